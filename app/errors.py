@@ -1,0 +1,189 @@
+"""The error tree. Each business error carries a stable `code` and an HTTP status; `api/errors.py` renders them, once.
+
+PalimpsestError
+├── InvalidRequestError          422  what was asked for cannot be done as it stands
+│   ├── UnknownModelError        422  no such provider or model
+│   ├── MissingApiKeyError       422  the provider needs a key and none is configured
+│   └── NotSupportedError        422  a documented field that this server does not serve
+├── MalformedRequestError        400  a cursor, an event id or a range that cannot be read
+├── NotFoundError                404  no such session, message, call or file
+├── ForbiddenError               403  outside the workspace, or beyond what the operator allows
+├── ConflictError                409  the record is in another state, or holds other content
+├── TooLargeError                413  a body or a file over its limit
+├── QueueFullError               429  too many messages are waiting
+├── UnavailableError             503  a part of the server does not answer now
+│   ├── SandboxUnavailableError  503
+│   └── StorageError             503  the database refused a write
+├── StaleOwnerError              409  another owner has taken the session over
+├── ProviderError                502  the model provider failed; says whether a retry may help
+│   └── ContextOverflowError     502  the request does not fit the model's window
+├── SandboxError                 500  the sandbox could not do what it was asked
+└── ToolError                    422  shown to the model as the call's result, never to a client
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class PalimpsestError(Exception):
+    """Base of all errors that are meant to be shown.
+
+    `detail` is a sentence for a person, without secrets; `extra` holds the code's own fields of the problem document.
+    """
+
+    status: ClassVar[int] = 500
+    code: str = "internal_error"
+    title: ClassVar[str] = "Internal error"
+
+    def __init__(self, detail: str, *, code: str | None = None, **extra: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.extra = extra
+        if code is not None:
+            self.code = code
+
+    def problem(self, instance: str | None = None) -> dict[str, Any]:
+        """The RFC 9457 document of this error."""
+        return {
+            "type": f"urn:palimpsest:{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "instance": instance,
+            "code": self.code,
+            **self.extra,
+        }
+
+
+class InvalidRequestError(PalimpsestError):
+    status = 422
+    code = "invalid_request"
+    title = "The request cannot be carried out"
+
+
+class UnknownModelError(InvalidRequestError):
+    code = "unknown_model"
+    title = "Unknown model"
+
+
+class MissingApiKeyError(InvalidRequestError):
+    code = "missing_api_key"
+    title = "The provider has no API key"
+
+
+class NotSupportedError(InvalidRequestError):
+    code = "not_supported"
+    title = "Not supported by this server"
+
+
+class MalformedRequestError(PalimpsestError):
+    status = 400
+    code = "malformed_request"
+    title = "The request cannot be read"
+
+
+class NotFoundError(PalimpsestError):
+    status = 404
+    code = "not_found"
+    title = "Not found"
+
+
+class ForbiddenError(PalimpsestError):
+    status = 403
+    code = "forbidden"
+    title = "Not allowed"
+
+
+class ConflictError(PalimpsestError):
+    status = 409
+    code = "conflict"
+    title = "In conflict with the current state"
+
+
+class TooLargeError(PalimpsestError):
+    status = 413
+    code = "too_large"
+    title = "Too large"
+
+
+class QueueFullError(PalimpsestError):
+    status = 429
+    code = "queue_full"
+    title = "The queue is full"
+
+
+class UnavailableError(PalimpsestError):
+    status = 503
+    code = "unavailable"
+    title = "Not available now"
+
+
+class SandboxUnavailableError(UnavailableError):
+    code = "sandbox_unavailable"
+    title = "No sandbox is available"
+
+
+class StorageError(UnavailableError):
+    code = "storage_unavailable"
+    title = "The database refused the write"
+
+
+class StaleOwnerError(PalimpsestError):
+    status = 409
+    code = "stale_owner"
+    title = "Another owner has taken the session over"
+
+
+class ProviderError(PalimpsestError):
+    """A model call failed.
+
+    `retryable` says whether the same request may succeed later; `retry_after` is the provider's own wish, in seconds;
+    `http_status` is the provider's status, None for a connection error or an error inside a stream.
+    """
+
+    status = 502
+    code = "provider_error"
+    title = "The model provider failed"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        http_status: int | None = None,
+    ) -> None:
+        super().__init__(detail, code=code)
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.http_status = http_status
+
+
+class ContextOverflowError(ProviderError):
+    """The request is larger than the model's window; `limit` is the window in tokens where the provider named it,
+    `requested` the size that it counted."""
+
+    code = "context_overflow"
+    title = "The request does not fit the model's context window"
+
+    def __init__(
+        self, detail: str, *, limit: int | None = None, requested: int | None = None, http_status: int | None = None
+    ) -> None:
+        super().__init__(detail, http_status=http_status)
+        self.limit = limit
+        self.requested = requested
+
+
+class SandboxError(PalimpsestError):
+    code = "sandbox_error"
+    title = "The sandbox failed"
+
+
+class ToolError(PalimpsestError):
+    """A tool call that failed in a way the model can mend; `detail` tells the model what to do."""
+
+    status = 422
+    code = "tool_error"
+    title = "The tool call failed"

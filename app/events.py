@@ -1,0 +1,252 @@
+"""The public event contract: every event of a session's stream.
+
+A durable event is a `SessionEvent`; its `type` is the SSE event's name and its fields are the JSON data. It gets its
+seq when it is committed. A `LiveDelta` has no id and is never stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from app.messages import FinishReason, Message, Timestamp, ToolStatus, Usage, Value
+from app.sessions import ContextState, Outcome, QueueMode, Session
+
+
+class SessionEvent(Value):
+    """Base of the durable events."""
+
+    type: ClassVar[str]
+    session_id: str
+    at: Timestamp
+
+
+class SessionCreated(SessionEvent):
+    type: ClassVar[str] = "session.created"
+    session: Session
+
+
+class SessionUpdated(SessionEvent):
+    type: ClassVar[str] = "session.updated"
+    session: Session
+
+
+class SessionDeleted(SessionEvent):
+    type: ClassVar[str] = "session.deleted"
+    session: Session
+
+
+class SessionRunning(SessionEvent):
+    type: ClassVar[str] = "session.running"
+    trigger: Literal["message", "resume", "recovery"]
+
+
+class SessionIdle(SessionEvent):
+    """The last event of a run; `usage` and `steps` are the run's own."""
+
+    type: ClassVar[str] = "session.idle"
+    outcome: Outcome
+    error: dict[str, Any] | None = None
+    usage: Usage
+    steps: int
+
+
+class SessionRecovered(SessionEvent):
+    type: ClassVar[str] = "session.recovered"
+    interrupted_step: int | None = None
+    closed_calls: tuple[str, ...] = ()
+
+
+class MessageQueued(SessionEvent):
+    type: ClassVar[str] = "message.queued"
+    message_id: str
+    mode: QueueMode
+    content: str
+    position: int
+
+
+class MessageEdited(SessionEvent):
+    type: ClassVar[str] = "message.edited"
+    message_id: str
+    mode: QueueMode
+    content: str
+    position: int
+
+
+class MessageWithdrawn(SessionEvent):
+    type: ClassVar[str] = "message.withdrawn"
+    message_id: str
+    mode: QueueMode
+
+
+class MessageDequeued(SessionEvent):
+    type: ClassVar[str] = "message.dequeued"
+    message_id: str
+    mode: QueueMode
+
+
+class MessageCreated(SessionEvent):
+    """A user, control or summary message has entered the history."""
+
+    type: ClassVar[str] = "message.created"
+    message: Message
+
+
+class StepStarted(SessionEvent):
+    """`message_id` is the assistant message that this attempt will fill."""
+
+    type: ClassVar[str] = "step.started"
+    step: int
+    attempt: int
+    message_id: str
+    context: ContextState
+
+
+class TextCompleted(SessionEvent):
+    type: ClassVar[str] = "text.completed"
+    message_id: str
+    part_id: str
+    index: int
+    text: str
+    interrupted: bool = False
+
+
+class ReasoningCompleted(SessionEvent):
+    type: ClassVar[str] = "reasoning.completed"
+    message_id: str
+    part_id: str
+    index: int
+    text: str
+    interrupted: bool = False
+
+
+class ToolCalled(SessionEvent):
+    """`arguments` is an object, or the raw text where the model did not write one."""
+
+    type: ClassVar[str] = "tool.call"
+    message_id: str
+    part_id: str
+    index: int
+    call_id: str
+    name: str
+    arguments: dict[str, Any] | str
+
+
+class ToolResulted(SessionEvent):
+    type: ClassVar[str] = "tool.result"
+    message_id: str
+    part_id: str
+    index: int
+    call_id: str
+    name: str
+    status: ToolStatus
+    output: str
+    truncated: bool
+    bytes: int
+    exit_code: int | None = None
+    duration_ms: int
+
+
+class StepFinished(SessionEvent):
+    """Exactly one for each step, after its tool results; `usage` is the step's own."""
+
+    type: ClassVar[str] = "step.finished"
+    step: int
+    attempt: int
+    message_id: str
+    finish_reason: FinishReason
+    usage: Usage
+    context: ContextState
+
+
+class StepRetrying(SessionEvent):
+    """Voids `message_id` with all its parts."""
+
+    type: ClassVar[str] = "step.retrying"
+    message_id: str
+    attempt: int
+    delay_ms: int
+    code: str
+    detail: str
+
+
+class PlanItem(Value):
+    """One item of the agent's plan."""
+
+    text: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+class PlanUpdated(SessionEvent):
+    type: ClassVar[str] = "plan.updated"
+    items: tuple[PlanItem, ...]
+
+
+DURABLE_EVENTS: tuple[type[SessionEvent], ...] = (
+    SessionCreated,
+    SessionUpdated,
+    SessionDeleted,
+    SessionRunning,
+    SessionIdle,
+    SessionRecovered,
+    MessageQueued,
+    MessageEdited,
+    MessageWithdrawn,
+    MessageDequeued,
+    MessageCreated,
+    StepStarted,
+    TextCompleted,
+    ReasoningCompleted,
+    ToolCalled,
+    ToolResulted,
+    StepFinished,
+    StepRetrying,
+    PlanUpdated,
+)
+
+
+class TextDelta(Value):
+    """Live: `text` belongs at `offset` (code points) of the part."""
+
+    type: ClassVar[str] = "text.delta"
+    session_id: str
+    at: Timestamp
+    message_id: str
+    part_id: str
+    index: int
+    offset: int
+    text: str
+
+
+class ReasoningDelta(TextDelta):
+    type: ClassVar[str] = "reasoning.delta"
+
+
+class ToolArguments(Value):
+    """Live: the arguments while the model writes them, as JSON text."""
+
+    type: ClassVar[str] = "tool.arguments"
+    session_id: str
+    at: Timestamp
+    message_id: str
+    part_id: str
+    index: int
+    name: str
+    offset: int
+    text: str
+
+
+class ToolOutput(Value):
+    """Live: a preview of a running tool's output; stdout and stderr share one sequence of offsets, of which the last
+    64 KiB are kept, so there may be gaps. `tool.result` replaces it."""
+
+    type: ClassVar[str] = "tool.output"
+    session_id: str
+    at: Timestamp
+    call_id: str
+    part_id: str
+    offset: int
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+LIVE_EVENTS: tuple[type[Value], ...] = (TextDelta, ReasoningDelta, ToolArguments, ToolOutput)

@@ -1,0 +1,142 @@
+"""What a model provider is to the rest of the service: a request goes in, neutral stream events come out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from app.messages import Message, Usage
+
+StopReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "context_overflow", "other"]
+"""Why the model stopped. A value that no adapter knows is `other`, never an exception."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as a model sees it; `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call, in neutral form.
+
+    `messages` are valid by construction (see `context/validator.py`): user and control messages go out in the user's
+    role, each assistant message with calls is followed by one tool message with a result for each of them.
+    `wire_cache` belongs to the caller and lives as long as a context generation: an adapter keeps the encoded form of a
+    message in it under the message's id, so that a long history is encoded once and not at every step.
+    """
+
+    model: str
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSchema] = ()
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    stop: Sequence[str] = ()
+    wire_cache: MutableMapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """Text of the block numbered `block`; blocks are numbered in order of first appearance within one response and each
+    number names one block of one kind."""
+
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStart:
+    """The model begins a call. `name` is complete. The provider's own call id is dropped: ours goes on the wire."""
+
+    block: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolArgumentsDelta:
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEnd:
+    """The block is complete. `provider_data` is a reasoning block's own wire form, to be sent back unchanged."""
+
+    block: int
+    provider_data: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """Tokens that the provider counted; replaces an earlier report of the same response. `cost_usd` in it is what the
+    provider itself billed, or None, in which case the catalog's price is applied by the caller."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The last event of a complete response. A stream that ends without one has failed."""
+
+    reason: StopReason
+
+
+StreamEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolArgumentsDelta | BlockEnd | UsageReport | Finish
+
+
+class Provider(Protocol):
+    """A model provider. One instance serves all sessions, concurrently."""
+
+    name: str
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Calls the model once, without retries, and yields its stream.
+
+        Raises `ProviderError` (with `retryable` and `retry_after`) or `ContextOverflowError`, before or in the middle
+        of the stream. A stream that stops without a finish reason is a retryable `ProviderError`. Closing the
+        iterator, or cancelling the task that reads it, closes the connection at once.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Closes the provider's connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """US dollars per million tokens; None where unknown."""
+
+    input: float | None = None
+    output: float | None = None
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+WindowSource = Literal["setting", "catalog", "server", "assumed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What is known of a model: `context_window` and `max_output_tokens` in tokens."""
+
+    name: str
+    provider: str
+    context_window: int
+    window_source: WindowSource
+    max_output_tokens: int | None
+    prices: Prices
+    key_present: bool
+    description: str = ""

@@ -1,0 +1,232 @@
+"""Messages, their parts and token usage: the plain typed values that every room speaks.
+
+All models are frozen and forbid unknown fields; they are at once the values of the loop and the schemas of the API.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import orjson
+import uuid_utils.compat as uuid
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, computed_field
+
+
+def new_id() -> str:
+    """A UUIDv7 in its usual text form; sorts by time of creation."""
+    return str(uuid.uuid7())
+
+
+def now() -> datetime:
+    """The current time in UTC, cut to milliseconds, which is the precision of the API."""
+    t = datetime.now(UTC)
+    return t.replace(microsecond=t.microsecond // 1000 * 1000)
+
+
+def rfc3339(at: datetime) -> str:
+    """`2026-11-22T10:11:12.345Z`."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+Timestamp = Annotated[
+    datetime,
+    PlainSerializer(rfc3339, return_type=str, when_used="json"),
+    Field(description="RFC 3339, UTC, milliseconds.", examples=["2026-11-22T10:11:12.345Z"]),
+]
+
+
+def parse_arguments(text: str) -> dict[str, Any] | str:
+    """A tool call's arguments as an object, or the text itself where it is not a JSON object. Empty text is `{}`, which
+    is how several servers send a call without arguments."""
+    if not text.strip():
+        return {}
+    try:
+        parsed = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    return parsed if isinstance(parsed, dict) else text
+
+
+class Value(BaseModel):
+    """Base of all values: frozen, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Usage(Value):
+    """Tokens and cost of one or more model calls. `input_tokens` excludes cached tokens; `reasoning_tokens` are part of
+    `output_tokens`; `cost_usd` is None where a price is unknown."""
+
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All tokens that the model read, cached or not."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost_usd=round((self.cost_usd or 0.0) + (other.cost_usd or 0.0), 10) if known else None,
+        )
+
+
+class Role(StrEnum):
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    CONTROL = "control"
+    """Text of ours (resume, limit, continue), sent to the model in the user's place but never taken for the user."""
+
+
+class ToolStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    ERROR = "error"
+    DENIED = "denied"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+
+
+class FinishReason(StrEnum):
+    """How a step's model call ended; the first five come from the provider, the rest from us."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+    REFUSAL = "refusal"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+    INTERRUPTED = "interrupted"
+
+
+class PartBase(Value):
+    """`index` is the part's place in its message, `tokens` its estimated size."""
+
+    id: str
+    index: int
+    tokens: int = 0
+
+
+class TextPart(PartBase):
+    type: Literal["text"] = "text"
+    text: str
+    interrupted: bool = False
+
+
+class ReasoningPart(PartBase):
+    """`provider_data` is the provider's own block (signature, encrypted content), sent back unchanged or not at all."""
+
+    type: Literal["reasoning"] = "reasoning"
+    text: str
+    interrupted: bool = False
+    provider_data: dict[str, Any] | None = None
+
+
+class ToolCallPart(PartBase):
+    """A call that the model asked for. `call_id` is ours, also on the wire. `arguments_text` is the JSON as the model
+    wrote it, kept to the letter so that the provider's prompt cache finds it again; `arguments` is what it says."""
+
+    type: Literal["tool_call"] = "tool_call"
+    call_id: str
+    name: str
+    arguments_text: str = Field(exclude=True)
+    status: ToolStatus = ToolStatus.PENDING
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def arguments(self) -> dict[str, Any] | str:
+        """The arguments as an object; the raw text where it is not a JSON object."""
+        return parse_arguments(self.arguments_text)
+
+
+class ToolResultPart(PartBase):
+    """`output` is what the model sees; the raw output has `bytes` bytes and is longer where `truncated`."""
+
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    name: str
+    output: str
+    status: ToolStatus
+    truncated: bool = False
+    bytes: int = 0
+    exit_code: int | None = None
+    duration_ms: int = 0
+    compacted_at: Timestamp | None = None
+    original_tokens: int | None = None
+
+
+class ImagePart(PartBase):
+    type: Literal["image"] = "image"
+    media_type: str
+    data: str = Field(description="The image, base64.")
+    width: int | None = None
+    height: int | None = None
+
+
+class CompactionMarkerPart(PartBase):
+    type: Literal["compaction_marker"] = "compaction_marker"
+    round: int
+
+
+Part = Annotated[
+    TextPart | ReasoningPart | ToolCallPart | ToolResultPart | ImagePart | CompactionMarkerPart,
+    Field(discriminator="type"),
+]
+
+
+class Message(Value):
+    """One message of a session's history. `seq` is the seq of the event that brought it and orders the history;
+    `round` is the compaction that covers it; `voided_at` marks an attempt that was retried."""
+
+    id: str
+    seq: int
+    role: Role
+    parts: tuple[Part, ...]
+    tokens: int = 0
+    model: str | None = None
+    finish_reason: FinishReason | None = None
+    error: dict[str, Any] | None = None
+    is_summary: bool = False
+    round: int | None = None
+    voided_at: Timestamp | None = None
+    created_at: Timestamp
+
+    @property
+    def text(self) -> str:
+        """The message's text parts, joined."""
+        return "".join(p.text for p in self.parts if isinstance(p, TextPart))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        return tuple(p for p in self.parts if isinstance(p, ToolCallPart))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultPart, ...]:
+        return tuple(p for p in self.parts if isinstance(p, ToolResultPart))
+
+
+def clean_text(text: str) -> str:
+    """NUL and lone surrogates become U+FFFD, as the API promises for incoming text; they cannot be stored or sent."""
+    if "\x00" not in text and text.isascii():
+        return text
+    return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,132 @@
+"""What a sandbox is to the rest of the service: a workspace and commands that run in it, away from the host."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+WORKSPACE = "/workspace"
+"""Where the workspace lies inside every sandbox."""
+
+Stream = Literal["stdout", "stderr"]
+OnOutput = Callable[[Stream, bytes], None]
+"""Called with each piece of output as it comes; it must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """What one session's sandbox may use; sizes in MiB, `cpus` in cores."""
+
+    memory_mb: int = 2048
+    cpus: float = 2.0
+    pids: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxConfig:
+    """How one session's sandbox is made. `image` matters to Docker alone."""
+
+    session_id: str
+    image: str
+    network: bool
+    limits: SandboxLimits
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How a command ended; its output went to `on_output`. `exit_code` is None where the command was killed by its
+    time-out; a command ended by signal N has 128 + N, as a shell reports it."""
+
+    exit_code: int | None
+    timed_out: bool
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """An entry of the workspace. `path` is relative to it, with `/`; `size` in bytes; `modified` in Unix seconds."""
+
+    path: str
+    type: Literal["file", "directory", "symlink", "other"]
+    size: int
+    modified: float
+
+
+class Sandbox(Protocol):
+    """One session's sandbox: made on first use, kept while it works; the workspace is kept as long as the session.
+
+    Paths are relative to the workspace or absolute under `/workspace`. A path that leaves it by `..`, by being absolute
+    elsewhere or through a symbolic link raises `ForbiddenError` (code `outside_workspace`); one that does not exist
+    `NotFoundError` (code `file_not_found`); a directory or special file where a regular file is needed
+    `InvalidRequestError` (code `not_a_file`, or `not_a_directory`). Links are never followed.
+    """
+
+    kind: str
+    network: bool
+
+    async def start(self) -> None:
+        """Makes the sandbox ready; does nothing if it is. Raises `SandboxUnavailableError` where it cannot."""
+        ...
+
+    async def exec(
+        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+    ) -> ExecResult:
+        """Runs a shell command in the workspace, as an unprivileged user and without the service's environment.
+
+        On time-out and on cancellation every process that the command started is dead before this returns or raises,
+        detached ones (`setsid`, double fork) included, and what was printed until then has gone to `on_output`.
+        """
+        ...
+
+    async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        """A regular file's bytes. Raises `TooLargeError` where it has more than `max_bytes`."""
+        ...
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Writes a file whole, with its parent directories; the file is either the old one or the new one, never a part
+        of it. Owned by the user that commands run as."""
+        ...
+
+    async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
+        """Entries of a directory, sorted by path, at most `limit`."""
+        ...
+
+    def archive(self) -> AsyncIterator[bytes]:
+        """The workspace as an uncompressed tar, regular files, directories and symbolic links (as links), in pieces;
+        names are relative to the workspace."""
+        ...
+
+    async def stop(self) -> None:
+        """Ends all its processes and frees what it holds while idle; the workspace stays."""
+        ...
+
+    async def remove(self) -> None:
+        """Ends it and deletes its workspace."""
+        ...
+
+
+class SandboxFactory(Protocol):
+    """One kind of sandbox on this machine."""
+
+    kind: str
+    network_default: bool
+
+    def describe(self) -> str:
+        """One sentence for a person: what was found, as `Docker Engine 28.2.2 at unix:///var/run/docker.sock`."""
+        ...
+
+    async def check(self) -> None:
+        """Raises `SandboxUnavailableError` with a sentence on how to mend it where sandboxes cannot be made now."""
+        ...
+
+    def open(self, config: SandboxConfig) -> Sandbox:
+        """The session's sandbox, not started yet. Two calls for one session give handles of the same workspace."""
+        ...
+
+    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        """Removes containers, processes and workspaces of this server's instance whose session is not among
+        `live_sessions`, and ends commands left running by an earlier life of the server; returns what was removed."""
+        ...
+
+    async def aclose(self) -> None: ...

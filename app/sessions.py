@@ -1,0 +1,108 @@
+"""Session and what hangs on it, as the API shows it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.messages import Timestamp, Usage, Value
+
+
+class Status(StrEnum):
+    IDLE = "idle"
+    RUNNING = "running"
+    AWAITING_APPROVAL = "awaiting_approval"
+
+
+class Outcome(StrEnum):
+    """How the last run ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    LIMIT_REACHED = "limit_reached"
+
+
+class QueueMode(StrEnum):
+    """When a queued message is delivered: before the next step; when the run would end; now, cancelling the step."""
+
+    STEER = "steer"
+    FOLLOW_UP = "follow_up"
+    INTERRUPT = "interrupt"
+
+
+class ContextState(Value):
+    """Tokens of the context against the model's window. `source` says where the numbers come from: `reported` by the
+    provider, `estimated` by us, `assumed` where the window is unknown and 128,000 stands in."""
+
+    tokens: int = 0
+    limit: int = 0
+    usable: int = 0
+    source: Literal["reported", "estimated", "assumed"] = "estimated"
+
+
+class CompactionState(Value):
+    policy: str = "reactive"
+    settings: dict[str, Any] = Field(default_factory=dict)
+    count: int = 0
+    last_at: Timestamp | None = None
+    in_progress: bool = False
+
+
+class Limits(Value):
+    """Steps and seconds count per run, cost and tokens per session; None is no limit."""
+
+    max_steps: int | None = Field(default=50, ge=1)
+    max_seconds: float | None = Field(default=None, gt=0)
+    max_cost_usd: float | None = Field(default=None, ge=0)
+    max_tokens: int | None = Field(default=None, ge=1)
+
+
+class SandboxSpec(Value):
+    """What a session asked for: a kind and limits. None takes the server's setting."""
+
+    kind: Literal["docker", "bubblewrap", "local-unsafe"]
+    image: str | None = None
+    network: bool | None = None
+    memory_mb: int | None = Field(default=None, ge=64)
+    cpus: float | None = Field(default=None, gt=0)
+    pids: int | None = Field(default=None, ge=16)
+
+
+class Approval(Value):
+    """Which calls wait for a person: none, all, or those named."""
+
+    policy: Literal["never", "always"] | dict[str, list[str]] = "never"
+    timeout_s: float = Field(default=300, gt=0)
+
+
+class QueueState(Value):
+    pending: int = 0
+
+
+class Session(Value):
+    """One conversation with one agent. `last_seq` is the seq of its newest event, read in the same transaction."""
+
+    id: str
+    title: str | None
+    task: str | None
+    status: Status
+    outcome: Outcome | None
+    error: dict[str, Any] | None
+    model: str
+    created_at: Timestamp
+    updated_at: Timestamp
+    last_seq: int
+    steps: int
+    usage: Usage
+    context: ContextState
+    compaction: CompactionState
+    sandbox: SandboxSpec
+    queue: QueueState
+    limits: Limits
+    approval: Approval
+    parent_id: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)

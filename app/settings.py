@@ -1,0 +1,174 @@
+"""The service's settings, read from the environment and from a `.env` file in the working directory.
+
+Every field is documented where it stands; `docs/settings.md` is generated from here. Only `bootstrap`, the API's
+start and the CLI read them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+DEMO_MODEL = "scripted/demo"
+
+
+class PriceSettings(BaseModel):
+    """US dollars per million tokens of one model."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: float | None = Field(None, ge=0)
+    output: float | None = Field(None, ge=0)
+    cache_read: float | None = Field(None, ge=0)
+    cache_write: float | None = Field(None, ge=0)
+
+
+class ModelSettings(BaseModel):
+    """What the operator says of a model; it wins over the catalog."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    context_window: int | None = Field(None, ge=1024)
+    max_output_tokens: int | None = Field(None, ge=1)
+    prices: PriceSettings | None = None
+
+
+class ProviderSettings(BaseModel):
+    """A named provider: which wire format it speaks, where, and the environment variable that holds its key."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["openai", "anthropic"]
+    base_url: str
+    api_key_env: str | None = None
+
+
+class Settings(BaseSettings):
+    """Settings of one server. Names in the environment are `PALIMPSEST_` and the field's name in capitals, unless the
+    field says otherwise."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PALIMPSEST_", env_file=".env", extra="ignore", populate_by_name=True, env_ignore_empty=True
+    )
+
+    host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs `api_keys`.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    data_dir: Path = Field(
+        Path("~/.local/share/palimpsest"),
+        validate_default=True,
+        description="Where the database, raw outputs and workspaces are kept; made with mode 0700.",
+    )
+    database_url: str | None = Field(
+        None, description="SQLAlchemy URL of the database; default is `palimpsest.db` in the data directory (SQLite)."
+    )
+    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        (), description="Keys that callers may use, separated by commas; without one the server answers loopback only."
+    )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Host names besides loopback under which the server may be called, separated by commas; their"
+        " origins may call it from a browser too.",
+    )
+
+    model: str | None = Field(
+        None,
+        description="Default model as `provider/model`; where unset, the first provider with a key, else the demo.",
+    )
+    models: dict[str, ModelSettings] = Field(
+        {}, description="JSON: model name to `{context_window?, max_output_tokens?, prices?}`; wins over the catalog."
+    )
+    providers: dict[str, ProviderSettings] = Field(
+        {}, description="JSON: provider name to `{kind, base_url, api_key_env?}`; a base URL of its own needs no key."
+    )
+    openai_api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("OPENAI_API_KEY"), description="Key of the provider `openai`."
+    )
+    openai_base_url: str | None = Field(
+        None, validation_alias=AliasChoices("OPENAI_BASE_URL"), description="Base URL of `openai`, ending in `/v1`."
+    )
+    anthropic_api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("ANTHROPIC_API_KEY"), description="Key of the provider `anthropic`."
+    )
+    anthropic_base_url: str | None = Field(
+        None,
+        validation_alias=AliasChoices("ANTHROPIC_BASE_URL"),
+        description="Base URL of `anthropic`, with or without `/v1`.",
+    )
+    provider_idle_timeout_s: float = Field(
+        120, gt=0, description="Seconds without a byte from a provider after which a call has failed."
+    )
+    provider_max_attempts: int = Field(5, ge=1, le=20, description="Model calls per step at most, the first included.")
+
+    compaction: dict[str, Any] | str = Field(
+        "reactive", description="JSON or a policy's name: the server's default compaction."
+    )
+
+    sandbox: Literal["auto", "docker", "bubblewrap", "local-unsafe"] = Field(
+        "auto",
+        description="Where commands run: `auto` takes Docker if an Engine answers, else bubblewrap. `local-unsafe` runs"
+        " them as the server's own user, without any isolation.",
+    )
+    sandbox_image: str = Field(
+        "python:3.12-bookworm",
+        description="Image of Docker sandboxes, pulled if absent; our own is in `docker/`.",
+    )
+    sandbox_network: Literal["on", "off"] | None = Field(
+        None,
+        description="Whether commands reach the network; unset is on in Docker, off in bubblewrap, where on means the"
+        " host's own network and therefore needs `api_keys`.",
+    )
+    sandbox_memory_mb: int = Field(2048, ge=64, description="Memory of one sandbox in MiB.")
+    sandbox_cpus: float = Field(2.0, gt=0, description="Processor cores of one sandbox.")
+    sandbox_pids: int = Field(512, ge=16, description="Processes and threads of one sandbox.")
+    sandbox_idle_s: float = Field(900, gt=0, description="Seconds of idleness after which a sandbox is stopped.")
+    docker_host: str | None = Field(
+        None, validation_alias=AliasChoices("DOCKER_HOST"), description="The Engine's address, as Docker's own tools."
+    )
+
+    command_timeout_s: float = Field(60, gt=0, description="Time-out of a command that names none, in seconds.")
+    command_timeout_max_s: float = Field(3600, gt=0, description="Longest time-out that a command may ask for.")
+    tool_output_chars: int = Field(
+        30_000, ge=1000, description="Characters of a tool's output that the model sees, head and tail together."
+    )
+    tool_output_max_bytes: int = Field(
+        256 * 1024 * 1024,
+        ge=1024,
+        description="Bytes of one call's raw output that are stored; the rest is counted.",
+    )
+
+    max_steps: int | None = Field(50, ge=1, description="Steps per run unless a session says otherwise.")
+    queue_limit: int = Field(100, ge=1, description="Messages that may wait in one session's queue.")
+    upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Largest file that may be uploaded.")
+    system_prompt_file: Path | None = Field(
+        None, description="A file that replaces the built-in system prompt's template."
+    )
+    shutdown_grace_s: float = Field(10, ge=0, description="Seconds that runs and readers get to end at shutdown.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
+    )
+
+    @field_validator("api_keys", "allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(item.strip() for item in value.split(",") if item.strip())
+        return value
+
+    @field_validator("compaction", mode="before")
+    @classmethod
+    def _name_or_json(cls, value: Any) -> Any:
+        return value.strip() if isinstance(value, str) else value
+
+    @field_validator("data_dir", mode="after")
+    @classmethod
+    def _expand(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @property
+    def url(self) -> str:
+        """The database's SQLAlchemy URL."""
+        return self.database_url or f"sqlite+aiosqlite:///{self.data_dir / 'palimpsest.db'}"
