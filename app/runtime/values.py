@@ -1,0 +1,285 @@
+"""What the service takes and what it answers: the values between the API and the runtime, and the API's schemas."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+from app.messages import FinishReason, Message, Timestamp, ToolCallPart, ToolResultPart, Usage, Value, clean_text
+from app.sessions import Approval, ContextState, QueueMode, SandboxSpec, Session
+
+MAX_CONTENT_CHARS = 1_000_000
+"""Longest message; a JSON body is refused over 1 MiB anyway."""
+
+
+def _clean(value: Any) -> Any:
+    return clean_text(value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_clean)]
+Content = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARS)]
+Title = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
+ClientId = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
+    Field(description="A UUIDv7 of the client's own: sending it again makes a retry safe."),
+]
+
+
+class LimitsPatch(Value):
+    """Limits to set; a name that is left out keeps its value, null lifts the limit."""
+
+    max_steps: int | None = Field(default=None, ge=1)
+    max_seconds: float | None = Field(default=None, gt=0)
+    max_cost_usd: float | None = Field(default=None, ge=0)
+    max_tokens: int | None = Field(default=None, ge=1)
+
+
+class HistoryImport(Value):
+    """A conversation from elsewhere to go on from."""
+
+    format: Literal["openai", "anthropic"]
+    messages: list[dict[str, Any]]
+
+
+class SessionCreate(Value):
+    """`POST /v1/sessions`. With `task`, the task is queued and the run starts."""
+
+    id: ClientId | None = None
+    task: Content | None = None
+    title: Title | None = None
+    model: Text | None = None
+    system_prompt: Annotated[str, BeforeValidator(_clean), StringConstraints(max_length=200_000)] | None = None
+    sandbox: Literal["docker", "bubblewrap", "local-unsafe"] | SandboxSpec | None = None
+    compaction: str | dict[str, Any] | None = None
+    limits: LimitsPatch | None = None
+    approval: Approval | None = None
+    tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if left out.")
+    history: HistoryImport | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class SessionPatch(Value):
+    """`PATCH /v1/sessions/{id}`; takes effect from the next step. What is left out stays."""
+
+    title: Title | None = None
+    model: Text | None = None
+    system_prompt: Annotated[str, BeforeValidator(_clean), StringConstraints(max_length=200_000)] | None = None
+    tools: list[str] | None = None
+    compaction: str | dict[str, Any] | None = None
+    limits: LimitsPatch | None = None
+    approval: Approval | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class CancelRequest(Value):
+    clear_queue: bool = False
+
+
+class QueueAdd(Value):
+    """`POST /v1/sessions/{id}/queue`."""
+
+    content: Content
+    mode: QueueMode = QueueMode.STEER
+    id: ClientId | None = None
+
+
+class QueueEdit(Value):
+    """Edits a pending message; at least one of the two."""
+
+    content: Content | None = None
+    mode: QueueMode | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> QueueEdit:
+        if self.content is None and self.mode is None:
+            raise ValueError("give content, mode or both")
+        return self
+
+
+class QueueReceipt(Value):
+    """A queued message's place: `position` counts from 1 in delivery order and is 0 once it is not pending."""
+
+    id: str
+    position: int
+    mode: QueueMode
+    status: Literal["pending", "delivered", "withdrawn"]
+
+
+class QueuedMessage(QueueReceipt):
+    content: str
+    created_at: Timestamp
+
+
+class SessionPage(Value):
+    items: tuple[Session, ...]
+    next_cursor: str | None
+
+
+class QueuePage(Value):
+    items: tuple[QueuedMessage, ...]
+    last_seq: int
+
+
+class MessagePage(Value):
+    """`next_cursor` goes into `after` of the next request; null at the end."""
+
+    items: tuple[Message, ...]
+    last_seq: int
+    next_cursor: str | None
+
+
+class StepView(Value):
+    """One attempt at a step. `compaction_round` is the last round before it, 0 if none; `duration_ms` is null while it
+    runs."""
+
+    step: int
+    attempt: int
+    message_id: str
+    generation: int
+    finish_reason: FinishReason | None
+    usage: Usage
+    context: ContextState
+    compaction_round: int
+    started_at: Timestamp
+    duration_ms: int | None
+
+
+class StepPage(Value):
+    items: tuple[StepView, ...]
+    last_seq: int
+    next_cursor: str | None
+
+
+class ContextItemView(Value):
+    """A message as it goes out. `reason` says why it is not simply the stored one."""
+
+    message: Message
+    tokens: int
+    reason: str | None
+
+
+class ToolView(Value):
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    tokens: int
+
+
+class SystemView(Value):
+    text: str
+    tokens: int
+
+
+class ContextView(Value):
+    """Exactly what a step sends. `step` is null for the next one."""
+
+    session_id: str
+    last_seq: int
+    step: int | None
+    generation: int
+    model: str
+    system: SystemView
+    tools: tuple[ToolView, ...]
+    messages: tuple[ContextItemView, ...]
+    tokens: int
+    limit: int
+    usable: int
+    source: str
+
+
+class ToolCallView(Value):
+    """A call and its result; `result` is null while it is open."""
+
+    message_id: str
+    call: ToolCallPart
+    result_message_id: str | None
+    result: ToolResultPart | None
+
+
+class UsageByModel(Value):
+    model: str
+    day: str
+    steps: int
+    usage: Usage
+
+
+class UsageReport(Value):
+    total: Usage
+    items: tuple[UsageByModel, ...]
+
+
+class PricesView(Value):
+    """US dollars per million tokens; null where unknown."""
+
+    input: float | None
+    output: float | None
+    cache_read: float | None
+    cache_write: float | None
+
+
+class ModelView(Value):
+    name: str
+    provider: str
+    context_window: int
+    window_source: Literal["setting", "catalog", "server", "assumed"]
+    max_output_tokens: int | None
+    prices: PricesView
+    key_present: bool
+    default: bool
+    description: str
+
+
+class ModelList(Value):
+    items: tuple[ModelView, ...]
+
+
+class FileView(Value):
+    path: str
+    type: Literal["file", "directory", "symlink", "other"]
+    size: int
+    modified_at: Timestamp
+
+
+class FileList(Value):
+    path: str
+    items: tuple[FileView, ...]
+    truncated: bool
+
+
+class Component(Value):
+    """A part of the server and whether it answers."""
+
+    ok: bool
+    detail: str
+
+
+class Readiness(Value):
+    ready: bool
+    components: dict[str, Component]
+
+
+@dataclass(frozen=True, slots=True)
+class RawOutput:
+    """A call's raw output: a file to send, or bytes where it is small."""
+
+    size: int
+    path: Path | None = None
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamItem:
+    """One event of a stream: `seq` is None for a live delta; `data` is its JSON."""
+
+    type: str
+    seq: int | None
+    data: bytes
+
+
+EventStream = AsyncIterator[list[StreamItem]]
+"""Events in batches: what was waiting for this reader when it came back for more."""
