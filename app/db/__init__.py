@@ -1,1 +1,5 @@
-"""."""
+"""The database: tables, connections, one writer whose commits are shared, and the queries in `repositories/`."""
+
+from app.db.engine import Database, open_database
+
+__all__ = ["Database", "open_database"]

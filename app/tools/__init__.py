@@ -1,1 +1,25 @@
-"""."""
+"""What an agent can do: tools by name, their schemas, and the way of their output to the model, the store and the
+live preview. Tools know a sandbox and the context of one call, nothing above."""
+
+from app.tools.base import Arguments, OutputSink, Tool, ToolContext, ToolOutcome
+from app.tools.output import CollectedOutput, OutputCollector, OutputStore, OutputWriter, left_out_line
+from app.tools.plan import render_plan
+from app.tools.registry import ToolRegistry, default_tools
+from app.tools.store import FileOutputStore
+
+__all__ = [
+    "Arguments",
+    "CollectedOutput",
+    "FileOutputStore",
+    "OutputCollector",
+    "OutputSink",
+    "OutputStore",
+    "OutputWriter",
+    "Tool",
+    "ToolContext",
+    "ToolOutcome",
+    "ToolRegistry",
+    "default_tools",
+    "left_out_line",
+    "render_plan",
+]

@@ -1,1 +1,1 @@
-"""."""
+"""The routes, one noun a file."""

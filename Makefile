@@ -1,0 +1,60 @@
+# Everything here works from nothing but Python 3.11 or newer and make. PYTHON=python3.12 takes another interpreter,
+# ARGS="…" goes on to the command: make test ARGS="-k queue", make run ARGS="--port 9000".
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --quiet
+# The stamps say what the environment holds; a change of pyproject.toml makes them stale.
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check bench docs build clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(DEV) ## Make .venv with the service and the development tools
+
+run: $(RUNTIME) ## Start the server on http://127.0.0.1:8000
+	@$(BIN)/palimpsest serve $(ARGS)
+
+test: $(DEV) ## Run the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(DEV) ## Lint, format, types, layers and spelling; changes nothing
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/typos
+
+bench: $(DEV) ## Measure speed and memory against the stated goals
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(DEV) ## Write docs/settings.md and docs/errors.md from the code
+	@$(BIN)/python docs/generate.py
+
+build: $(DEV) ## Build the wheel and the source distribution into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist $(ARGS) .
+
+clean: ## Remove the environment, caches and build results
+	@rm -rf $(VENV) dist build htmlcov .coverage .coverage.* coverage.xml \
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUNTIME): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) here. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Palimpsest needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Making $(VENV) (the first time takes a minute)"
+	@$(PYTHON) -m venv $(VENV) || { echo "python -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(INSTALL) --upgrade 'pip>=25.1'
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(DEV): $(RUNTIME)
+	@$(INSTALL) --group dev
+	@touch $@

@@ -1,0 +1,65 @@
+"""The one way to end a step from outside: by a person's cancel, an interrupting message, a limit, or a shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+StopReason = Literal["interrupt", "limit", "cancel", "shutdown"]
+
+_RANK: dict[StopReason, int] = {"interrupt": 0, "limit": 1, "cancel": 2, "shutdown": 3}
+
+
+class Stopped(Exception):
+    """The guarded work was ended, and has cleaned up; the interrupt's `reason` says why."""
+
+
+class Interrupt:
+    """Guards the parts of a step that may be ended, and ends the one under way when it is fired.
+
+    The work runs in a task of its own, so that it is cancelled once and may await while it cleans up.
+    """
+
+    def __init__(self) -> None:
+        self.reason: StopReason | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether the run is to end, rather than the step alone."""
+        return self.reason is not None and self.reason != "interrupt"
+
+    def fire(self, reason: StopReason) -> None:
+        """Ends the work under way and keeps more from starting; a stronger reason replaces a weaker one."""
+        if self.reason is None or _RANK[reason] > _RANK[self.reason]:
+            self.reason = reason
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def clear(self) -> None:
+        """Forgets an interrupting message, because it has been delivered."""
+        if self.reason == "interrupt":
+            self.reason = None
+
+    async def guard(self, work: Coroutine[Any, Any, T]) -> T:
+        """Awaits the work. Raises `Stopped` if it is, or was before, to be ended; then the work has ended."""
+        if self.reason is not None:
+            work.close()
+            raise Stopped
+        task: asyncio.Task[T] = asyncio.create_task(work)
+        self._task = task
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        finally:
+            self._task = None
+        if task.cancelled():
+            raise Stopped
+        return task.result()

@@ -1,0 +1,193 @@
+"""The agent's loop: deliver what the user has said, make a step, look at how it ended; until the run is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from app.agent.conversation import AgentConfig, Conversation
+from app.agent.interrupt import Interrupt
+from app.agent.ports import Change, ControlAdded, Inbox, Sink
+from app.agent.step import Outcome, Step, StepResult
+from app.context.prompts import ControlKind, control_text
+from app.context.tokens import estimate_message
+from app.errors import PalimpsestError, ProviderError
+from app.messages import Message, Role, TextPart, Usage, new_id, now
+from app.sessions import Limits
+from app.sessions import Outcome as RunOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended; `parked` is a run that goes on when the server is back, so it has not ended for the session."""
+
+    outcome: RunOutcome
+    error: dict[str, Any] | None = None
+    parked: bool = False
+
+
+class LimitReached(PalimpsestError):
+    """A limit of the session ended the run; the code names it."""
+
+    status = 409
+    code = "limit_reached"
+    title = "A limit was reached"
+
+
+@dataclass(slots=True)
+class Progress:
+    """What counts against limits: steps of the run; steps in all; usage of the session."""
+
+    run_steps: int
+    steps: int
+    usage: Usage
+
+
+class AgentLoop:
+    """One run of a session."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        inbox: Inbox,
+        conversation: Conversation,
+        step: Step,
+        interrupt: Interrupt,
+        *,
+        config: Callable[[], AgentConfig],
+        limits: Callable[[], Limits],
+        progress: Progress,
+    ) -> None:
+        """`config` and `limits` are asked before each step, since a session may be changed while it runs."""
+        self._sink = sink
+        self._inbox = inbox
+        self._conversation = conversation
+        self._step = step
+        self._interrupt = interrupt
+        self._config = config
+        self._limits = limits
+        self._progress = progress
+        self._cut_off = False
+
+    async def run(self) -> RunResult:
+        """Makes steps until there is a final answer, a limit, a stop or an error that does not pass."""
+        with self._deadline():
+            while True:
+                await self._deliver()
+                if (result := self._stopped() or self._limited()) is not None:
+                    return result
+                result = await self._take(await self._make_step())
+                if result is not None:
+                    return result
+
+    async def _deliver(self) -> None:
+        """Puts pending steering messages into the conversation; an interrupting one has done its work then."""
+        if self._interrupt.ends_run:
+            return
+        if self._inbox.waiting or self._interrupt.reason == "interrupt":
+            for message in await self._inbox.deliver():
+                self._conversation.append(message)
+                self._cut_off = False
+            self._interrupt.clear()
+
+    async def _make_step(self) -> StepResult:
+        config = self._config()
+        before: list[Change] = []
+        if (opened := self._conversation.refresh(config)) is not None:
+            before.append(opened)
+        last = self._conversation.last
+        if last is not None and last.role is Role.ASSISTANT:
+            # No provider answers to an answer: a run that goes on after one needs a word of ours.
+            await self._say("continue" if self._cut_off else "resume")
+        if (mended := self._conversation.settle()) is not None:
+            before.append(mended)
+        self._progress.steps += 1
+        self._progress.run_steps += 1
+        result = await self._step.run(self._progress.steps, config, before)
+        self._progress.usage = self._progress.usage + result.usage
+        return result
+
+    async def _take(self, step: StepResult) -> RunResult | None:
+        """What a step's outcome means for the run; None where it goes on."""
+        match step.outcome:
+            case Outcome.RAN_TOOLS | Outcome.STOPPED:
+                self._cut_off = False
+                return None
+            case Outcome.FINISHED:
+                return None if self._inbox.waiting else RunResult(RunOutcome.COMPLETED)
+            case Outcome.CUT_OFF:
+                return self._after_cut_off()
+            case Outcome.OVERFLOWED:
+                return RunResult(RunOutcome.FAILED, self._too_large(step))
+            case Outcome.REFUSED | Outcome.FAILED:
+                return RunResult(RunOutcome.FAILED, step.error)
+
+    def _after_cut_off(self) -> RunResult | None:
+        """An answer that ran out of room goes on once; one that does so twice in a row will not end by itself."""
+        if self._cut_off:
+            error = ProviderError("The answer was cut off at the output limit twice in a row.", code="output_limit")
+            return RunResult(RunOutcome.FAILED, error.problem())
+        self._cut_off = True
+        return None
+
+    def _too_large(self, step: StepResult) -> dict[str, Any]:
+        state = self._conversation.state(self._config().budget)
+        detail = f"The context of about {state.tokens:,} tokens does not fit the model's window."
+        cause = (step.error or {}).get("detail")
+        error = ProviderError(f"{detail} The provider says: {cause}", code="context_too_large")
+        return {**error.problem(), "tokens": state.tokens, "limit": state.limit}
+
+    async def _say(self, kind: ControlKind) -> None:
+        """Adds a control message to the history and the conversation."""
+        message = control_message(kind)
+        seq = await self._sink.record(ControlAdded(message.id, message.text, message.tokens))
+        self._conversation.append(message.model_copy(update={"seq": seq}))
+
+    def _stopped(self) -> RunResult | None:
+        match self._interrupt.reason:
+            case "cancel":
+                return RunResult(RunOutcome.CANCELLED)
+            case "shutdown":
+                return RunResult(RunOutcome.INTERRUPTED, parked=True)
+            case "limit":
+                return _limit_result("max_seconds", self._limits().max_seconds)
+        return None
+
+    def _limited(self) -> RunResult | None:
+        limits, progress = self._limits(), self._progress
+        if limits.max_steps is not None and progress.run_steps >= limits.max_steps:
+            return _limit_result("max_steps", limits.max_steps)
+        if limits.max_tokens is not None and progress.usage.total_tokens >= limits.max_tokens:
+            return _limit_result("max_tokens", limits.max_tokens)
+        cost = progress.usage.cost_usd
+        if limits.max_cost_usd is not None and cost is not None and cost >= limits.max_cost_usd:
+            return _limit_result("max_cost_usd", limits.max_cost_usd)
+        return None
+
+    @contextmanager
+    def _deadline(self) -> Iterator[None]:
+        """Ends the run when its seconds are over."""
+        seconds = self._limits().max_seconds
+        if seconds is None:
+            yield
+            return
+        timer = asyncio.get_running_loop().call_later(seconds, self._interrupt.fire, "limit")
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def control_message(kind: ControlKind) -> Message:
+    """A control message without a seq yet."""
+    part = TextPart(id=new_id(), index=0, text=control_text(kind))
+    message = Message(id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), created_at=now())
+    return message.model_copy(update={"tokens": estimate_message(message)})
+
+
+def _limit_result(code: str, value: float | None) -> RunResult:
+    error = LimitReached(f"The run has reached its limit: {code} = {value:g}.", code=code, limit=value)
+    return RunResult(RunOutcome.LIMIT_REACHED, error.problem())

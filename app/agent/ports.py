@@ -1,0 +1,182 @@
+"""What the agent needs from above, as protocols, and what it tells: the changes given to its sink."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from app.context.generation import Generation
+from app.events import PlanItem
+from app.messages import FinishReason, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
+from app.sandbox.base import Sandbox, Stream
+from app.sessions import ContextState
+from app.tools.base import OutputSink
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationOpened:
+    """A new context generation; requests from now on are rendered from it."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class StepOpened:
+    """An attempt at a step begins: `message_id` is the assistant message that it will fill."""
+
+    step: int
+    attempt: int
+    message_id: str
+    model: str
+    generation: int
+    context: ContextState
+
+
+@dataclass(frozen=True, slots=True)
+class PartClosed:
+    """The model has finished a part of its message."""
+
+    message_id: str
+    part: TextPart | ReasoningPart | ToolCallPart
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseClosed:
+    """The model's stream has ended: the message is whole and its calls may start."""
+
+    message_id: str
+    finish_reason: FinishReason
+    tokens: int
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptVoided:
+    """The attempt failed and will be made again after `delay_ms`: its message with all its parts counts no more."""
+
+    step: int
+    attempt: int
+    message_id: str
+    delay_ms: int
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultClosed:
+    """A call has its result. `message_id` is the tool message that holds the results of one step."""
+
+    message_id: str
+    part: ToolResultPart
+    output_ref: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepClosed:
+    """The step is over, its results included; `model` is the one that the usage is billed to."""
+
+    step: int
+    attempt: int
+    message_id: str
+    model: str
+    finish_reason: FinishReason
+    usage: Usage
+    context: ContextState
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControlAdded:
+    """A message of ours enters the history."""
+
+    message_id: str
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanged:
+    items: tuple[PlanItem, ...]
+
+
+Change = (
+    GenerationOpened
+    | StepOpened
+    | PartClosed
+    | ResponseClosed
+    | AttemptVoided
+    | ResultClosed
+    | StepClosed
+    | ControlAdded
+    | PlanChanged
+)
+
+LivePartType = Literal["text", "reasoning", "tool_call", "tool_result"]
+
+
+@dataclass(frozen=True, slots=True)
+class LivePart:
+    """A part that is being written; `name` is a tool's."""
+
+    type: LivePartType
+    message_id: str
+    part_id: str
+    index: int
+    call_id: str | None = None
+    name: str | None = None
+
+
+class Sink(Protocol):
+    """Takes everything that happens, in order."""
+
+    def record(self, *changes: Change) -> Awaitable[int]:
+        """Submits changes to be committed and published together. They are taken at once, in order of the calls; the
+        awaitable gives, after the commit, the seq of the first of their events (0 where they have none). Awaiting it
+        may be left out, put off or cancelled without undoing anything. Raises `StaleOwnerError` where another owner
+        has taken over, `StorageError` where the database refused."""
+        ...
+
+    def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
+        """Shows a piece of a part that is being written. Never waits, never stores more than one text a part."""
+        ...
+
+
+class Inbox(Protocol):
+    """The session's queue, as its run sees it."""
+
+    async def deliver(self) -> Sequence[Message]:
+        """Moves the pending steering messages into the history, in order; gives them as stored."""
+        ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a steering message may be pending; false is certain enough to skip looking before a step."""
+        ...
+
+
+class CollectedOutput(Protocol):
+    @property
+    def text(self) -> str: ...
+    @property
+    def truncated(self) -> bool: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def ref(self) -> str | None: ...
+
+
+class Collector(OutputSink, Protocol):
+    """One call's output: takes it as it comes, then gives what the model sees and where the rest is."""
+
+    async def finish(self, note: str = "") -> CollectedOutput: ...
+
+
+CollectorFactory = Callable[[str, Callable[[Stream, str, int], None]], Collector]
+"""Makes a call's collector from the call id and a callback for the live preview (stream, text, offset)."""
+
+
+class SandboxSource(Protocol):
+    """Gives the session's sandbox, started."""
+
+    async def __call__(self) -> Sandbox: ...

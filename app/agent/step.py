@@ -1,0 +1,328 @@
+"""One step: a model call, made again where that may help, and the tool calls that it asked for."""
+
+from __future__ import annotations
+
+import random
+import time
+from asyncio import sleep
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, assert_never
+
+from app.agent.conversation import AgentConfig, Conversation
+from app.agent.interrupt import Interrupt, Stopped
+from app.agent.ports import AttemptVoided, Change, ResponseClosed, Sink, StepClosed, StepOpened
+from app.agent.stream_processor import StreamProcessor
+from app.agent.tool_executor import Batch, ToolExecutor
+from app.context.tokens import PER_MESSAGE
+from app.errors import ContextOverflowError, ProviderError
+from app.llm.base import ModelRequest, Provider, StopReason
+from app.llm.retry import delay_s
+from app.messages import FinishReason, Message, Part, Role, ToolStatus, Usage, new_id, now
+from app.sessions import ContextState
+
+
+class Outcome(Enum):
+    """How a step ended."""
+
+    RAN_TOOLS = "ran_tools"
+    FINISHED = "finished"
+    CUT_OFF = "cut_off"
+    REFUSED = "refused"
+    OVERFLOWED = "overflowed"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """`usage` is the step's own, all attempts together; `error` a problem where the outcome has one."""
+
+    outcome: Outcome
+    usage: Usage
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalls:
+    """How models are called: `resolve` gives a model's provider and its name there, `cost_usd` prices a usage."""
+
+    resolve: Callable[[str], tuple[Provider, str]]
+    cost_usd: Callable[[str, Usage], float | None]
+    max_attempts: int
+    rng: random.Random = field(default_factory=random.Random)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt under way."""
+
+    step: int
+    number: int
+    model: str
+    processor: StreamProcessor
+    message_id: str
+    opened: Awaitable[int]
+    seq: int = 0
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What the step has cost so far and when it began."""
+
+    started: float = field(default_factory=time.monotonic)
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def duration_ms(self) -> int:
+        return round((time.monotonic() - self.started) * 1000)
+
+
+class Step:
+    """Makes steps of one conversation."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        conversation: Conversation,
+        models: ModelCalls,
+        tools: ToolExecutor,
+        interrupt: Interrupt,
+    ) -> None:
+        self._sink = sink
+        self._conversation = conversation
+        self._models = models
+        self._tools = tools
+        self._interrupt = interrupt
+
+    async def run(self, number: int, config: AgentConfig, before: Sequence[Change] = ()) -> StepResult:
+        """Makes step `number`; `before` are changes that belong in front of it, committed with its start."""
+        spent = _Spent()
+        request = self._conversation.request(config)
+        attempt_number = 1
+        while True:
+            attempt = self._open(number, attempt_number, config, before)
+            try:
+                await self._interrupt.guard(self._call_model(attempt, request))
+                return await self._answered(attempt, config, spent)
+            except Stopped:
+                return await self._end(attempt, config, spent, Outcome.STOPPED, self._stop_reason(), None)
+            except ContextOverflowError as error:
+                return await self._end(attempt, config, spent, Outcome.OVERFLOWED, FinishReason.ERROR, error)
+            except ProviderError as error:
+                self._count(attempt, spent)
+                delay = delay_s(attempt_number, error, self._models.rng, max_attempts=self._models.max_attempts)
+                if delay is None:
+                    return await self._end(attempt, config, spent, Outcome.FAILED, FinishReason.ERROR, error)
+                await self._void(attempt, error, delay)
+                try:
+                    await self._interrupt.guard(sleep(delay))
+                except Stopped:
+                    return await self._close_voided(attempt, config, spent)
+            before = ()
+            attempt_number += 1
+
+    def _open(self, step: int, number: int, config: AgentConfig, before: Sequence[Change]) -> _Attempt:
+        message_id = new_id()
+        context = self._conversation.state(config.budget)
+        generation = self._conversation.generation.number
+        opened = StepOpened(step, number, message_id, config.model, generation, context)
+        recorded = self._sink.record(*before, opened)
+        processor = StreamProcessor(self._sink, message_id)
+        return _Attempt(step, number, config.model, processor, message_id, recorded)
+
+    async def _call_model(self, attempt: _Attempt, request: ModelRequest) -> None:
+        """Feeds the stream into the attempt's processor; its start is committed before the first event is shown."""
+        provider, name = self._models.resolve(attempt.model)
+        async with aclosing(provider.stream(_named(request, name))) as stream:  # type: ignore[type-var]
+            async for event in stream:
+                if not attempt.seq:
+                    attempt.seq = await attempt.opened
+                attempt.processor.feed(event)
+        if attempt.processor.stop_reason is None:
+            raise ProviderError("The model's stream ended before its answer did.", retryable=True)
+        if attempt.processor.stop_reason == "context_overflow":
+            raise ContextOverflowError("The model's answer ran into the end of its context window.")
+
+    async def _answered(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
+        """The stream is complete: closes the message, runs its calls, closes the step."""
+        attempt.processor.close(interrupted=False)
+        reason = _finish_reason(attempt.processor)
+        self._count(attempt, spent)
+        if attempt.processor.usage is not None:
+            self._conversation.observe(attempt.processor.usage)
+        await self._close_message(attempt, reason)
+        self._conversation.answered()
+        if attempt.processor.calls:
+            return await self._run_tools(attempt, config, spent, reason)
+        outcome = _OUTCOMES[reason]
+        error = _REFUSALS.get(reason)
+        return await self._close(attempt, config, spent, outcome, reason, error)
+
+    async def _run_tools(
+        self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason
+    ) -> StepResult:
+        batch = Batch(attempt.processor.calls)
+        outcome = Outcome.RAN_TOOLS
+        try:
+            await self._interrupt.guard(self._tools.run(batch))
+        except Stopped:
+            outcome, reason = Outcome.STOPPED, self._stop_reason()
+            self._tools.abandon(batch, self._open_call_status())
+        await self._take_results(batch)
+        return await self._close(attempt, config, spent, outcome, reason, None)
+
+    async def _end(
+        self,
+        attempt: _Attempt,
+        config: AgentConfig,
+        spent: _Spent,
+        outcome: Outcome,
+        reason: FinishReason,
+        error: ProviderError | None,
+    ) -> StepResult:
+        """Closes a step whose stream did not end well: what came of it stays, its calls get results."""
+        problem = error.problem() if error is not None else None
+        attempt.processor.close(interrupted=True)
+        if error is None or isinstance(error, ContextOverflowError):
+            self._count(attempt, spent)
+        await self._close_message(attempt, reason, problem)
+        if attempt.processor.calls:
+            batch = Batch(attempt.processor.calls)
+            self._tools.abandon(batch, self._open_call_status())
+            await self._take_results(batch)
+        return await self._close(attempt, config, spent, outcome, reason, problem)
+
+    async def _close_message(
+        self, attempt: _Attempt, reason: FinishReason, problem: dict[str, Any] | None = None
+    ) -> None:
+        parts: tuple[Part, ...] = attempt.processor.ordered_parts
+        tokens = PER_MESSAGE + sum(part.tokens for part in parts)
+        closed = self._sink.record(ResponseClosed(attempt.message_id, reason, tokens, problem))
+        attempt.seq = attempt.seq or await attempt.opened
+        await closed
+        self._conversation.append(
+            Message(
+                id=attempt.message_id,
+                seq=attempt.seq,
+                role=Role.ASSISTANT,
+                parts=parts,
+                tokens=tokens,
+                model=attempt.model,
+                finish_reason=reason,
+                error=problem,
+                created_at=now(),
+            )
+        )
+
+    async def _take_results(self, batch: Batch) -> None:
+        """Appends the tool message once all of its results are committed."""
+        seqs = [await recorded for recorded in batch.recorded]
+        results = batch.ordered
+        tokens = PER_MESSAGE + sum(part.tokens for part in results)
+        message = Message(
+            id=batch.message_id, seq=min(seqs), role=Role.TOOL, parts=results, tokens=tokens, created_at=now()
+        )
+        self._conversation.append(message)
+
+    async def _close(
+        self,
+        attempt: _Attempt,
+        config: AgentConfig,
+        spent: _Spent,
+        outcome: Outcome,
+        reason: FinishReason,
+        problem: dict[str, Any] | None,
+    ) -> StepResult:
+        context = self._conversation.state(config.budget)
+        await self._record_end(attempt, spent, reason, context)
+        return StepResult(outcome, spent.usage, problem)
+
+    async def _record_end(self, attempt: _Attempt, spent: _Spent, reason: FinishReason, context: ContextState) -> None:
+        await self._sink.record(
+            StepClosed(
+                attempt.step,
+                attempt.number,
+                attempt.message_id,
+                attempt.model,
+                reason,
+                spent.usage,
+                context,
+                spent.duration_ms,
+            )
+        )
+
+    async def _void(self, attempt: _Attempt, error: ProviderError, delay: float) -> None:
+        await self._sink.record(
+            AttemptVoided(
+                attempt.step, attempt.number, attempt.message_id, round(delay * 1000), error.code, error.detail
+            )
+        )
+
+    async def _close_voided(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
+        """Ends a step whose last attempt is void already: it was stopped while it waited to try again."""
+        context = self._conversation.state(config.budget)
+        await self._record_end(attempt, spent, self._stop_reason(), context)
+        return StepResult(Outcome.STOPPED, spent.usage)
+
+    def _count(self, attempt: _Attempt, spent: _Spent) -> None:
+        """Adds an attempt's usage, priced, to the step's."""
+        usage = attempt.processor.usage
+        if usage is None:
+            return
+        if usage.cost_usd is None:
+            usage = usage.model_copy(update={"cost_usd": self._models.cost_usd(attempt.model, usage)})
+        spent.usage = spent.usage + usage
+
+    def _stop_reason(self) -> FinishReason:
+        return FinishReason.INTERRUPTED if self._interrupt.reason == "shutdown" else FinishReason.CANCELLED
+
+    def _open_call_status(self) -> ToolStatus:
+        return ToolStatus.INTERRUPTED if self._interrupt.reason == "shutdown" else ToolStatus.CANCELLED
+
+
+_OUTCOMES = {
+    FinishReason.STOP: Outcome.FINISHED,
+    FinishReason.LENGTH: Outcome.CUT_OFF,
+    FinishReason.REFUSAL: Outcome.REFUSED,
+    FinishReason.CONTENT_FILTER: Outcome.REFUSED,
+}
+"""What a text alone means for the run."""
+
+_REFUSALS = {
+    FinishReason.REFUSAL: ProviderError("The model refused to answer.", code="refusal").problem(),
+    FinishReason.CONTENT_FILTER: ProviderError(
+        "The provider's content filter ended the answer.", code="content_filter"
+    ).problem(),
+}
+
+
+def _finish_reason(processor: StreamProcessor) -> FinishReason:
+    """The provider's reason in our words. Calls run whatever it says, and a reason nobody knows is a plain end."""
+    reason: StopReason | None = processor.stop_reason
+    match reason:
+        case "length":
+            return FinishReason.LENGTH
+        case "content_filter":
+            return FinishReason.CONTENT_FILTER
+        case "refusal":
+            return FinishReason.REFUSAL
+        case "stop" | "tool_calls" | "other" | "context_overflow" | None:
+            return FinishReason.TOOL_CALLS if processor.calls else FinishReason.STOP
+    assert_never(reason)
+
+
+def _named(request: ModelRequest, name: str) -> ModelRequest:
+    """The request under the model's name at its provider."""
+    return ModelRequest(
+        model=name,
+        system=request.system,
+        messages=request.messages,
+        tools=request.tools,
+        max_output_tokens=request.max_output_tokens,
+        temperature=request.temperature,
+        stop=request.stop,
+        wire_cache=request.wire_cache,
+    )

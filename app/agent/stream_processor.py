@@ -1,0 +1,130 @@
+"""Folds a model's stream into the parts of one assistant message, recording each as soon as it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from app.agent.ports import LivePart, PartClosed, Sink
+from app.context.tokens import estimate_part
+from app.llm.base import (
+    BlockEnd,
+    Finish,
+    ReasoningDelta,
+    StopReason,
+    StreamEvent,
+    TextDelta,
+    ToolArgumentsDelta,
+    ToolCallStart,
+    UsageReport,
+)
+from app.messages import ReasoningPart, TextPart, ToolCallPart, Usage, clean_text, new_id
+
+ClosedPart = TextPart | ReasoningPart | ToolCallPart
+
+
+@dataclass(slots=True)
+class _Block:
+    """A part that is being written."""
+
+    live: LivePart
+    pieces: list[str] = field(default_factory=list)
+
+    def close(self, *, interrupted: bool, provider_data: dict[str, Any] | None = None) -> ClosedPart:
+        part = self._part("".join(self.pieces), interrupted, provider_data)
+        return part.model_copy(update={"tokens": estimate_part(part)})
+
+    def _part(self, text: str, interrupted: bool, provider_data: dict[str, Any] | None) -> ClosedPart:
+        live = self.live
+        if live.type == "text":
+            return TextPart(id=live.part_id, index=live.index, text=text, interrupted=interrupted)
+        if live.type == "reasoning":
+            return ReasoningPart(
+                id=live.part_id, index=live.index, text=text, interrupted=interrupted, provider_data=provider_data
+            )
+        assert live.call_id is not None
+        assert live.name is not None
+        return ToolCallPart(
+            id=live.part_id, index=live.index, call_id=live.call_id, name=live.name, arguments_text=text
+        )
+
+
+class StreamProcessor:
+    """One attempt's stream. Feed it every event, then `close` it; `parts` are those that were closed, in order."""
+
+    def __init__(self, sink: Sink, message_id: str) -> None:
+        self._sink = sink
+        self._message_id = message_id
+        self._open: dict[int, _Block] = {}
+        self._count = 0
+        self.parts: list[ClosedPart] = []
+        self.usage: Usage | None = None
+        self.stop_reason: StopReason | None = None
+        self.recorded: Awaitable[int] | None = None
+        """The commit of the newest part."""
+
+    def feed(self, event: StreamEvent) -> None:
+        """Takes the next event of the stream. Nothing here waits."""
+        match event:
+            case TextDelta(block, text):
+                self._write(block, "text", text)
+            case ReasoningDelta(block, text):
+                self._write(block, "reasoning", text)
+            case ToolArgumentsDelta(block, text):
+                self._write(block, "tool_call", text)
+            case ToolCallStart(block, name):
+                self._begin(block, "tool_call", name=clean_text(name))
+            case BlockEnd(block, provider_data):
+                self._end(block, provider_data)
+            case UsageReport(usage):
+                self.usage = usage
+            case Finish(reason):
+                self.stop_reason = reason
+
+    def _begin(self, number: int, kind: Literal["text", "reasoning", "tool_call"], name: str | None = None) -> _Block:
+        call_id = new_id() if kind == "tool_call" else None
+        live = LivePart(kind, self._message_id, new_id(), self._count, call_id, name)
+        block = self._open[number] = _Block(live)
+        self._count += 1
+        return block
+
+    def _write(self, number: int, kind: Literal["text", "reasoning", "tool_call"], text: str) -> None:
+        if not text:
+            return
+        block = self._open.get(number)
+        if block is None:
+            if kind == "tool_call":
+                return
+            block = self._begin(number, kind)
+        text = clean_text(text)
+        block.pieces.append(text)
+        self._sink.live(block.live, text)
+
+    def _end(self, number: int, provider_data: dict[str, Any] | None = None) -> None:
+        block = self._open.pop(number, None)
+        if block is None and provider_data is not None:
+            # A redacted block has no text, yet must go back with the rest of its message.
+            self._begin(number, "reasoning")
+            block = self._open.pop(number)
+        if block is not None:
+            self._record(block.close(interrupted=False, provider_data=provider_data))
+
+    def close(self, *, interrupted: bool) -> None:
+        """Closes what is still open: a stream that ended without saying so of each block, or one that was cut off."""
+        for number in sorted(self._open, key=lambda n: self._open[n].live.index):
+            block = self._open.pop(number)
+            self._record(block.close(interrupted=interrupted))
+
+    def _record(self, part: ClosedPart) -> None:
+        self.parts.append(part)
+        self.recorded = self._sink.record(PartClosed(self._message_id, part))
+
+    @property
+    def ordered_parts(self) -> tuple[ClosedPart, ...]:
+        """The closed parts by their place in the message; interleaved calls may close in another order."""
+        return tuple(sorted(self.parts, key=lambda part: part.index))
+
+    @property
+    def calls(self) -> tuple[ToolCallPart, ...]:
+        return tuple(part for part in self.ordered_parts if isinstance(part, ToolCallPart))

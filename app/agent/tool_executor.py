@@ -1,0 +1,174 @@
+"""Runs the calls of one model message: safe ones side by side, others one by one, each with exactly one result."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import structlog
+
+from app.agent.ports import Collector, CollectorFactory, LivePart, ResultClosed, SandboxSource, Sink
+from app.context.tokens import estimate_part
+from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
+from app.events import PlanItem
+from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
+from app.sandbox.base import Stream
+from app.tools.base import Arguments, Tool, ToolContext, ToolOutcome
+from app.tools.registry import ToolRegistry
+
+log = structlog.get_logger(__name__)
+
+CANCELLED_NOTE = "[cancelled by the user; what it had done until then stays]"
+NOT_STARTED_NOTE = "[cancelled by the user before it was started]"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSetup:
+    """What the calls of a session share. Times are in seconds."""
+
+    registry: ToolRegistry
+    sandbox: SandboxSource
+    collector: CollectorFactory
+    command_timeout_s: float
+    max_command_timeout_s: float
+
+
+@dataclass(slots=True)
+class Batch:
+    """The calls of one message and their results so far; `message_id` is the tool message that holds them."""
+
+    calls: Sequence[ToolCallPart]
+    message_id: str = field(default_factory=new_id)
+    results: dict[str, ToolResultPart] = field(default_factory=dict)
+    recorded: list[Awaitable[int]] = field(default_factory=list)
+
+    @property
+    def ordered(self) -> tuple[ToolResultPart, ...]:
+        return tuple(self.results[call.call_id] for call in self.calls if call.call_id in self.results)
+
+
+class ToolExecutor:
+    """Runs batches of calls; may be cancelled at any time, after which `abandon` closes what is left open."""
+
+    def __init__(
+        self,
+        setup: ToolSetup,
+        sink: Sink,
+        *,
+        allowed: Callable[[], Sequence[str] | None],
+        set_plan: Callable[[tuple[PlanItem, ...]], Awaitable[None]],
+    ) -> None:
+        self._setup = setup
+        self._sink = sink
+        self._allowed = allowed
+        self._set_plan = set_plan
+
+    async def run(self, batch: Batch) -> None:
+        """Runs all calls and records each result as it comes. Cancelled, it ends the calls under way, whose results
+        are recorded as `cancelled` with their partial output."""
+        for group in self._groups(batch.calls):
+            async with asyncio.TaskGroup() as tasks:
+                for index, call in group:
+                    tasks.create_task(self._run_one(batch, index, call))
+
+    def abandon(self, batch: Batch, status: ToolStatus, note: str = NOT_STARTED_NOTE) -> None:
+        """Gives every call without a result one of this status."""
+        for index, call in enumerate(batch.calls):
+            if call.call_id not in batch.results:
+                self._close(batch, _result(new_id(), index, call, status, note))
+
+    def _groups(self, calls: Sequence[ToolCallPart]) -> Iterator[list[tuple[int, ToolCallPart]]]:
+        """Runs of neighbouring safe calls, and each other call alone: the model's order holds where it matters."""
+        for safe, run in groupby(enumerate(calls), key=lambda item: self._is_safe(item[1])):
+            if safe:
+                yield list(run)
+            else:
+                yield from ([item] for item in run)
+
+    def _is_safe(self, call: ToolCallPart) -> bool:
+        try:
+            return self._setup.registry.get(call.name, self._allowed()).parallel_safe
+        except ToolError:
+            return True
+
+    async def _run_one(self, batch: Batch, index: int, call: ToolCallPart) -> None:
+        started = time.monotonic()
+        part_id = new_id()
+        live = LivePart("tool_result", batch.message_id, part_id, index, call.call_id, call.name)
+        collector = self._setup.collector(call.call_id, self._preview(live))
+        try:
+            outcome = await self._outcome(call, collector)
+        except asyncio.CancelledError:
+            outcome = ToolOutcome(ToolStatus.CANCELLED, note=CANCELLED_NOTE)
+            await self._finish(batch, live, call, collector, outcome, started)
+            raise
+        await self._finish(batch, live, call, collector, outcome, started)
+
+    def _preview(self, live: LivePart) -> Callable[[Stream, str, int], None]:
+        return lambda stream, text, _offset: self._sink.live(live, text, stream=stream)
+
+    async def _outcome(self, call: ToolCallPart, collector: Collector) -> ToolOutcome:
+        """Runs the call; what it raises becomes an error that the model sees and can act on."""
+        try:
+            tool, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
+            return await self._run_tool(tool, arguments, call, collector)
+        except PalimpsestError as error:
+            return ToolOutcome(ToolStatus.ERROR, note=f"Error: {error.detail}")
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("tool_crashed", tool=call.name, call_id=call.call_id)
+            return ToolOutcome(ToolStatus.ERROR, note=f"Error: {call.name} failed inside the service. Try another way.")
+
+    async def _run_tool(
+        self, tool: Tool[Arguments], arguments: Arguments, call: ToolCallPart, collector: Collector
+    ) -> ToolOutcome:
+        try:
+            sandbox = await self._setup.sandbox()
+        except SandboxUnavailableError as error:
+            raise ToolError(f"The sandbox is not available now: {error.detail}") from error
+        context = ToolContext(
+            call_id=call.call_id,
+            sandbox=sandbox,
+            output=collector,
+            set_plan=self._set_plan,
+            command_timeout_s=self._setup.command_timeout_s,
+            max_command_timeout_s=self._setup.max_command_timeout_s,
+        )
+        return await tool.run(arguments, context)
+
+    async def _finish(
+        self,
+        batch: Batch,
+        live: LivePart,
+        call: ToolCallPart,
+        collector: Collector,
+        outcome: ToolOutcome,
+        started: float,
+    ) -> None:
+        output = await collector.finish(outcome.note)
+        part = ToolResultPart(
+            id=live.part_id,
+            index=live.index,
+            call_id=call.call_id,
+            name=call.name,
+            output=output.text,
+            status=outcome.status,
+            truncated=output.truncated,
+            bytes=output.bytes,
+            exit_code=outcome.exit_code,
+            duration_ms=round((time.monotonic() - started) * 1000),
+        )
+        self._close(batch, part.model_copy(update={"tokens": estimate_part(part)}), output.ref)
+
+    def _close(self, batch: Batch, part: ToolResultPart, ref: str | None = None) -> None:
+        batch.results[part.call_id] = part
+        batch.recorded.append(self._sink.record(ResultClosed(batch.message_id, part, ref)))
+
+
+def _result(part_id: str, index: int, call: ToolCallPart, status: ToolStatus, note: str) -> ToolResultPart:
+    part = ToolResultPart(id=part_id, index=index, call_id=call.call_id, name=call.name, output=note, status=status)
+    return part.model_copy(update={"tokens": estimate_part(part)})

@@ -1,0 +1,55 @@
+"""What the door needs to know, handed in by the start: plain values, no settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from app.api.guard import GuardRules
+from app.api.hosts import is_loopback, parse_allowed, parse_host
+
+MIB = 1024 * 1024
+
+
+def no_metrics() -> bytes:
+    """Stands in where nobody measures."""
+    return b""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiConfig:
+    """Sizes are bytes, times seconds unless the name says otherwise.
+
+    Raises `ValueError` for an address other than loopback without a key, and for an allowed host that is not a host.
+    """
+
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    allowed_hosts: tuple[str, ...] = ()
+    bind_host: str = "127.0.0.1"
+    upload_max_bytes: int = 64 * MIB
+    max_json_bytes: int = MIB
+    max_history_bytes: int = 64 * MIB
+    ping_s: float = 15
+    send_timeout_s: float = 30
+    retry_ms: int = 1000
+    metrics: Callable[[], bytes] = no_metrics
+
+    def __post_init__(self) -> None:
+        parse_allowed(self.allowed_hosts)
+        if not self.api_keys and not _binds_loopback(self.bind_host):
+            raise ValueError(f"without an API key the server listens on loopback only, not on {self.bind_host}")
+
+    @property
+    def rules(self) -> GuardRules:
+        return GuardRules(
+            keys=tuple(key.encode() for key in self.api_keys),
+            allowed_hosts=parse_allowed(self.allowed_hosts),
+            max_json_bytes=self.max_json_bytes,
+            max_history_bytes=max(self.max_history_bytes, self.max_json_bytes),
+            max_upload_bytes=self.upload_max_bytes,
+        )
+
+
+def _binds_loopback(bind_host: str) -> bool:
+    host = parse_host(f"[{bind_host}]" if ":" in bind_host else bind_host)
+    return host is not None and is_loopback(host.name)

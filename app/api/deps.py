@@ -1,0 +1,47 @@
+"""What routes are given: the service, and path and query values in their one accepted form."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Depends, Path, Query, Request
+from pydantic import AfterValidator
+
+from app.errors import NotFoundError, UnavailableError
+from app.runtime.service import SessionService
+from app.runtime.values import Text
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID_EXAMPLE = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
+
+
+def get_service(request: Request) -> SessionService:
+    """The service that the start put in place; until then, and after the end, 503."""
+    service: SessionService | None = getattr(request.app.state, "service", None)
+    if service is None:
+        raise UnavailableError("The server is starting or stopping.")
+    return service
+
+
+def _session_id(value: str) -> str:
+    if not _UUID.fullmatch(value):
+        raise NotFoundError("There is no session with this id.", code="session_not_found")
+    return value
+
+
+def _message_id(value: str) -> str:
+    if not _UUID.fullmatch(value):
+        raise NotFoundError("There is no queued message with this id.", code="message_not_found")
+    return value
+
+
+Service = Annotated[SessionService, Depends(get_service)]
+SessionId = Annotated[str, AfterValidator(_session_id), Path(description="The session's id.", examples=[_ID_EXAMPLE])]
+MessageId = Annotated[str, AfterValidator(_message_id), Path(description="The message's id.", examples=[_ID_EXAMPLE])]
+CallId = Annotated[Text, Path(description="The call's `call_id`.", examples=[_ID_EXAMPLE])]
+Cursor = Annotated[
+    Text | None,
+    Query(max_length=500, description="`next_cursor` of the page before; left out for the first page."),
+]
+Limit = Annotated[int, Query(ge=1, le=500, description="Items per page at most.")]

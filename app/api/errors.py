@@ -1,0 +1,169 @@
+"""Renders every error as an RFC 9457 problem document, in this one place.
+
+The errors below are the door's own: a request that never reached the service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from app.errors import InvalidRequestError, MalformedRequestError, NotFoundError, PalimpsestError
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 1
+"""A queue drains within a step and a database's lock within a second."""
+
+MAX_FIELD_ERRORS = 20
+MAX_TEXT_CHARS = 200
+
+log = structlog.get_logger("palimpsest.api")
+
+
+class ValidationFailedError(InvalidRequestError):
+    """`errors` lists the fields at fault as `{field, message}`; what was sent is never repeated."""
+
+    code = "validation_error"
+    title = "The request has invalid fields"
+
+
+class MalformedJsonError(MalformedRequestError):
+    code = "invalid_json"
+    title = "The body is not valid JSON"
+
+
+class MalformedEventIdError(MalformedRequestError):
+    code = "malformed_event_id"
+    title = "The event id cannot be read"
+
+
+class UnauthorizedError(PalimpsestError):
+    status = 401
+    code = "unauthorized"
+    title = "A valid API key is needed"
+
+
+class ForeignOriginError(PalimpsestError):
+    status = 403
+    code = "foreign_origin"
+    title = "Requests from other sites are refused"
+
+
+class MethodNotAllowedError(PalimpsestError):
+    status = 405
+    code = "method_not_allowed"
+    title = "The method is not allowed here"
+
+
+class UnsupportedMediaTypeError(PalimpsestError):
+    status = 415
+    code = "unsupported_media_type"
+    title = "The body's content type is not supported"
+
+
+class RangeNotSatisfiableError(PalimpsestError):
+    status = 416
+    code = "range_not_satisfiable"
+    title = "The range lies outside the content"
+
+
+class WrongHostError(PalimpsestError):
+    status = 421
+    code = "wrong_host"
+    title = "The server does not answer under this host name"
+
+
+class InternalError(PalimpsestError):
+    """What a client sees of an error that nobody expected; the log has the rest."""
+
+
+def problem_response(
+    error: PalimpsestError, path: str, headers: Mapping[str, str] | None = None, methods: Iterable[str] = ()
+) -> Response:
+    """The error as a response. `methods` are the allowed ones, for 405."""
+    document = error.problem(quote(path[:MAX_TEXT_CHARS], safe="/:@!$&'()*+,;=~"))
+    return Response(
+        orjson.dumps(document, default=str),
+        status_code=error.status,
+        headers={**_headers_of(error, methods), **(headers or {})},
+        media_type=PROBLEM_MEDIA_TYPE,
+    )
+
+
+def _headers_of(error: PalimpsestError, methods: Iterable[str]) -> dict[str, str]:
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.status == 405:
+        headers["Allow"] = ", ".join(sorted(methods))
+    if error.status in (429, 503):
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    return headers
+
+
+def field_errors(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Pydantic's errors as `{field, message}`, without their inputs and cut to a readable number."""
+    return [
+        {"field": _field_name(error["loc"]), "message": str(error["msg"])[:MAX_TEXT_CHARS]}
+        for _, error in zip(range(MAX_FIELD_ERRORS), errors, strict=False)
+    ]
+
+
+def _field_name(loc: Iterable[Any]) -> str:
+    """`("body", "limits", "max_steps")` is `limits.max_steps`; the body as a whole is `body`."""
+    names = [str(item) for item in loc]
+    return ".".join(names[1:] or names)[:MAX_TEXT_CHARS]
+
+
+def validation_failed(error: RequestValidationError) -> ValidationFailedError:
+    found = field_errors(error.errors())
+    named = "; ".join(f"{item['field']}: {item['message']}" for item in found[:3])
+    return ValidationFailedError(f"The request is not valid: {named}.", errors=found)
+
+
+def from_http_exception(error: HTTPException) -> PalimpsestError:
+    """What the web framework itself refuses, in our words."""
+    if error.status_code == 404:
+        return NotFoundError("There is nothing at this path.")
+    if error.status_code == 405:
+        return MethodNotAllowedError("This path does not take the method.")
+    return MalformedRequestError("The request cannot be read.")
+
+
+def allowed_methods(request: Request) -> set[str]:
+    """All methods of all routes that match the request's path; the framework itself names only the first route's."""
+    return {
+        method
+        for route in request.app.state.routes
+        if route.path_regex.match(request.scope["path"])
+        for method in route.methods
+    }
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Makes `app` answer every error with a problem document."""
+
+    async def business(request: Request, error: Exception) -> Response:
+        assert isinstance(error, PalimpsestError)
+        if error.status == 500:
+            log.error("request_failed", path=request.url.path, code=error.code, detail=error.detail, exc_info=error)
+        return problem_response(error, request.scope["path"])
+
+    async def validation(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_response(validation_failed(error), request.scope["path"])
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem_response(from_http_exception(error), request.scope["path"], methods=allowed_methods(request))
+
+    app.add_exception_handler(PalimpsestError, business)
+    app.add_exception_handler(RequestValidationError, validation)
+    app.add_exception_handler(HTTPException, http)

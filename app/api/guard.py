@@ -1,0 +1,121 @@
+"""The guard before all routes: host, origin, key and body size, in this order.
+
+It is plain ASGI, since a middleware that wraps responses would break streams.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.auth import check_key, needs_key
+from app.api.errors import ForeignOriginError, WrongHostError, problem_response
+from app.api.hosts import HostPort, host_is_ours, origin_is_ours, parse_host
+from app.errors import MalformedRequestError, PalimpsestError, TooLargeError
+
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Asked by machines that know the server by an address only; they tell nothing that is worth guarding."""
+
+_UPLOAD = re.compile(r"/v1/sessions/[^/]+/files/.*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """What passes. Sizes are bytes of a request's body; no `keys` means that nobody needs one."""
+
+    keys: tuple[bytes, ...]
+    allowed_hosts: frozenset[HostPort]
+    max_json_bytes: int
+    max_history_bytes: int
+    max_upload_bytes: int
+
+
+class Guard:
+    """ASGI middleware that answers with a problem document what its rules do not let through."""
+
+    def __init__(self, app: ASGIApp, rules: GuardRules) -> None:
+        self.app = app
+        self.rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] != "http":
+            await self.app(scope, receive, send)
+        else:
+            await self._guarded(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            check(scope, self.rules)
+        except PalimpsestError as error:
+            await problem_response(error, scope["path"])(scope, receive, send)
+            return
+        await self.app(scope, limited(receive, body_limit(scope, self.rules)), send)
+
+
+def check(scope: Scope, rules: GuardRules) -> None:
+    """Raises the first error that the request's head gives rise to."""
+    path: str = scope["path"]
+    if path not in PROBES:
+        check_site(scope, rules.allowed_hosts)
+    if rules.keys and needs_key(path):
+        check_key(header_values(scope, b"authorization"), rules.keys)
+    check_length(scope, body_limit(scope, rules))
+
+
+def check_site(scope: Scope, allowed: frozenset[HostPort]) -> None:
+    """Raises `WrongHostError` or `ForeignOriginError`."""
+    hosts = header_values(scope, b"host")
+    host = parse_host(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
+    if host is None or not host_is_ours(host, allowed):
+        raise WrongHostError("The Host header names neither loopback nor a host in PALIMPSEST_ALLOWED_HOSTS.")
+    for origin in header_values(scope, b"origin"):
+        if not origin_is_ours(origin.decode("latin-1"), scope.get("scheme", "http"), host, allowed):
+            raise ForeignOriginError("The Origin header names another site.")
+    if any(value.strip().lower() == b"cross-site" for value in header_values(scope, b"sec-fetch-site")):
+        raise ForeignOriginError("A browser sent this request from another site.")
+
+
+def check_length(scope: Scope, limit: int) -> None:
+    """Raises `TooLargeError` for a declared length over `limit`, before any of the body is read."""
+    for value in header_values(scope, b"content-length"):
+        if not value.isdigit() or len(value) > 18:
+            raise MalformedRequestError("The Content-Length header cannot be read.")
+        if int(value) > limit:
+            raise too_large(limit)
+
+
+def body_limit(scope: Scope, rules: GuardRules) -> int:
+    """The largest body, in bytes, that the request's route takes."""
+    if scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"]):
+        return rules.max_upload_bytes
+    if scope["method"] == "POST" and scope["path"] == "/v1/sessions":
+        return rules.max_history_bytes
+    return rules.max_json_bytes
+
+
+def limited(receive: Receive, limit: int) -> Receive:
+    """`receive`, counting: a body that turns out longer than `limit` raises `TooLargeError` in its reader."""
+    taken = 0
+
+    async def counted() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > limit:
+            raise too_large(limit)
+        return message
+
+    return counted
+
+
+def too_large(limit: int) -> TooLargeError:
+    return TooLargeError(f"The body is larger than {limit} bytes.", limit_bytes=limit)
+
+
+def header_values(scope: Scope, name: bytes) -> list[bytes]:
+    """All values of a header; `name` is in lower case."""
+    return [value for key, value in scope["headers"] if key.lower() == name]

@@ -1,0 +1,67 @@
+"""The application: routers, guards and error handling around one service."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from app import __version__
+from app.api.boundary import Boundary
+from app.api.config import ApiConfig
+from app.api.errors import install_error_handlers
+from app.api.guard import Guard
+from app.api.openapi import install_openapi
+from app.api.routers import events, files, health, history, models, page, queue, sessions
+from app.runtime.service import SessionService
+
+__all__ = ["ApiConfig", "create_app"]
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
+
+ROUTERS = (
+    sessions.router,
+    queue.router,
+    history.router,
+    events.router,
+    files.router,
+    models.router,
+    health.router,
+    page.router,
+)
+
+
+def create_app(
+    config: ApiConfig, *, service: SessionService | None = None, lifespan: Lifespan | None = None
+) -> FastAPI:
+    """The ASGI application.
+
+    Either `service` is given, or `lifespan` puts one into `app.state.service`; until it is there the routes answer 503.
+    The interactive documentation is off, since its pages load their scripts from elsewhere.
+    """
+    app = FastAPI(
+        title="Palimpsest",
+        version=__version__,
+        summary="Runs coding agents for hours or days without ever running out of context.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.state.config = config
+    app.state.service = service
+    app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
+    for router in ROUTERS:
+        app.include_router(router)
+    page.mount_static(app)
+    install_error_handlers(app)
+    install_openapi(app, secured=bool(config.api_keys))
+    app.add_middleware(Guard, rules=config.rules)
+    app.add_middleware(Boundary)
+    # It would log every chunk of every stream where the root logger is at debug.
+    logging.getLogger("sse_starlette").setLevel(logging.INFO)
+    return app

@@ -1,0 +1,103 @@
+"""The catalogue of problems: one example of each code, from which the routes' documentation is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.api.errors import (
+    ForeignOriginError,
+    InternalError,
+    MalformedEventIdError,
+    MalformedJsonError,
+    MethodNotAllowedError,
+    RangeNotSatisfiableError,
+    UnauthorizedError,
+    UnsupportedMediaTypeError,
+    ValidationFailedError,
+    WrongHostError,
+)
+from app.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidRequestError,
+    MalformedRequestError,
+    MissingApiKeyError,
+    NotFoundError,
+    NotSupportedError,
+    PalimpsestError,
+    QueueFullError,
+    SandboxError,
+    SandboxUnavailableError,
+    StorageError,
+    TooLargeError,
+    UnavailableError,
+    UnknownModelError,
+)
+
+_EXAMPLES: tuple[PalimpsestError, ...] = (
+    MalformedRequestError("The cursor cannot be read."),
+    MalformedJsonError("The body is not valid JSON: unexpected end of data: line 1 column 2 (char 1)."),
+    MalformedEventIdError("An event id is a decimal number from 0 up."),
+    UnauthorizedError("Send one of the server's API keys as Authorization: Bearer KEY."),
+    ForbiddenError("The operator's settings do not allow more than 50 steps."),
+    ForbiddenError("The path leaves the workspace.", code="outside_workspace"),
+    ForeignOriginError("The Origin header names another site."),
+    NotFoundError("There is nothing at this path."),
+    NotFoundError("There is no session with this id.", code="session_not_found"),
+    NotFoundError("There is no queued message with this id.", code="message_not_found"),
+    NotFoundError("There is no tool call with this id.", code="call_not_found"),
+    NotFoundError("The raw output is no longer stored.", code="output_not_found"),
+    NotFoundError("There is no file at this path.", code="file_not_found"),
+    NotFoundError("The session has no such step.", code="step_not_found"),
+    MethodNotAllowedError("This path does not take the method."),
+    ConflictError("The id was used with other content."),
+    ConflictError("The message was delivered already.", code="already_delivered"),
+    ConflictError("There is nothing to resume.", code="nothing_to_resume"),
+    ConflictError("The log ends at 41.", code="ahead_of_log"),
+    TooLargeError("The body is larger than 1048576 bytes.", limit_bytes=1_048_576),
+    UnsupportedMediaTypeError("A body needs Content-Type: application/json."),
+    RangeNotSatisfiableError("The content has 512 bytes."),
+    WrongHostError("The Host header names neither loopback nor a host in PALIMPSEST_ALLOWED_HOSTS."),
+    ValidationFailedError(
+        "The request is not valid: limits.max_steps: Input should be greater than or equal to 1.",
+        errors=[{"field": "limits.max_steps", "message": "Input should be greater than or equal to 1"}],
+    ),
+    InvalidRequestError("There is no compaction policy with this name."),
+    InvalidRequestError("A stream of a new session needs a task.", code="task_required"),
+    NotSupportedError("Export formats are not in this version."),
+    UnknownModelError("There is no provider of this name."),
+    MissingApiKeyError("The provider needs a key and none is configured."),
+    QueueFullError("100 messages are waiting already."),
+    InternalError("The server failed to answer; its log says why."),
+    SandboxError("The sandbox could not list the files."),
+    UnavailableError("The server is starting or stopping."),
+    SandboxUnavailableError("No Docker Engine answers, and bubblewrap is not installed."),
+    StorageError("The database refused the write."),
+    UnavailableError(
+        "Not all parts of the server answer.",
+        code="not_ready",
+        ready=False,
+        components={"database": {"ok": True, "detail": "sqlite"}, "sandbox": {"ok": False, "detail": "no answer"}},
+    ),
+)
+
+CATALOGUE: dict[str, PalimpsestError] = {error.code: error for error in _EXAMPLES}
+"""Every code that a client can meet on its own request, with an example of its error."""
+
+
+def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that can answer with these codes: by status, with an example for each code."""
+    responses: dict[int | str, dict[str, Any]] = {}
+    for code in codes:
+        add_problem(responses, code)
+    return responses
+
+
+def add_problem(responses: dict[Any, dict[str, Any]], code: str, *, key: type[int] | type[str] = int) -> None:
+    """Adds `code` to `responses`; OpenAPI's own documents have text as keys, FastAPI's arguments numbers."""
+    error = CATALOGUE[code]
+    response = responses.setdefault(key(error.status), {"description": error.title, "content": {}})
+    media = response["content"].setdefault(
+        "application/problem+json", {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
+    )
+    media["examples"][code] = {"summary": error.title, "value": error.problem("/v1/sessions")}

@@ -1,0 +1,83 @@
+"""Files of a session's workspace."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from app.api.body import JsonRoute
+from app.api.deps import Service, SessionId
+from app.api.downloads import ArchiveResponse, RawResponse, safe_headers
+from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
+from app.api.problems import problems
+from app.errors import NotFoundError
+from app.runtime.values import FileList, RawOutput, Text
+
+router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["files"], route_class=JsonRoute)
+
+SANDBOXED = ("session_not_found", "file_not_found", "outside_workspace", "sandbox_unavailable", "sandbox_error")
+
+FilePath = Annotated[
+    Text,
+    Path(description="Path beneath the workspace; its slashes stay as they are.", examples=["src/main.py"]),
+]
+
+
+@router.get("/files", responses=problems(*SANDBOXED))
+async def list_files(
+    service: Service,
+    session_id: SessionId,
+    path: Annotated[
+        Text,
+        Query(max_length=4096, description="A directory beneath the workspace; left out, the workspace itself."),
+    ] = "",
+) -> FileList:
+    """The entries of a directory."""
+    return await service.files(session_id, path)
+
+
+@router.get(
+    "/files/{path:path}",
+    response_class=Response,
+    responses={**RAW_CONTENT, **problems(*SANDBOXED, "too_large", "range_not_satisfiable")},
+)
+@router.head("/files/{path:path}", include_in_schema=False)
+async def download_file(service: Service, session_id: SessionId, path: FilePath) -> Response:
+    """A file's content; takes `Range`."""
+    data = await service.read_file(session_id, _named(path))
+    raw = RawOutput(size=len(data), data=data)
+    return RawResponse(raw, name=path.rsplit("/", 1)[-1], media_type="application/octet-stream")
+
+
+@router.put(
+    "/files/{path:path}",
+    status_code=201,
+    response_class=Response,
+    openapi_extra={"requestBody": RAW_BODY},
+    responses={**UPLOADED, **problems(*SANDBOXED, "conflict", "too_large")},
+)
+async def upload_file(service: Service, request: Request, session_id: SessionId, path: FilePath) -> Response:
+    """Stores the body as a file, whatever its content type; missing directories are made."""
+    outcome = await service.write_file(session_id, _named(path), await request.body())
+    if outcome == "replaced":
+        return Response(status_code=204)
+    return Response(status_code=201, headers={"Location": quote(request.scope["path"])})
+
+
+@router.get(
+    "/archive",
+    response_class=Response,
+    responses={**TAR_CONTENT, **problems("session_not_found", "sandbox_unavailable", "sandbox_error")},
+)
+async def get_archive(service: Service, session_id: SessionId) -> Response:
+    """The workspace as a tar file."""
+    archive = await service.archive(session_id)
+    return ArchiveResponse(archive, media_type="application/x-tar", headers=safe_headers(f"{session_id}.tar"))
+
+
+def _named(path: str) -> str:
+    if not path:
+        raise NotFoundError("The path names no file.", code="file_not_found")
+    return path

@@ -1,0 +1,40 @@
+"""Probes and metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from app import __version__
+from app.api.deps import Service
+from app.api.openapi import METRICS_CONTENT
+from app.api.problems import problems
+from app.api.schemas import Alive
+from app.errors import UnavailableError
+from app.runtime.values import Readiness
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+@router.head("/healthz", include_in_schema=False)
+async def get_health() -> Alive:
+    """Whether the server is alive."""
+    return Alive(status="ok", version=__version__)
+
+
+@router.get("/readyz", responses=problems("not_ready", "unavailable"))
+@router.head("/readyz", include_in_schema=False)
+async def get_readiness(service: Service) -> Readiness:
+    """Whether the database and the sandbox each answer, by name; 503 where one of them does not."""
+    readiness = await service.readiness()
+    if not readiness.ready:
+        raise UnavailableError(
+            "Not all parts of the server answer.", code="not_ready", **readiness.model_dump(mode="json")
+        )
+    return readiness
+
+
+@router.get("/metrics", response_class=Response, responses=METRICS_CONTENT)
+async def get_metrics(request: Request) -> Response:
+    """The server's metrics in Prometheus' text format."""
+    return Response(request.app.state.config.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")

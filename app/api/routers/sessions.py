@@ -1,0 +1,132 @@
+"""Sessions: create, list, read, change, delete, cancel, resume."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from app.api.body import JsonRoute
+from app.api.deps import Cursor, Limit, Service, SessionId
+from app.api.openapi import event_stream
+from app.api.problems import problems
+from app.api.stream import EventStreamResponse
+from app.errors import InvalidRequestError
+from app.runtime.values import CancelRequest, SessionCreate, SessionPage, SessionPatch, Text
+from app.sessions import Session, Status
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)
+
+LOCATION: dict[str, Any] = {"Location": {"description": "The session's path.", "schema": {"type": "string"}}}
+CREATED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": Session,
+        "description": "The session that was made before with the same `id` and content; or, with `Accept:"
+        " text/event-stream`, the session's events from the first to the end of its run, named by `Session-Id`.",
+        "headers": {
+            **LOCATION,
+            "Session-Id": {"description": "The session's id, on a stream.", "schema": {"type": "string"}},
+        },
+        "content": event_stream(),
+    },
+    201: {"description": "The new session.", "headers": LOCATION},
+}
+REFUSED = ("invalid_request", "unknown_model", "missing_api_key", "not_supported")
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=Session,
+    responses={**CREATED, **problems("forbidden", "conflict", *REFUSED, "task_required", "sandbox_unavailable")},
+)
+async def create_session(
+    service: Service,
+    request: Request,
+    response: Response,
+    body: SessionCreate,
+    accept: Annotated[str, Header(description="`text/event-stream` follows the new session.")] = "*/*",
+) -> Session | Response:
+    """Makes a session; with `task`, the task is queued and the run starts."""
+    stream = wants_stream(accept)
+    if stream and body.task is None:
+        raise InvalidRequestError("A stream of a new session needs a task.", code="task_required")
+    session, created = await service.create(body)
+    location = f"/v1/sessions/{session.id}"
+    if stream:
+        subscription = await service.follow(session.id, after=0, until_idle=True)
+        headers = {"Location": location, "Session-Id": session.id}
+        return EventStreamResponse(subscription, request.app.state.config, headers)
+    response.status_code = 201 if created else 200
+    response.headers["Location"] = location
+    return session
+
+
+@router.get("", responses=problems("malformed_request"))
+async def list_sessions(
+    service: Service,
+    status: Annotated[Status | None, Query(description="Only sessions in this status.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    q: Annotated[
+        Text | None,
+        Query(max_length=500, description="Only sessions whose title or task contains this text."),
+    ] = None,
+) -> SessionPage:
+    """Sessions, newest first."""
+    return await service.list(status=status, q=q, limit=limit, cursor=cursor)
+
+
+@router.get("/{session_id}", responses=problems("session_not_found"))
+async def get_session(service: Service, session_id: SessionId) -> Session:
+    """One session as it is now."""
+    return await service.get(session_id)
+
+
+@router.patch("/{session_id}", responses=problems("session_not_found", "forbidden", "conflict", *REFUSED))
+async def patch_session(service: Service, session_id: SessionId, body: SessionPatch) -> Session:
+    """Changes what is named; it takes effect from the next step."""
+    return await service.patch(session_id, body)
+
+
+@router.delete("/{session_id}", status_code=204, responses=problems("session_not_found", "conflict"))
+async def delete_session(service: Service, session_id: SessionId) -> None:
+    """Cancels the session, removes its sandbox and then all that is stored of it."""
+    await service.delete(session_id)
+
+
+@router.post("/{session_id}/cancel", status_code=202, responses=problems("session_not_found", "conflict"))
+async def cancel_session(service: Service, session_id: SessionId, body: CancelRequest | None = None) -> Session:
+    """Ends the step within two seconds; what it has written is kept. Pending messages are held unless cleared."""
+    return await service.cancel(session_id, clear_queue=body is not None and body.clear_queue)
+
+
+@router.post(
+    "/{session_id}/resume",
+    status_code=202,
+    responses=problems("session_not_found", "nothing_to_resume", "unknown_model", "missing_api_key"),
+)
+async def resume_session(service: Service, session_id: SessionId) -> Session:
+    """Goes on after a run that was cancelled, failed, was interrupted or reached a limit."""
+    return await service.resume(session_id)
+
+
+def wants_stream(accept: str) -> bool:
+    """Whether an `Accept` header names `text/event-stream` before, or with more weight than, `application/json`."""
+    weights: dict[str, float] = {}
+    for item in accept.lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        weights.setdefault(name, _weight(parameters))
+    stream = weights.get("text/event-stream", 0.0)
+    best = max(weights, key=lambda name: weights[name])
+    return stream > 0 and (best == "text/event-stream" or weights.get("application/json", 0.0) < stream)
+
+
+def _weight(parameters: list[str]) -> float:
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            try:
+                return float(parameter[2:])
+            except ValueError:
+                return 0.0
+    return 1.0

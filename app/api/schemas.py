@@ -1,0 +1,33 @@
+"""Schemas of the API alone; requests and answers of the service are in `runtime.values`."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class FieldError(BaseModel):
+    """A field at fault; `field` is its dotted path."""
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """An error, as RFC 9457 has it. Some codes add fields of their own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="A URN made of the code.", examples=["urn:palimpsest:session_not_found"])
+    title: str = Field(description="What kind of error this is, in words that do not change.")
+    status: int = Field(description="The answer's HTTP status.", examples=[404])
+    detail: str = Field(description="What happened this time, for a person.")
+    instance: str | None = Field(description="The path that was asked for.")
+    code: str = Field(description="Stable name of the error, for programs.", examples=["session_not_found"])
+    errors: list[FieldError] | None = Field(default=None, description="With `validation_error`: the fields at fault.")
+
+
+class Alive(BaseModel):
+    """The answer of `GET /healthz`."""
+
+    status: str = Field(examples=["ok"])
+    version: str = Field(examples=["0.1.0"])

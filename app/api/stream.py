@@ -1,0 +1,120 @@
+"""Server-Sent Events: encodes batches of events and sends them for as long as somebody reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+
+import structlog
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import SendTimeoutError
+from starlette.types import Message, Receive, Scope, Send
+
+from app.api.boundary import ABORT
+from app.api.config import ApiConfig
+from app.api.errors import MalformedEventIdError
+from app.runtime.values import EventStream, StreamItem
+
+MAX_SEQ = 2**63 - 1
+"""The largest integer that the databases store."""
+
+_SEQ = re.compile(r"[0-9]{1,19}")
+_PING = ServerSentEvent(comment="ping", sep="\n")
+
+log = structlog.get_logger("palimpsest.api")
+
+
+def encode(items: list[StreamItem]) -> bytes:
+    """The batch in SSE's wire format. Data is JSON in one line, so that nothing needs to be split."""
+    return b"".join(
+        [
+            b"event: %b\ndata: %b\n\n" % (item.type.encode(), item.data)
+            if item.seq is None
+            else b"id: %d\nevent: %b\ndata: %b\n\n" % (item.seq, item.type.encode(), item.data)
+            for item in items
+        ]
+    )
+
+
+def start_after(after: str | None, last_event_id: str | None) -> int:
+    """The seq that a reader has already; `Last-Event-ID` wins, as a browser reconnects with the first URL. Raises
+    `MalformedEventIdError`."""
+    given = after if last_event_id is None else last_event_id
+    if given is None:
+        return 0
+    if not _SEQ.fullmatch(given) or int(given) > MAX_SEQ:
+        raise MalformedEventIdError("An event id is a decimal number from 0 up.")
+    return int(given)
+
+
+async def chunks(batches: EventStream, retry_ms: int) -> AsyncIterator[bytes]:
+    """The stream's body: the reconnection delay, then a chunk for each batch."""
+    yield b"retry: %d\n\n" % retry_ms
+    async for items in batches:
+        if items:
+            yield encode(items)
+
+
+class EventStreamResponse(EventSourceResponse):
+    """Sends the events of a subscription until it ends, the reader leaves or the server stops.
+
+    The subscription is entered before the first byte, so that its errors are still problem documents and nothing that
+    happens after the answer's head is missed; it is left as soon as the stream ends, whatever ended it.
+    """
+
+    def __init__(
+        self,
+        subscription: AbstractAsyncContextManager[EventStream],
+        config: ApiConfig,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            _nothing(),
+            headers=headers,
+            ping=config.ping_s,
+            ping_message_factory=lambda: _PING,
+            send_timeout=config.send_timeout_s,
+            sep="\n",
+        )
+        self._subscription = subscription
+        self._retry_ms = config.retry_ms
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._subscription as batches:
+            self.body_iterator = chunks(batches, self._retry_ms)
+            await self._send_all(scope, receive, send)
+
+    async def _send_all(self, scope: Scope, receive: Receive, send: Send) -> None:
+        complete = False
+
+        async def noted(message: Message) -> None:
+            nonlocal complete
+            complete = complete or (message["type"] == "http.response.body" and not message.get("more_body", False))
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, noted)
+        except SendTimeoutError:
+            log.info("reader_dropped", path=scope["path"])
+            await _drop(scope, receive)
+            return
+        if not complete:
+            # The reader has left, which makes this a no-op, or the server stops: the body then ends as it should.
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _drop(scope: Scope, receive: Receive) -> None:
+    """Drops the connection of a reader that takes nothing, and waits until the server has noticed."""
+    abort = scope.get(ABORT)
+    if abort is None:
+        return
+    abort()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    """A placeholder until the subscription is entered."""
+    return
+    yield b""

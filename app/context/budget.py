@@ -1,0 +1,121 @@
+"""How many tokens a context may have: the model's window less what the answer and a wrong estimate need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.context.policies import CompactionSettings
+from app.llm.base import ModelInfo, WindowSource
+from app.messages import Usage
+from app.sessions import ContextState
+
+OUTPUT_CEILING = 32_000
+"""Most output tokens asked for in a step unless a setting says otherwise; longer answers are rare and cost context."""
+
+SAFETY_SHARE = 0.02
+"""Share of the window kept free unless `safety_buffer` is set."""
+
+SMALL_WINDOW = 32_768
+"""Up to this window, fixed reserves would leave little room, so all of them share a quarter of it."""
+
+MOST_RESERVED = 0.9
+"""Share of a larger window that reserves may take together, whatever the settings ask for."""
+
+LEAST_LEARNED = 1_024
+"""A smaller window read from an error text is taken for a misreading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A model's window and its division, in tokens.
+
+    `output_reserve` is also the output limit sent with a step. `system_reserve` counts under the policy `threshold`
+    only and is not part of what `usable` leaves out. `source` says where `limit` comes from.
+    """
+
+    limit: int
+    output_reserve: int
+    safety_buffer: int
+    usable: int
+    source: WindowSource | Literal["learned"]
+    system_reserve: int = 0
+
+    @property
+    def small(self) -> bool:
+        """Whether the shares for small windows apply."""
+        return self.limit <= SMALL_WINDOW
+
+
+def make_budget(info: ModelInfo, settings: CompactionSettings, learned_limit: int | None = None) -> Budget:
+    """The budget of a model under these settings; `0 < usable < limit` for any window of 1,024 tokens or more.
+
+    `learned_limit` is the window that the provider named in an overflow error.
+    """
+    limit, source = _window(info, learned_limit)
+    system, output, safety = _fit(limit, _system(settings), _output(info, settings, limit), _safety(settings, limit))
+    output = max(1, output)
+    return Budget(
+        limit=limit,
+        output_reserve=output,
+        safety_buffer=safety,
+        usable=limit - output - safety,
+        source=source,
+        system_reserve=system,
+    )
+
+
+def trigger(budget: Budget, settings: CompactionSettings) -> int:
+    """The context size at which the policy makes room, never above usable. `reactive` acts beyond it, the others at it.
+
+    With its defaults, `threshold` gives 93,600 for a window of 128,000.
+    """
+    match settings.policy:
+        case "threshold":
+            return int((budget.usable - budget.system_reserve) * settings.threshold_percent)
+        case "handoff":
+            return min(settings.handoff_threshold or budget.usable, budget.usable)
+    return budget.usable
+
+
+def context_tokens(last_usage: Usage | None, later_tokens: int) -> int:
+    """Actual tokens of the context: what the last step read (cached included) and wrote, plus the estimate of what came
+    after it. Where nothing was reported, `later_tokens` is the estimate of the whole context."""
+    return later_tokens + (last_usage.total_tokens if last_usage else 0)
+
+
+def context_state(budget: Budget, tokens: int, reported: bool) -> ContextState:
+    """The public figure; `assumed` where the window is a guess, since then no share of it is certain."""
+    if budget.source == "assumed":
+        return ContextState(tokens=tokens, limit=budget.limit, usable=budget.usable, source="assumed")
+    source: Literal["reported", "estimated"] = "reported" if reported else "estimated"
+    return ContextState(tokens=tokens, limit=budget.limit, usable=budget.usable, source=source)
+
+
+def _window(info: ModelInfo, learned: int | None) -> tuple[int, WindowSource | Literal["learned"]]:
+    """An operator's own limit may be below the real one on purpose, so only a smaller number corrects it."""
+    if learned is None or learned < LEAST_LEARNED:
+        return info.context_window, info.window_source
+    if info.window_source == "setting" and learned >= info.context_window:
+        return info.context_window, info.window_source
+    return learned, "learned"
+
+
+def _system(settings: CompactionSettings) -> int:
+    return settings.system_reserve if settings.policy == "threshold" else 0
+
+
+def _output(info: ModelInfo, settings: CompactionSettings, limit: int) -> int:
+    wanted = min(OUTPUT_CEILING, limit // 4) if settings.output_reserve is None else settings.output_reserve
+    return min(wanted, info.max_output_tokens or wanted)
+
+
+def _safety(settings: CompactionSettings, limit: int) -> int:
+    return int(limit * SAFETY_SHARE) if settings.safety_buffer is None else settings.safety_buffer
+
+
+def _fit(limit: int, *reserves: int) -> list[int]:
+    """The reserves, shrunk in proportion where they are too large for the window together."""
+    room = limit // 4 if limit <= SMALL_WINDOW else int(limit * MOST_RESERVED)
+    total = sum(reserves)
+    return list(reserves) if total <= room else [reserve * room // total for reserve in reserves]

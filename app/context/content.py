@@ -1,0 +1,83 @@
+"""What of a stored message may go out to a model, and the making of messages that stand in for missing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID, uuid5
+
+from app.context.tokens import counted_tokens, estimate_part
+from app.messages import (
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+
+_NAMESPACE = UUID("7f0c2f62-9d0e-4d57-8b55-64d1c6a3a1e9")
+
+
+def derived_id(*keys: str) -> str:
+    """An id that follows from `keys` alone, so that the same repair gives the same bytes every time."""
+    return str(uuid5(_NAMESPACE, "\n".join(keys)))
+
+
+def sendable(message: Message, model: str) -> Message | None:
+    """The message without what `model` must not see, the same object where nothing is left out.
+
+    None for system rows, voided attempts, and messages that say nothing (blank text and reasoning alone say nothing).
+    Interrupted text stays; reasoning goes out whole, to the model that wrote it, or not at all.
+    """
+    if message.role is Role.SYSTEM or message.voided_at is not None:
+        return None
+    parts = tuple(part for part in message.parts if _goes_out(part, message, model))
+    if all(isinstance(part, ReasoningPart) for part in parts):
+        return None
+    return message if len(parts) == len(message.parts) else with_parts(message, parts)
+
+
+def with_parts(message: Message, parts: Sequence[Part]) -> Message:
+    """The message with other parts, numbered and counted again."""
+    placed = tuple(_placed(part, index) for index, part in enumerate(parts))
+    changed = message.model_copy(update={"parts": placed})
+    return changed.model_copy(update={"tokens": counted_tokens(changed)})
+
+
+def _placed(part: Part, index: int) -> Part:
+    tokens = part.tokens or estimate_part(part)
+    if (part.index, part.tokens) == (index, tokens):
+        return part
+    return part.model_copy(update={"index": index, "tokens": tokens})
+
+
+def control_message(source: Message, purpose: str, parts: Sequence[Part]) -> Message:
+    """A control message derived from `source`, whose place in the history it takes."""
+    return derived_message(source, derived_id(source.id, purpose), Role.CONTROL, parts)
+
+
+def text_part(text: str, *keys: str) -> TextPart:
+    """A text of ours, with an id derived from `keys`."""
+    return TextPart(id=derived_id(*keys), index=0, text=text)
+
+
+def derived_message(source: Message, id: str, role: Role, parts: Sequence[Part]) -> Message:
+    """A message of ours at the place of `source`."""
+    return with_parts(Message(id=id, seq=source.seq, role=role, parts=(), created_at=source.created_at), parts)
+
+
+def _goes_out(part: Part, message: Message, model: str) -> bool:
+    assistant = message.role is Role.ASSISTANT
+    match part:
+        case TextPart():
+            return bool(part.text) and not part.text.isspace()
+        case ReasoningPart():
+            own = assistant and message.model == model
+            return own and part.provider_data is not None and not part.interrupted
+        case ToolCallPart():
+            return assistant
+        case ImagePart():
+            return not assistant
+    return isinstance(part, ToolResultPart)

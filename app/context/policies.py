@@ -1,0 +1,160 @@
+"""Compaction settings: every number that decides when a context is made smaller and how, and a preset per policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+
+from app.errors import InvalidRequestError
+from app.messages import Value
+
+Policy = Literal["reactive", "threshold", "handoff"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+
+Tokens = Annotated[int, Field(ge=0, le=100_000_000)]
+"""A number of tokens or characters; the bound is above any model's window and keeps the JSON readable everywhere."""
+
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a number is needed")
+    return value
+
+
+def _as_fraction(value: float) -> float:
+    return value / 100 if value > 1 else value
+
+
+Fraction = Annotated[
+    float, Field(gt=0, le=100, allow_inf_nan=False), BeforeValidator(_no_bool), AfterValidator(_as_fraction)
+]
+
+
+class CompactionSettings(Value):
+    """How one session's context is kept within the model's window.
+
+    None in a numeric field means that the number follows from the model's window. Sizes are in tokens unless said
+    otherwise.
+    """
+
+    policy: Policy = Field("reactive", description="Which preset the other settings start from.")
+    model: str | None = Field(
+        None, min_length=1, max_length=200, description="Model that writes summaries; null is the session's own."
+    )
+    threshold_percent: Fraction = Field(
+        0.8,
+        description="`threshold`: share of the available tokens at which a summary is due, as 0.8 or as 80.",
+    )
+    system_reserve: Tokens = Field(2_000, description="`threshold`: tokens set aside for system prompt and tools.")
+    safety_buffer: Tokens | None = Field(
+        None, description="Tokens never used, against a wrong estimate; null is 2 % of the window."
+    )
+    recent_messages_to_keep: int = Field(
+        10, ge=1, le=10_000, description="`threshold`: newest messages that stay verbatim."
+    )
+    prune_protect: Tokens = Field(
+        40_000, description="Newest tool output, in tokens, that is never cleared; 30 % of usable on small windows."
+    )
+    prune_minimum: Tokens = Field(
+        20_000, description="Old tool output is cleared only if this much is freed; 15 % of usable on small windows."
+    )
+    prune_exempt_tools: tuple[str, ...] = Field(
+        ("recall", "memory_read", "update_plan"), max_length=100, description="Tools whose output is never cleared."
+    )
+    min_turns_to_keep: int = Field(2, ge=0, le=10_000, description="Newest turns that stay verbatim and unpruned.")
+    output_reserve: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+        None,
+        description="Output tokens asked for in a step and kept free for it; null is the least of the model's maximum,"
+        " 32,000 and a quarter of the window.",
+    )
+    tail_tokens: Tokens | None = Field(
+        None, description="Least size of the verbatim tail; null is 25 % of usable, within 2,000 and 15,000."
+    )
+    handoff_threshold: Tokens = Field(
+        200_000, description="`handoff`: tokens of the last call at which a summary is due; 0 turns this trigger off."
+    )
+    summary_max_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+        2_000, description="Longest summary, reasoning not counted; null sets no cap beside the output reserve."
+    )
+    summary_temperature: float | None = Field(
+        None, ge=0, le=2, allow_inf_nan=False, description="Temperature of the summary; null sends none."
+    )
+    clip_chars: int = Field(
+        30_000,
+        ge=100,
+        le=100_000_000,
+        description="Characters of one tool output that the model sees, head and tail together.",
+    )
+    profile: Literal["coding", "content"] = Field("coding", description="What a summary looks for.")
+    background: bool = Field(
+        False,
+        description="Prepare the summary while the agent works on; off, since one that is not needed still costs.",
+    )
+    recount_probe: bool = Field(
+        False,
+        description="`handoff`: count the new context by a call of 16 tokens instead of waiting for the next step.",
+    )
+
+    @property
+    def per_message(self) -> int:
+        """Tokens counted for a message besides its parts."""
+        return 2 if self.policy == "threshold" else 4
+
+
+PRESETS: Mapping[Policy, Mapping[str, Any]] = {
+    "reactive": {},
+    "threshold": {
+        "output_reserve": 4_000,
+        "safety_buffer": 5_000,
+        "summary_max_tokens": 1_000,
+        "summary_temperature": 0.3,
+    },
+    "handoff": {"summary_max_tokens": None},
+}
+"""What each policy sets differently from the fields' defaults."""
+
+
+def preset(policy: Policy) -> CompactionSettings:
+    """The settings that a policy's name alone stands for."""
+    return CompactionSettings(policy=policy, **PRESETS[policy])
+
+
+DEFAULT = preset("reactive")
+
+
+def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DEFAULT) -> CompactionSettings:
+    """A request's `compaction` merged over `base`, the server's default or the session's settings so far.
+
+    None changes nothing. Where the policy changes, its preset takes the place of the old one's, and settings of `base`
+    that differ from its own preset stay. Raises `InvalidRequestError` (code `invalid_compaction`), whose `field` names
+    what is wrong.
+    """
+    if value is None:
+        return base
+    asked = {"policy": value} if isinstance(value, str) else value
+    if not isinstance(asked, Mapping):
+        raise _refusal("compaction", "must be a policy's name or an object")
+    policy = asked.get("policy", base.policy)
+    if policy not in POLICIES:
+        raise _refusal("compaction.policy", f"must be one of {', '.join(POLICIES)}")
+    try:
+        return CompactionSettings.model_validate({**PRESETS[policy], **_own_settings(base), **asked, "policy": policy})
+    except ValidationError as exc:
+        error = exc.errors(include_url=False, include_input=False)[0]
+        raise _refusal(".".join(["compaction", *map(str, error["loc"])]), error["msg"]) from exc
+
+
+def public(settings: CompactionSettings) -> dict[str, Any]:
+    """The settings as a session shows them, without the policy's name, in JSON's types."""
+    return settings.model_dump(mode="json", exclude={"policy"})
+
+
+def _own_settings(settings: CompactionSettings) -> dict[str, Any]:
+    usual = preset(settings.policy)
+    return {name: value for name, value in settings if value != getattr(usual, name)}
+
+
+def _refusal(field: str, message: str) -> InvalidRequestError:
+    return InvalidRequestError(f"{field}: {message}", code="invalid_compaction", field=field)

@@ -1,0 +1,105 @@
+"""The texts that are ours: the system prompt (instructions, environment, plan) and control messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Literal
+
+from app.events import PlanItem
+
+
+def _packaged(name: str) -> str:
+    return files("app.context").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+SYSTEM_TEMPLATE = _packaged("system.md")
+"""The built-in instructions: approach, style, and how to treat questions and data. Read on import, never in a step."""
+
+_ENVIRONMENT = Template(_packaged("environment.md"))
+
+_SANDBOXES = {
+    "docker": "a Linux container of your own, as an unprivileged user",
+    "bubblewrap": "a Linux sandbox of your own, as an unprivileged user; system directories are read-only",
+    "local-unsafe": "the user's own machine without any isolation, so touch nothing outside the working directory",
+}
+
+_NETWORK = {
+    True: "on. Packages can be installed and pages fetched.",
+    False: "off. Nothing can be downloaded or installed from outside; work with what is there.",
+}
+
+_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+ControlKind = Literal["resume", "continue", "interrupted", "limit"]
+
+_CONTROL: dict[ControlKind, str] = {
+    "resume": "[The run is resumed. Look at where the work stands, then go on with the task.]",
+    "continue": (
+        "[Your last message was cut off at its length limit. Go on exactly where it stopped, without repeating it.]"
+    ),
+    "interrupted": (
+        "[The service was restarted during the last step. A call marked interrupted may have run in part: check what it"
+        " did before you repeat it, then go on with the task.]"
+    ),
+    "limit": "[A limit of this run was reached and has been renewed. Go on with the task.]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PromptEnvironment:
+    """What the model is told of the place it works in. Times in seconds, `output_chars` in characters."""
+
+    sandbox: str
+    network: bool
+    command_timeout_s: float
+    max_command_timeout_s: float
+    output_chars: int
+    workspace: str = "/workspace"
+
+
+def load_template(path: Path | None) -> str:
+    """The instructions in the file at `path`, or the built-in ones. For use at start; it reads the disk."""
+    return SYSTEM_TEMPLATE if path is None else path.read_text(encoding="utf-8")
+
+
+def render_system(
+    template: str, environment: PromptEnvironment, plan: Sequence[PlanItem], system_prompt: str | None = None
+) -> str:
+    """The system text of a generation; equal arguments give equal bytes.
+
+    `system_prompt`, a session's own, takes the place of `template`; both stand as they are, nothing in them is
+    substituted. Environment and plan follow in either case, the plan last because it changes most often.
+    """
+    instructions = template if system_prompt is None or not system_prompt.strip() else system_prompt
+    sections = [instructions, render_environment(environment), render_plan(plan)]
+    return "\n\n".join(section.strip() for section in sections if section.strip())
+
+
+def render_environment(environment: PromptEnvironment) -> str:
+    """The section on sandbox, network, time-outs and output."""
+    return _ENVIRONMENT.substitute(
+        sandbox=_SANDBOXES.get(environment.sandbox, f"a sandbox of the kind {environment.sandbox}"),
+        workspace=environment.workspace,
+        network=_NETWORK[environment.network],
+        command_timeout=f"{environment.command_timeout_s:g}",
+        max_command_timeout=f"{environment.max_command_timeout_s:g}",
+        output_chars=environment.output_chars,
+    )
+
+
+def render_plan(plan: Sequence[PlanItem]) -> str:
+    """The section on the plan, one line an item; empty without one. Line breaks in an item become spaces, so that it
+    cannot pass for a section of its own."""
+    if not plan:
+        return ""
+    lines = [f"- {_MARKS[item.status]} {' '.join(item.text.split())}" for item in plan]
+    return "\n".join(["## Your plan", *lines])
+
+
+def control_text(kind: ControlKind) -> str:
+    """What a stored control message of this kind says."""
+    return _CONTROL[kind]

@@ -1,0 +1,97 @@
+"""Connections: one writer and a few readers on SQLite in WAL mode, each in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError
+
+from app.db.writer import Writer
+from app.errors import StorageError
+
+T = TypeVar("T")
+
+READERS = 4
+"""Reading threads, each with a connection. In WAL mode readers never wait for the writer."""
+
+BUSY_TIMEOUT_MS = 5_000
+"""How long SQLite waits for another process that holds the write lock, such as a migration or a backup."""
+
+
+class Database:
+    """The way to the tables: `writer` for all writes, `read()` for consistent snapshots."""
+
+    def __init__(self, write_engine: Engine, read_engine: Engine) -> None:
+        self._engines = (write_engine, read_engine)
+        self._read_engine = read_engine
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="db-reader")
+        self.writer = Writer(write_engine)
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """What `query` returns; it runs in a reader's thread and all its statements see the same state.
+        Raises `StorageError` where the database cannot be read."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, query)
+
+    def _read(self, query: Callable[[Connection], T]) -> T:
+        try:
+            with self._read_engine.connect() as connection:
+                return query(connection)
+        except DBAPIError as error:
+            raise StorageError(f"The database cannot be read: {error.orig}.") from error
+
+    async def aclose(self) -> None:
+        """Commits what was submitted, then closes all connections."""
+        await self.writer.aclose()
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._readers.shutdown()
+        for engine in self._engines:
+            engine.dispose()
+
+
+def _configure_sqlite(engine: Engine, *, begin: str, pragmas: tuple[str, ...]) -> None:
+    """Sets the pragmas of each connection and takes transaction control from the driver, which would otherwise begin
+    late and commit behind savepoints."""
+
+    @event.listens_for(engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON", "cache_size=-8192", *pragmas):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def on_begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+
+def sqlite_path(url: str) -> Path:
+    """The file of a SQLite URL. Raises `StorageError` for another kind of database: this version serves none."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
+        raise StorageError(f"This version stores its data in a SQLite file; {parsed.drivername} cannot be used.")
+    return Path(parsed.database)
+
+
+def open_database(url: str) -> Database:
+    """The database at a SQLAlchemy URL; nothing is opened before its first use.
+
+    The URL may name any of SQLAlchemy's SQLite drivers: the event loop is kept free by our own threads, one hop for a
+    whole transaction, so the plain driver is used underneath.
+    """
+    plain = f"sqlite+pysqlite:///{sqlite_path(url)}"
+    arguments: dict[str, Any] = {"connect_args": {"check_same_thread": False}, "max_overflow": 0}
+    write_engine = create_engine(plain, pool_size=1, **arguments)
+    read_engine = create_engine(plain, pool_size=READERS, **arguments)
+    # IMMEDIATE takes the write lock at once, so that no write fails half-way because another process was faster.
+    # NORMAL survives a killed process; only a power cut may lose the newest commits, never the database.
+    _configure_sqlite(write_engine, begin="BEGIN IMMEDIATE", pragmas=("journal_mode=WAL", "synchronous=NORMAL"))
+    _configure_sqlite(read_engine, begin="BEGIN", pragmas=("query_only=ON",))
+    return Database(write_engine, read_engine)

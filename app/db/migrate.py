@@ -1,0 +1,71 @@
+"""Brings a database to the newest schema. Migrations lie in `migrations/`, in a wheel inside the package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from app.db.engine import BUSY_TIMEOUT_MS, sqlite_path
+from app.errors import StorageError
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def migrations_folder() -> Path:
+    """Where the migrations are: inside an installed package, else beside it in a checkout."""
+    packaged = _PACKAGE / "_migrations"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / "migrations"
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    return config
+
+
+@contextmanager
+def connect(url: str | None = None) -> Iterator[Connection]:
+    """A connection for migrations; without a URL, of the database that the environment names."""
+    path = sqlite_path(url or os.environ.get("PALIMPSEST_DATABASE_URL") or "sqlite:///palimpsest.db")
+    engine = create_engine(
+        f"sqlite+pysqlite:///{path}", poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}
+    )
+    with engine.connect() as connection:
+        yield connection
+
+
+def upgrade(url: str) -> tuple[str | None, str | None]:
+    """Migrates to the newest schema; returns the revisions before and after. Blocks: call it in a thread.
+
+    Raises `StorageError` where the database cannot be opened, written or understood.
+    """
+    path = sqlite_path(url)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with connect(url) as connection:
+            before = MigrationContext.configure(connection).get_current_revision()
+            _refuse_unknown(before)
+            config = _config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+            return before, MigrationContext.configure(connection).get_current_revision()
+    except (DBAPIError, OSError) as error:
+        reason = error.orig if isinstance(error, DBAPIError) else error
+        raise StorageError(f"The database {path} cannot be used: {reason}.") from error
+
+
+def _refuse_unknown(revision: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise StorageError(f"The database was made by a newer version (schema {revision}); upgrade Palimpsest.")

@@ -1,0 +1,248 @@
+"""The tables. Rows are read and written through SQLAlchemy Core by the repositories; Alembic makes them.
+
+Times are integers, milliseconds since 1970 in UTC. JSON is text written by orjson. A session's rows carry its id, so
+that ids chosen by clients need to be unique within a session only.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment in UTC as milliseconds since 1970."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else round(value.timestamp() * 1000)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        seconds, ms = divmod(value, 1000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1000)
+
+
+class Json(TypeDecorator[Any]):
+    """A JSON value as text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else orjson.dumps(value).decode()
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else orjson.loads(value)
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _session_id() -> Column[str]:
+    return Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
+
+
+server = Table(
+    "server",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+    comment="Facts about this database, such as the instance id that labels its containers.",
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("title", Text),
+    Column("task", Text),
+    Column("status", String(20), nullable=False),
+    Column("outcome", String(20)),
+    Column("error", Json),
+    Column("model", Text, nullable=False),
+    Column("system_prompt", Text),
+    Column("tools", Json, comment="Names of the tools offered; null is all of them."),
+    Column("sandbox", Json, nullable=False),
+    Column("compaction", Json, nullable=False, comment="Policy and settings, complete."),
+    Column("compaction_count", Integer, nullable=False, default=0),
+    Column("compaction_last_at", UtcTime),
+    Column("compaction_in_progress", Boolean, nullable=False, default=False),
+    Column("limits", Json, nullable=False),
+    Column("approval", Json, nullable=False),
+    Column("metadata", Json, nullable=False),
+    Column("plan", Json, nullable=False),
+    Column("parent_id", String(36)),
+    Column("usage", Json, nullable=False),
+    Column("context", Json, nullable=False),
+    Column("steps", Integer, nullable=False, default=0),
+    Column("last_seq", Integer, nullable=False, default=0, comment="Seq of the newest event; the next one adds 1."),
+    Column("epoch", Integer, nullable=False, default=0, comment="Raised by each new owner; fences stale ones off."),
+    Column("generation", Integer, nullable=False, default=0, comment="Number of the newest context generation."),
+    Column("queue_held", Boolean, nullable=False, default=False, comment="Set by a cancel: pending messages wait."),
+    Column("cancel_requested", Boolean, nullable=False, default=False),
+    Column("recoveries", Integer, nullable=False, default=0, comment="Since the last completed step."),
+    Column("run_started_at", UtcTime),
+    Column("run_steps", Integer, nullable=False, default=0),
+    Column("run_usage", Json, nullable=False),
+    Column("fingerprint", String(64), nullable=False, comment="Hash of the request that made it."),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
+Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
+Index("ix_sessions_status", sessions.c.status)
+
+messages = Table(
+    "messages",
+    metadata,
+    _session_id(),
+    Column("id", String(36), primary_key=True),
+    Column("seq", Integer, nullable=False, comment="Seq of the event that brought it."),
+    Column("role", String(20), nullable=False),
+    Column("model", Text),
+    Column("finish_reason", String(20)),
+    Column("error", Json),
+    Column("is_summary", Boolean, nullable=False, default=False),
+    Column("round", Integer),
+    Column("tokens", Integer, nullable=False, default=0),
+    Column("voided_at", UtcTime),
+    Column("created_at", UtcTime, nullable=False),
+)
+Index("ix_messages_session_id_seq", messages.c.session_id, messages.c.seq, unique=True)
+
+message_parts = Table(
+    "message_parts",
+    metadata,
+    _session_id(),
+    Column("id", String(36), primary_key=True),
+    Column("message_id", String(36), nullable=False),
+    Column("index", Integer, nullable=False),
+    Column("type", String(20), nullable=False),
+    Column("call_id", String(36)),
+    Column("status", String(20)),
+    Column("closed", Boolean, nullable=False, comment="False while the model is still writing it."),
+    Column("tokens", Integer, nullable=False, default=0),
+    Column("body", Json, nullable=False, comment="The part's other fields."),
+    Column("output_ref", Text, comment="Where the raw output is stored, if not whole in the body."),
+)
+Index("ix_message_parts_message", message_parts.c.session_id, message_parts.c.message_id, message_parts.c.index)
+Index("ix_message_parts_call", message_parts.c.session_id, message_parts.c.call_id)
+
+compaction_events = Table(
+    "compaction_events",
+    metadata,
+    _session_id(),
+    Column("round", Integer, primary_key=True),
+    Column("reason", String(20), nullable=False),
+    Column("policy", String(20), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("rung", String(20)),
+    Column("first_message_id", String(36)),
+    Column("last_message_id", String(36)),
+    Column("messages_compacted", Integer, nullable=False, default=0),
+    Column("outputs_pruned", Integer, nullable=False, default=0),
+    Column("tokens_before", Integer, nullable=False, default=0),
+    Column("tokens_after", Integer, nullable=False, default=0),
+    Column("summary", Text),
+    Column("usage", Json),
+    Column("duration_ms", Integer),
+    Column("created_at", UtcTime, nullable=False),
+)
+
+queue = Table(
+    "queue",
+    metadata,
+    _session_id(),
+    Column("id", String(36), primary_key=True, comment="Becomes the message's id."),
+    Column("ordinal", Integer, nullable=False, comment="Seq of its message.queued event: the order of acceptance."),
+    Column("mode", String(20), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("fingerprint", String(64), nullable=False, comment="Hash of the content and mode first posted."),
+    Column("created_at", UtcTime, nullable=False),
+)
+Index("ix_queue_session_id_status_ordinal", queue.c.session_id, queue.c.status, queue.c.ordinal)
+
+events = Table(
+    "events",
+    metadata,
+    _session_id(),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("type", String(40), nullable=False),
+    Column("data", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+generations = Table(
+    "generations",
+    metadata,
+    _session_id(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", String(36), nullable=False),
+    Column("reason", String(20), nullable=False),
+    Column("model", Text, nullable=False),
+    Column("system", Text, nullable=False),
+    Column("tools", Json, nullable=False),
+    Column("first_seq", Integer, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    _session_id(),
+    Column("step", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("message_id", String(36), nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("opened_seq", Integer, nullable=False, comment="Seq of step.started: what came before it was sent."),
+    Column("model", Text, nullable=False),
+    Column("finish_reason", String(20)),
+    Column("usage", Json, nullable=False),
+    Column("context", Json, nullable=False),
+    Column("compaction_round", Integer, nullable=False, default=0),
+    Column("started_at", UtcTime, nullable=False),
+    Column("duration_ms", Integer),
+)
+
+daily_usage = Table(
+    "daily_usage",
+    metadata,
+    Column("day", String(10), primary_key=True),
+    Column("model", String(200), primary_key=True),
+    Column("steps", Integer, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("cache_read_tokens", BigInteger, nullable=False),
+    Column("cache_write_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("cost_usd", Float, nullable=False),
+    Column("unpriced_steps", Integer, nullable=False, comment="Steps whose price is unknown."),
+)

@@ -1,0 +1,71 @@
+"""The event log: seq numbers without holes, taken from the session's row inside the committing transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from app.db.models import events, sessions
+from app.errors import NotFoundError, StaleOwnerError
+
+
+class StoredEvent(NamedTuple):
+    """An event as it lies in the log; `data` is its JSON."""
+
+    seq: int
+    type: str
+    data: str
+
+
+def session_not_found(session_id: str) -> NotFoundError:
+    return NotFoundError(f"There is no session {session_id}.", code="session_not_found")
+
+
+_ALLOCATE = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("sid"))
+    .values(last_seq=sessions.c.last_seq + bindparam("count"), updated_at=bindparam("at"))
+    .returning(sessions.c.last_seq)
+)
+_ALLOCATE_FENCED = _ALLOCATE.where(sessions.c.epoch == bindparam("owner_epoch"))
+
+
+def allocate(connection: Connection, session_id: str, count: int, at: datetime, *, epoch: int | None = None) -> int:
+    """Takes the next `count` seqs of a session and returns the first of them.
+
+    With an epoch, the caller must still own the session: else `StaleOwnerError`. Without one, any caller may write;
+    `NotFoundError` where the session is gone.
+    """
+    values = {"sid": session_id, "count": count, "at": at}
+    if epoch is None:
+        last = connection.execute(_ALLOCATE, values).scalar()
+        if last is None:
+            raise session_not_found(session_id)
+    else:
+        last = connection.execute(_ALLOCATE_FENCED, {**values, "owner_epoch": epoch}).scalar()
+        if last is None:
+            raise StaleOwnerError(f"Another owner has taken over session {session_id}, or it was deleted.")
+    return int(last) - count + 1
+
+
+def append(connection: Connection, session_id: str, stored: Sequence[StoredEvent]) -> None:
+    """Adds events whose seqs were allocated in the same transaction."""
+    if stored:
+        connection.execute(insert(events), [{"session_id": session_id, **event._asdict()} for event in stored])
+
+
+_AFTER = (
+    select(events.c.seq, events.c.type, events.c.data)
+    .where(events.c.session_id == bindparam("sid"), events.c.seq > bindparam("after_seq"))
+    .order_by(events.c.seq)
+    .limit(bindparam("page"))
+)
+
+
+def after(connection: Connection, session_id: str, seq: int, limit: int) -> list[StoredEvent]:
+    """The events after a seq, oldest first, at most `limit`."""
+    rows = connection.execute(_AFTER, {"sid": session_id, "after_seq": seq, "page": limit})
+    return [StoredEvent(row[0], row[1], row[2]) for row in rows]

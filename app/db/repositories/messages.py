@@ -1,0 +1,257 @@
+"""Messages and their parts. History is append-only: a row changes only while its part is being written, when its
+attempt is voided, or when a mark is set on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from app.db.models import message_parts, messages
+from app.messages import (
+    CompactionMarkerPart,
+    FinishReason,
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+)
+
+_TYPES: dict[str, type[Part]] = {
+    "text": TextPart,
+    "reasoning": ReasoningPart,
+    "tool_call": ToolCallPart,
+    "tool_result": ToolResultPart,
+    "image": ImagePart,
+    "compaction_marker": CompactionMarkerPart,
+}
+_COLUMNS = {"id", "index", "type", "tokens", "call_id", "status", "arguments"}
+"""What a part keeps outside its body (`arguments` is computed from its text)."""
+
+
+def add(connection: Connection, session_id: str, message: Message) -> None:
+    """Adds a message with its parts, all closed."""
+    fields = message.model_dump(exclude={"parts"})
+    connection.execute(insert(messages).values(session_id=session_id, **fields))
+    for part in message.parts:
+        put_part(connection, session_id, message.id, part, closed=True)
+
+
+def part_row(session_id: str, message_id: str, part: Part, *, closed: bool, output_ref: str | None) -> dict[str, Any]:
+    """A part's row."""
+    body = part.model_dump(mode="json", exclude=_COLUMNS)
+    if isinstance(part, ToolCallPart):
+        body["arguments_text"] = part.arguments_text
+    return {
+        "session_id": session_id,
+        "id": part.id,
+        "message_id": message_id,
+        "index": part.index,
+        "type": part.type,
+        "call_id": getattr(part, "call_id", None),
+        "status": getattr(part, "status", None),
+        "closed": closed,
+        "tokens": part.tokens,
+        "body": body,
+        "output_ref": output_ref,
+    }
+
+
+_PUT = upsert(message_parts)
+_PUT = _PUT.on_conflict_do_update(
+    index_elements=["session_id", "id"],
+    set_={name: _PUT.excluded[name] for name in ("closed", "status", "tokens", "body", "output_ref")},
+)
+
+
+def put_part(
+    connection: Connection,
+    session_id: str,
+    message_id: str,
+    part: Part,
+    *,
+    closed: bool,
+    output_ref: str | None = None,
+) -> None:
+    """Adds a part, or replaces what was kept of it while it was being written."""
+    connection.execute(_PUT, part_row(session_id, message_id, part, closed=closed, output_ref=output_ref))
+
+
+_SET_STATUS = (
+    update(message_parts)
+    .where(
+        message_parts.c.session_id == bindparam("sid"),
+        message_parts.c.call_id == bindparam("call"),
+        message_parts.c.type == "tool_call",
+    )
+    .values(status=bindparam("new_status"))
+)
+
+
+def set_call_status(connection: Connection, session_id: str, call_id: str, status: ToolStatus) -> None:
+    """Sets the status of a call's own part to that of its result."""
+    connection.execute(_SET_STATUS, {"sid": session_id, "call": call_id, "new_status": status})
+
+
+def start_calls(connection: Connection, session_id: str, message_id: str) -> None:
+    """Marks the calls of a message as running."""
+    connection.execute(
+        update(message_parts)
+        .where(
+            message_parts.c.session_id == session_id,
+            message_parts.c.message_id == message_id,
+            message_parts.c.type == "tool_call",
+        )
+        .values(status=ToolStatus.RUNNING)
+    )
+
+
+_CLOSE = (
+    update(messages)
+    .where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
+    .values(finish_reason=bindparam("reason"), tokens=bindparam("size"), error=bindparam("problem"))
+)
+
+
+def close(
+    connection: Connection,
+    session_id: str,
+    message_id: str,
+    *,
+    finish_reason: FinishReason,
+    tokens: int,
+    error: dict[str, Any] | None,
+) -> None:
+    """Says how an assistant message ended and how large it is."""
+    connection.execute(
+        _CLOSE,
+        {"sid": session_id, "mid": message_id, "reason": finish_reason, "size": tokens, "problem": error},
+    )
+
+
+def void(connection: Connection, session_id: str, message_id: str, at: datetime) -> None:
+    """Marks a message whose attempt was retried."""
+    connection.execute(
+        update(messages).where(messages.c.session_id == session_id, messages.c.id == message_id).values(voided_at=at)
+    )
+
+
+def exists(connection: Connection, session_id: str, message_id: str) -> bool:
+    query = select(messages.c.id).where(messages.c.session_id == session_id, messages.c.id == message_id)
+    return connection.execute(query).first() is not None
+
+
+def add_tokens(connection: Connection, session_id: str, message_id: str, tokens: int) -> None:
+    """Adds to a message's size, for one that grows part by part."""
+    connection.execute(
+        update(messages)
+        .where(messages.c.session_id == session_id, messages.c.id == message_id)
+        .values(tokens=messages.c.tokens + tokens)
+    )
+
+
+def history(
+    connection: Connection,
+    session_id: str,
+    *,
+    after: int = 0,
+    before: int | None = None,
+    limit: int | None = None,
+) -> list[Message]:
+    """Messages with their parts, in order, from after one seq to before another."""
+    query = select(messages).where(messages.c.session_id == session_id, messages.c.seq > after)
+    if before is not None:
+        query = query.where(messages.c.seq < before)
+    rows = connection.execute(query.order_by(messages.c.seq).limit(limit)).all()
+    parts = _parts_of(connection, session_id, [row.id for row in rows], whole=limit is None)
+    return [_message(row, parts.get(row.id, ())) for row in rows]
+
+
+def _parts_of(connection: Connection, session_id: str, ids: Sequence[str], *, whole: bool) -> dict[str, list[Part]]:
+    query = select(message_parts).where(message_parts.c.session_id == session_id)
+    if not whole:
+        query = query.where(message_parts.c.message_id.in_(ids))
+    found: dict[str, list[Part]] = {}
+    for row in connection.execute(query.order_by(message_parts.c.message_id, message_parts.c.index)):
+        found.setdefault(row.message_id, []).append(part_of(row))
+    return found
+
+
+def part_of(row: Row[Any]) -> Part:
+    """A stored part as a value."""
+    fields: dict[str, Any] = {"id": row.id, "index": row.index, "tokens": row.tokens, **row.body}
+    if row.call_id is not None:
+        fields |= {"call_id": row.call_id, "status": row.status}
+    return _TYPES[row.type].model_validate(fields)
+
+
+def _message(row: Row[Any], parts: Iterable[Part]) -> Message:
+    fields = dict(row._mapping)
+    del fields["session_id"]
+    return Message(**fields, parts=tuple(parts))
+
+
+def call_parts(connection: Connection, session_id: str, call_id: str) -> list[Row[Any]]:
+    """The rows of a call and, once it has one, of its result."""
+    query = select(message_parts).where(message_parts.c.session_id == session_id, message_parts.c.call_id == call_id)
+    return list(connection.execute(query).all())
+
+
+def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
+    """Parts that were being written when their owner went away."""
+    query = select(message_parts).where(
+        message_parts.c.session_id == session_id,
+        message_parts.c.closed == False,  # noqa: E712
+    )
+    return list(connection.execute(query.order_by(message_parts.c.message_id, message_parts.c.index)).all())
+
+
+def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
+    """Calls without a result, of messages that count, in order."""
+    results = (
+        select(message_parts.c.call_id)
+        .where(message_parts.c.session_id == session_id, message_parts.c.type == "tool_result")
+        .scalar_subquery()
+    )
+    query = (
+        select(message_parts, messages.c.seq)
+        .join(
+            messages,
+            (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id),
+        )
+        .where(
+            message_parts.c.session_id == session_id,
+            message_parts.c.type == "tool_call",
+            message_parts.c.call_id.not_in(results),
+            messages.c.voided_at.is_(None),
+        )
+        .order_by(messages.c.seq, message_parts.c.index)
+    )
+    return list(connection.execute(query).all())
+
+
+def tool_message_after(connection: Connection, session_id: str, seq: int) -> tuple[str, int] | None:
+    """The id of the tool message that follows a seq and the next free index in it, None where there is none."""
+    query = (
+        select(messages.c.id)
+        .where(messages.c.session_id == session_id, messages.c.seq > seq, messages.c.role == Role.TOOL)
+        .order_by(messages.c.seq)
+        .limit(1)
+    )
+    message_id = connection.execute(query).scalar()
+    if message_id is None:
+        return None
+    top = connection.execute(
+        select(func.max(message_parts.c.index)).where(
+            message_parts.c.session_id == session_id, message_parts.c.message_id == message_id
+        )
+    ).scalar()
+    return message_id, (top if top is not None else -1) + 1

@@ -1,0 +1,92 @@
+"""The durable queue of user messages that are not delivered yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, case, func, insert, select, update
+
+from app.db.models import queue
+from app.sessions import QueueMode
+
+PENDING, DELIVERED, WITHDRAWN = "pending", "delivered", "withdrawn"
+
+_FOLLOW_UPS_LAST = case((queue.c.mode == QueueMode.FOLLOW_UP, 1), else_=0)
+"""Steers and interrupts share one line in order of acceptance; follow-ups come after them."""
+
+
+def _is_pending(session_id: str) -> ColumnElement[bool]:
+    return (queue.c.session_id == session_id) & (queue.c.status == PENDING)
+
+
+def add(
+    connection: Connection,
+    session_id: str,
+    message_id: str,
+    *,
+    ordinal: int,
+    mode: QueueMode,
+    content: str,
+    fingerprint: str,
+    at: datetime,
+) -> None:
+    connection.execute(
+        insert(queue).values(
+            session_id=session_id,
+            id=message_id,
+            ordinal=ordinal,
+            mode=mode,
+            content=content,
+            status=PENDING,
+            fingerprint=fingerprint,
+            created_at=at,
+        )
+    )
+
+
+def get(connection: Connection, session_id: str, message_id: str) -> Row[Any] | None:
+    query = select(queue).where(queue.c.session_id == session_id, queue.c.id == message_id)
+    return connection.execute(query).first()
+
+
+def pending(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
+    """Pending messages in delivery order."""
+    query = select(queue).where(_is_pending(session_id)).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal)
+    return connection.execute(query).all()
+
+
+def count(connection: Connection, session_id: str) -> int:
+    query = select(func.count()).select_from(queue).where(_is_pending(session_id))
+    return connection.execute(query).scalar_one()
+
+
+def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]:
+    """Pending messages by session, for those that have any."""
+    query = (
+        select(queue.c.session_id, func.count())
+        .where(queue.c.session_id.in_(session_ids), queue.c.status == PENDING)
+        .group_by(queue.c.session_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def position(connection: Connection, session_id: str, message_id: str) -> int:
+    """A message's place in delivery order from 1, or 0 where it is not pending."""
+    for place, row in enumerate(pending(connection, session_id), 1):
+        if row.id == message_id:
+            return place
+    return 0
+
+
+def set_status(connection: Connection, session_id: str, ids: Sequence[str], status: str) -> None:
+    connection.execute(update(queue).where(queue.c.session_id == session_id, queue.c.id.in_(ids)).values(status=status))
+
+
+def edit(connection: Connection, session_id: str, message_id: str, *, content: str, mode: QueueMode) -> None:
+    connection.execute(
+        update(queue)
+        .where(queue.c.session_id == session_id, queue.c.id == message_id)
+        .values(content=content, mode=mode)
+    )

@@ -1,0 +1,140 @@
+"""Sessions: their rows, and the snapshot that the API shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Update, bindparam, delete, insert, or_, select, tuple_, update
+
+from app.db.models import server, sessions
+from app.db.repositories import queue
+from app.db.repositories.events import session_not_found
+from app.messages import Usage, new_id
+from app.sessions import (
+    Approval,
+    CompactionState,
+    ContextState,
+    Limits,
+    QueueState,
+    SandboxSpec,
+    Session,
+    Status,
+)
+
+
+def instance_id(connection: Connection) -> str:
+    """The id of this database, made on first use; it labels what the server leaves on the machine."""
+    found = connection.execute(select(server.c.value).where(server.c.key == "instance_id")).scalar()
+    if found is None:
+        found = new_id()
+        connection.execute(insert(server).values(key="instance_id", value=found))
+    return str(found)
+
+
+def add(connection: Connection, **fields: Any) -> None:
+    connection.execute(insert(sessions).values(**fields))
+
+
+def row(connection: Connection, session_id: str) -> Row[Any]:
+    """A session's row. Raises `NotFoundError`."""
+    found = find(connection, session_id)
+    if found is None:
+        raise session_not_found(session_id)
+    return found
+
+
+_BY_ID = select(sessions).where(sessions.c.id == bindparam("sid"))
+
+
+def find(connection: Connection, session_id: str) -> Row[Any] | None:
+    return connection.execute(_BY_ID, {"sid": session_id}).first()
+
+
+def update_of(session_id: str) -> Update:
+    return update(sessions).where(sessions.c.id == session_id)
+
+
+def change(connection: Connection, session_id: str, **fields: Any) -> None:
+    connection.execute(update_of(session_id).values(**fields))
+
+
+def claim(connection: Connection, session_id: str) -> Row[Any] | None:
+    """Raises the epoch, which fences every earlier owner off; the row as it is now, or None if the session is gone."""
+    statement = update_of(session_id).values(epoch=sessions.c.epoch + 1).returning(sessions)
+    return connection.execute(statement).first()
+
+
+def remove(connection: Connection, session_id: str) -> None:
+    """Deletes a session with all its rows."""
+    connection.execute(delete(sessions).where(sessions.c.id == session_id))
+
+
+def snapshot(connection: Connection, session_id: str) -> Session:
+    """The session as the API shows it. Raises `NotFoundError`."""
+    return view(row(connection, session_id), queue.count(connection, session_id))
+
+
+def view(row: Row[Any], pending: int) -> Session:
+    """A row as the API shows it."""
+    return Session(
+        id=row.id,
+        title=row.title,
+        task=row.task,
+        status=row.status,
+        outcome=row.outcome,
+        error=row.error,
+        model=row.model,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        last_seq=row.last_seq,
+        steps=row.steps,
+        usage=Usage(**row.usage),
+        context=ContextState(**row.context),
+        compaction=CompactionState(
+            policy=row.compaction["policy"],
+            settings={name: value for name, value in row.compaction.items() if name != "policy"},
+            count=row.compaction_count,
+            last_at=row.compaction_last_at,
+            in_progress=row.compaction_in_progress,
+        ),
+        sandbox=SandboxSpec(**row.sandbox),
+        queue=QueueState(pending=pending),
+        limits=Limits(**row.limits),
+        approval=Approval(**row.approval),
+        parent_id=row.parent_id,
+        metadata=row.metadata,
+    )
+
+
+def page(
+    connection: Connection,
+    *,
+    status: Status | None,
+    q: str | None,
+    before: tuple[datetime, str] | None,
+    limit: int,
+) -> list[Session]:
+    """Sessions, newest first: of a status, with a text in title or task, older than a place in that order."""
+    query = select(sessions)
+    if status is not None:
+        query = query.where(sessions.c.status == status)
+    if q:
+        query = query.where(
+            or_(sessions.c.title.icontains(q, autoescape=True), sessions.c.task.icontains(q, autoescape=True))
+        )
+    if before is not None:
+        created_at = bindparam("before_at", before[0], type_=sessions.c.created_at.type)
+        query = query.where(tuple_(sessions.c.created_at, sessions.c.id) < tuple_(created_at, before[1]))
+    rows = connection.execute(query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit)).all()
+    pending = queue.counts(connection, [row.id for row in rows])
+    return [view(row, pending.get(row.id, 0)) for row in rows]
+
+
+def ids(connection: Connection, *, status: Status | None = None) -> Sequence[str]:
+    """Ids of all sessions, or of those with a status."""
+    query = select(sessions.c.id)
+    if status is not None:
+        query = query.where(sessions.c.status == status)
+    return connection.execute(query).scalars().all()

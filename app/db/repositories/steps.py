@@ -1,0 +1,126 @@
+"""Steps, context generations, and usage by day and model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from app.db.models import daily_usage, generations, steps
+from app.messages import FinishReason, Usage
+from app.sessions import ContextState
+
+TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+
+
+def add_generation(connection: Connection, session_id: str, **fields: Any) -> None:
+    connection.execute(insert(generations).values(session_id=session_id, **fields))
+
+
+def generation(connection: Connection, session_id: str, number: int | None = None) -> Row[Any] | None:
+    """A generation by its number, or the newest."""
+    query = select(generations).where(generations.c.session_id == session_id)
+    if number is not None:
+        query = query.where(generations.c.number == number)
+    return connection.execute(query.order_by(generations.c.number.desc()).limit(1)).first()
+
+
+def open_step(
+    connection: Connection,
+    session_id: str,
+    *,
+    step: int,
+    attempt: int,
+    message_id: str,
+    generation: int,
+    opened_seq: int,
+    model: str,
+    context: ContextState,
+    compaction_round: int,
+    at: datetime,
+) -> None:
+    connection.execute(
+        insert(steps).values(
+            session_id=session_id,
+            step=step,
+            attempt=attempt,
+            message_id=message_id,
+            generation=generation,
+            opened_seq=opened_seq,
+            model=model,
+            usage=Usage().model_dump(),
+            context=context.model_dump(),
+            compaction_round=compaction_round,
+            started_at=at,
+        )
+    )
+
+
+def close_step(
+    connection: Connection,
+    session_id: str,
+    *,
+    step: int,
+    attempt: int,
+    finish_reason: FinishReason,
+    usage: Usage,
+    context: ContextState | None,
+    duration_ms: int | None,
+) -> None:
+    """Says how an attempt ended; without a context the one of its start stays."""
+    values: dict[str, Any] = {"finish_reason": finish_reason, "usage": usage.model_dump(), "duration_ms": duration_ms}
+    if context is not None:
+        values["context"] = context.model_dump()
+    connection.execute(
+        update(steps)
+        .where(steps.c.session_id == session_id, steps.c.step == step, steps.c.attempt == attempt)
+        .values(values)
+    )
+
+
+def open_attempt(connection: Connection, session_id: str) -> Row[Any] | None:
+    """The attempt that nobody has closed, if there is one."""
+    query = select(steps).where(steps.c.session_id == session_id, steps.c.finish_reason.is_(None))
+    return connection.execute(query.order_by(steps.c.step.desc(), steps.c.attempt.desc()).limit(1)).first()
+
+
+def last_attempt(connection: Connection, session_id: str, step: int) -> Row[Any] | None:
+    query = select(steps).where(steps.c.session_id == session_id, steps.c.step == step)
+    return connection.execute(query.order_by(steps.c.attempt.desc()).limit(1)).first()
+
+
+def page(connection: Connection, session_id: str, *, after_seq: int, limit: int) -> Sequence[Row[Any]]:
+    """Attempts in the order in which they were started."""
+    query = select(steps).where(steps.c.session_id == session_id, steps.c.opened_seq > after_seq)
+    return connection.execute(query.order_by(steps.c.opened_seq).limit(limit)).all()
+
+
+def last_usage(connection: Connection, session_id: str) -> Row[Any] | None:
+    """The newest attempt with reported tokens."""
+    query = select(steps).where(steps.c.session_id == session_id, steps.c.finish_reason.is_not(None))
+    return connection.execute(query.order_by(steps.c.opened_seq.desc()).limit(1)).first()
+
+
+def add_usage(connection: Connection, *, day: str, model: str, usage: Usage) -> None:
+    """Adds a step to the totals, which outlive the session."""
+    new = {name: getattr(usage, name) for name in TOKEN_COLUMNS}
+    new |= {"steps": 1, "cost_usd": usage.cost_usd or 0.0, "unpriced_steps": int(usage.cost_usd is None)}
+    statement = upsert(daily_usage).values(day=day, model=model, **new)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["day", "model"],
+            set_={name: daily_usage.c[name] + statement.excluded[name] for name in new},
+        )
+    )
+
+
+def usage_by_day(connection: Connection) -> Sequence[Row[Any]]:
+    return connection.execute(select(daily_usage).order_by(daily_usage.c.day.desc(), daily_usage.c.model)).all()
+
+
+def count(connection: Connection, session_id: str) -> int:
+    query = select(func.count()).select_from(steps).where(steps.c.session_id == session_id)
+    return connection.execute(query).scalar_one()

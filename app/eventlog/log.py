@@ -1,0 +1,91 @@
+"""The durable events of a session: appended inside a write, replayed from any seq."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from app.db.engine import Database
+from app.db.repositories import events as rows
+from app.db.repositories import queue, sessions
+from app.events import SessionEvent
+from app.messages import now
+from app.sessions import Status
+
+PAGE = 500
+"""Events read from the log at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamItem:
+    """One event of a stream: `seq` is None for a live delta; `data` is its JSON. `closes` names the open parts that a
+    durable event makes an end of, `voids` the message whose parts it ends."""
+
+    type: str
+    seq: int | None
+    data: bytes
+    closes: str | None = None
+    voids: str | None = None
+
+
+class Appender:
+    """Appends events within one write transaction, taking a seq for each as it comes."""
+
+    def __init__(self, connection: Connection, session_id: str, *, epoch: int | None = None) -> None:
+        self._connection = connection
+        self._epoch = epoch
+        self.session_id = session_id
+        self.at: datetime = now()
+        self.items: list[StreamItem] = []
+
+    def take(self, count: int = 1) -> int:
+        """The first of the next `count` seqs; see `repositories.events.allocate` for its errors."""
+        return rows.allocate(self._connection, self.session_id, count, self.at, epoch=self._epoch)
+
+    def add(self, seq: int, event: SessionEvent, *, closes: str | None = None, voids: str | None = None) -> None:
+        """Appends an event under a seq that was taken."""
+        data = event.__pydantic_serializer__.to_json(event)
+        self.items.append(StreamItem(event.type, seq, data, closes, voids))
+
+    def flush(self) -> list[StreamItem]:
+        """Writes what was added; the items are to be published after the commit."""
+        stored = [rows.StoredEvent(item.seq or 0, item.type, item.data.decode()) for item in self.items]
+        rows.append(self._connection, self.session_id, stored)
+        return self.items
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a session's log stands: its last seq and whether nothing runs and nothing deliverable waits."""
+
+    last_seq: int
+    quiet: bool
+
+
+class EventLog:
+    """Reads the log of any session."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def after(self, session_id: str, seq: int, limit: int = PAGE) -> Sequence[StreamItem]:
+        """Durable events after a seq, oldest first."""
+        stored = await self._database.read(lambda c: rows.after(c, session_id, seq, limit))
+        return [StreamItem(event.type, event.seq, event.data.encode()) for event in stored]
+
+    async def head(self, session_id: str) -> Head:
+        """Where the log stands now. Raises `NotFoundError` where the session is gone."""
+        return await self._database.read(_head_of(session_id))
+
+
+def _head_of(session_id: str) -> Callable[[Connection], Head]:
+    def query(connection: Connection) -> Head:
+        row = sessions.row(connection, session_id)
+        idle = row.status == Status.IDLE
+        deliverable = not row.queue_held and queue.count(connection, session_id) > 0
+        return Head(row.last_seq, idle and not deliverable)
+
+    return query

@@ -1,0 +1,99 @@
+"""A reader's stream: the log after its seq, then what is new, without holes or repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from app.errors import ConflictError
+from app.eventlog.bus import Bus, Channel
+from app.eventlog.log import EventLog, StreamItem
+
+Batches = AsyncIterator[list[StreamItem]]
+
+MAY_END = frozenset({"session.created", "session.updated", "session.idle", "message.withdrawn"})
+"""Events after which a session may be idle with nothing to deliver; after others it is not, so nobody needs to ask."""
+
+
+@asynccontextmanager
+async def follow(log: EventLog, bus: Bus, session_id: str, *, after: int, until_idle: bool) -> AsyncIterator[Batches]:
+    """A session's events after a seq: first the log, then one delta for each open part, then what comes.
+
+    Yields batches of what waited for this reader. With `until_idle` it ends once the head was sent, no run is active
+    and nothing deliverable waits. Raises `NotFoundError`, or `ConflictError` (code `ahead_of_log`) for a seq to come.
+    """
+    wake = asyncio.Event()
+    # Subscribed before the log is read, so that nothing falls in between.
+    channel = bus.channel(session_id)
+    channel.readers.add(wake)
+    try:
+        head = await log.head(session_id)
+        if after > head.last_seq:
+            raise ConflictError(
+                f"The session's last event is {head.last_seq}, not {after}.",
+                code="ahead_of_log",
+                last_seq=head.last_seq,
+            )
+        channel.last_seq = max(channel.last_seq, head.last_seq)
+        yield _batches(log, bus, channel, wake, after, until_idle)
+    finally:
+        channel.readers.discard(wake)
+        bus.release(session_id)
+
+
+async def _batches(
+    log: EventLog, bus: Bus, channel: Channel, wake: asyncio.Event, seq: int, until_idle: bool
+) -> Batches:
+    offsets: dict[str, int] = {}
+    may_end = until_idle
+    while True:
+        wake.clear()
+        if (items := await _durable(log, channel, seq)) and items[-1].seq is not None:
+            seq = items[-1].seq
+            may_end = until_idle and items[-1].type in MAY_END
+        if seq >= channel.last_seq:
+            # No await since the head was taken: the deltas belong after these events.
+            items += channel.deltas(offsets)
+        if items:
+            yield items
+            continue
+        if channel.deleted or bus.closing or (may_end and await _is_over(log, channel, seq)):
+            return
+        await wake.wait()
+
+
+async def _durable(log: EventLog, channel: Channel, seq: int) -> list[StreamItem]:
+    items = channel.durable_after(seq)
+    return items if items is not None else list(await log.after(channel.session_id, seq))
+
+
+async def _is_over(log: EventLog, channel: Channel, seq: int) -> bool:
+    head = await log.head(channel.session_id)
+    return head.quiet and head.last_seq == seq
+
+
+@asynccontextmanager
+async def follow_all(bus: Bus) -> AsyncIterator[Batches]:
+    """`session.*` events of all sessions from now on. A reader that falls far behind is let go: it loads its list again
+    when it comes back."""
+    wake = asyncio.Event()
+    bus.all.readers.add(wake)
+    try:
+        yield _news(bus, wake)
+    finally:
+        bus.all.readers.discard(wake)
+
+
+async def _news(bus: Bus, wake: asyncio.Event) -> Batches:
+    count = bus.all.count
+    while not bus.closing:
+        wake.clear()
+        items: Sequence[StreamItem] | None = bus.all.since(count)
+        if items is None:
+            return
+        count += len(items)
+        if items:
+            yield list(items)
+        else:
+            await wake.wait()

@@ -1,0 +1,103 @@
+"""What the adapters over HTTP have in common: post, correct what is refused, read the stream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, ClassVar, Protocol
+
+from app.errors import ProviderError
+from app.llm.base import ModelRequest, StreamEvent
+from app.llm.http import Answer, AnswerError, ProviderClient
+from app.llm.quirks import Quirks
+from app.llm.sse import SseParser
+
+_MAX_CORRECTIONS = 6
+"""A request is corrected at most once for each optional parameter."""
+
+
+class ResponseStream(Protocol):
+    """Folds one response's server-sent events into neutral events."""
+
+    done: bool
+
+    @property
+    def finished(self) -> bool: ...
+
+    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]: ...
+
+    def whole(self, body: bytes) -> list[StreamEvent]: ...
+
+    def end(self) -> list[StreamEvent]: ...
+
+
+class HttpProvider(ABC):
+    """A provider behind HTTP; a subclass says how its requests and its stream look."""
+
+    path: ClassVar[str]
+
+    def __init__(
+        self, name: str, base_url: str, headers: Mapping[str, str], api_key: str | None, *, idle_timeout_s: float
+    ) -> None:
+        self.name = name
+        self._client = ProviderClient(name, base_url, headers, secret=api_key, idle_timeout_s=idle_timeout_s)
+        self._quirks: dict[str, Quirks] = {}
+
+    @abstractmethod
+    def quirks(self) -> Quirks:
+        """What is taken to be known of a model that was never called."""
+
+    @abstractmethod
+    def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
+        """The optional parameters of this request that its model takes."""
+
+    @abstractmethod
+    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
+        """The request's body."""
+
+    @abstractmethod
+    def open_stream(self) -> ResponseStream:
+        """The state of a new response."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Streams one response; see `Provider`. A parameter that the model refuses is left out, lowered or renamed and
+        the request sent again, before any event, and this is remembered for the model."""
+        quirks = self._quirks.setdefault(request.model, self.quirks())
+        for correction in range(_MAX_CORRECTIONS + 1):
+            parameters = self.parameters(request, quirks)
+            try:
+                async with (
+                    self._client.post(self.path, self.encode(request, parameters)) as answer,
+                    aclosing(self._batches(answer)) as batches,
+                ):
+                    async for events in batches:
+                        for event in events:
+                            yield event
+                return
+            except AnswerError as error:
+                refused = error.http_status in (400, 422) and correction < _MAX_CORRECTIONS
+                if not (refused and quirks.learn(error.body, parameters)):
+                    raise
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._client.aclose()
+
+    async def _batches(self, answer: Answer) -> AsyncGenerator[list[StreamEvent]]:
+        """The response's events, a list for each chunk off the wire."""
+        stream, parser = self.open_stream(), SseParser()
+        if answer.is_json:
+            yield stream.whole(await answer.read())
+            return
+        try:
+            async with aclosing(answer.chunks()) as chunks:
+                async for chunk in chunks:
+                    yield stream.feed(parser.feed(chunk))
+                    if stream.done:
+                        break
+            yield stream.feed(parser.close())
+        except ProviderError:
+            if not stream.finished:
+                raise
+        yield stream.end()

@@ -1,0 +1,44 @@
+"""The adapter for Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.llm.adapter import HttpProvider
+from app.llm.anthropic_stream import AnthropicStream
+from app.llm.anthropic_wire import encode_body
+from app.llm.base import ModelRequest
+from app.llm.quirks import Quirks
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+ANTHROPIC_VERSION = "2023-06-01"
+DEFAULT_MAX_TOKENS = 8_192
+"""The API wants a limit with every request; a model that takes less says so once."""
+
+
+class AnthropicProvider(HttpProvider):
+    """Anthropic, or a server that speaks its format; `base_url` with or without `/v1`."""
+
+    path = "/messages"
+
+    def __init__(self, name: str, base_url: str, api_key: str | None, *, idle_timeout_s: float) -> None:
+        headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": api_key} if api_key else {})
+        super().__init__(name, _with_version(base_url), headers, api_key, idle_timeout_s=idle_timeout_s)
+
+    def quirks(self) -> Quirks:
+        return Quirks("max_tokens", token_names=("max_tokens",))
+
+    def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
+        wanted = {"temperature": request.temperature, "stop_sequences": [s for s in request.stop if s.strip()] or None}
+        return quirks.parameters(wanted, request.max_output_tokens or DEFAULT_MAX_TOKENS)
+
+    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
+        return encode_body(request, parameters, self.name)
+
+    def open_stream(self) -> AnthropicStream:
+        return AnthropicStream(self._client.failure)
+
+
+def _with_version(base_url: str) -> str:
+    base = base_url.rstrip("/")
+    return base if base.endswith("/v1") else base + "/v1"

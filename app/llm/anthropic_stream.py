@@ -1,0 +1,196 @@
+"""Folds the events of an Anthropic Messages stream into neutral ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from app.errors import ProviderError
+from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
+from app.llm.blocks import Blocks
+from app.llm.wire import count, parse_document
+from app.messages import Usage
+
+_STOP_REASONS: dict[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "context_overflow",
+}
+
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The HTTP status that each type of error has where it is an answer of its own."""
+
+ErrorFor = Callable[[int | None, str], ProviderError]
+
+
+@dataclass(slots=True)
+class _Block:
+    """One content block as it comes in; `number` is ours, None for a kind that we have no use for."""
+
+    number: int | None
+    wire: dict[str, Any]
+    text: list[str] = field(default_factory=list)
+
+
+class AnthropicStream:
+    """The state of one response. `error_for` makes an error of an error document inside the stream."""
+
+    def __init__(self, error_for: ErrorFor) -> None:
+        self._error_for = error_for
+        self._out = Blocks()
+        self._blocks: dict[Any, _Block] = {}
+        self._usage: dict[str, Any] = {}
+        self._reason: str | None = None
+        self.done = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the server has said why the response ended; what breaks after that breaks nothing."""
+        return self._reason is not None
+
+    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
+        """What the server-sent events mean. Raises `ProviderError` for an error or garbage among them."""
+        for _, data in events:
+            if data:
+                self._event(parse_document(data))
+        return self._out.take()
+
+    def whole(self, body: bytes) -> list[StreamEvent]:
+        """A response of a server that does not stream, or its error under status 200."""
+        message = parse_document(body)
+        if message.get("type") == "error":
+            self._event(message)
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            self._start(index, _dict(block))
+        self._message_delta({"usage": message.get("usage"), "delta": message})
+        return self.end()
+
+    def end(self) -> list[StreamEvent]:
+        """The last events. Raises a retryable `ProviderError` where the response stopped without a stop reason."""
+        if self._reason is None:
+            detail = "The provider's stream ended before the response was complete."
+            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+        for block in self._blocks.values():
+            self._stop(block)
+        self._out.add(Finish(_STOP_REASONS.get(self._reason, "other")))
+        return self._out.take()
+
+    def _event(self, event: dict[str, Any]) -> None:
+        match event.get("type"):
+            case "content_block_delta":
+                if (block := self._blocks.get(event.get("index"))) is not None:
+                    self._delta(block, _dict(event.get("delta")))
+            case "content_block_start":
+                self._start(event.get("index"), _dict(event.get("content_block")))
+            case "content_block_stop":
+                if (block := self._blocks.get(event.get("index"))) is not None:
+                    self._stop(block)
+            case "message_start":
+                self._count(_dict(_dict(event.get("message")).get("usage")))
+            case "message_delta":
+                self._message_delta(event)
+            case "message_stop":
+                self.done = True
+            case "error":
+                status = _STATUSES.get(str(_dict(event.get("error")).get("type")))
+                raise self._error_for(status, orjson.dumps(event).decode())
+            case _:
+                return
+
+    def _start(self, index: Any, wire: dict[str, Any]) -> None:
+        match wire.get("type"):
+            case "text" | "thinking" | "redacted_thinking" as kind:
+                block = _Block(self._out.begin(), wire)
+                if kind == "redacted_thinking":
+                    self._out.reasoning(block.number or 0, "")
+                elif text := wire.get(kind):
+                    self._delta(block, {"type": f"{kind}_delta", kind: text})
+            case "tool_use":
+                block = _Block(self._out.begin_call(str(wire.get("name") or "")), wire)
+            case _:
+                block = _Block(None, wire)
+        self._blocks[index] = block
+
+    def _delta(self, block: _Block, delta: dict[str, Any]) -> None:
+        if block.number is None:
+            return
+        match delta.get("type"):
+            case "text_delta" if text := delta.get("text"):
+                self._out.text(block.number, str(text))
+            case "thinking_delta" if text := delta.get("thinking"):
+                block.text.append(str(text))
+                self._out.reasoning(block.number, str(text))
+            case "input_json_delta" if text := delta.get("partial_json"):
+                block.text.append(str(text))
+                self._out.arguments(block.number, str(text))
+            case "signature_delta":
+                block.wire["signature"] = f"{block.wire.get('signature') or ''}{delta.get('signature') or ''}"
+            case _:
+                return
+
+    def _stop(self, block: _Block) -> None:
+        if block.number is None:
+            return
+        if block.wire.get("type") == "tool_use" and block.wire.get("input") and not block.text:
+            block.text.append(arguments := orjson.dumps(block.wire["input"]).decode())
+            self._out.arguments(block.number, arguments)
+        self._out.end(block.number, _provider_data(block))
+
+    def _message_delta(self, event: dict[str, Any]) -> None:
+        self._count(_dict(event.get("usage")))
+        if reason := _dict(event.get("delta")).get("stop_reason"):
+            self._reason = str(reason)
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        """Reports at once, so that a response that is cancelled has its input counted."""
+        known = {key: value for key, value in usage.items() if value is not None}
+        if known:
+            self._usage |= known
+            self._out.add(UsageReport(usage_of(self._usage)))
+
+
+def usage_of(raw: dict[str, Any]) -> Usage:
+    """Usage in the neutral shape; here `input_tokens` excludes cached ones already. How many of the output tokens were
+    reasoning is said in `output_tokens_details`, if at all."""
+    output = count(raw.get("output_tokens"))
+    return Usage(
+        input_tokens=count(raw.get("input_tokens")),
+        cache_read_tokens=count(raw.get("cache_read_input_tokens")),
+        cache_write_tokens=count(raw.get("cache_creation_input_tokens")),
+        output_tokens=output,
+        reasoning_tokens=min(output, count(_dict(raw.get("output_tokens_details")).get("thinking_tokens"))),
+        cost_usd=None,
+    )
+
+
+def _provider_data(block: _Block) -> dict[str, Any] | None:
+    """The block as it has to go back: whole and signed, or not at all."""
+    match block.wire.get("type"):
+        case "redacted_thinking":
+            return block.wire
+        case "thinking" if block.wire.get("signature"):
+            return {**block.wire, "thinking": "".join(block.text)}
+        case _:
+            return None
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,123 @@
+"""Messages in the form of Anthropic's Messages API. Each message's blocks are encoded once per context generation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from app.llm.base import ModelRequest, ToolSchema
+from app.llm.wire import wire_arguments, wire_name
+from app.messages import (
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+)
+
+_CACHE = b',"cache_control":{"type":"ephemeral"}}'
+_CACHED_TURNS = 2
+"""User turns with a cache breakpoint: the last is written for the next step, the one before was written by the step
+before. With system and tools that makes four, which is all that the API takes."""
+
+
+class _Turn:
+    """Consecutive messages of one wire role; the API wants them as one."""
+
+    __slots__ = ("blocks", "role")
+
+    def __init__(self, role: bytes) -> None:
+        self.role = role
+        self.blocks: list[bytes] = []
+
+    def encode(self, *, cached: bool) -> bytes:
+        blocks = b",".join(self.blocks)
+        if cached:
+            blocks = blocks[:-1] + _CACHE
+        return b'{"role":"%s","content":[%s]}' % (self.role, blocks)
+
+
+def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str) -> bytes:
+    """The request's JSON; `parameters` are the ones that this model takes. `provider` is our name for it, by which
+    reasoning of this very model is known from another's."""
+    body = orjson.dumps({"model": request.model, "stream": True, **parameters})[:-1]
+    if request.system.strip():
+        body += b',"system":[%s]' % _cached(orjson.dumps({"type": "text", "text": request.system}))
+    if request.tools:
+        tools = [orjson.dumps(_tool(tool)) for tool in request.tools]
+        body += b',"tools":[%s]' % b",".join([*tools[:-1], _cached(tools[-1])])
+    return body + b',"messages":[%s]}' % b",".join(_encode_turns(_turns(request, provider)))
+
+
+def to_anthropic(message: Message, *, own_reasoning: bool) -> tuple[bytes, ...]:
+    """One message's content blocks, encoded. `own_reasoning` says that the request goes to the model that wrote it: its
+    signed reasoning goes back whole, anyone else's is left out. Blank text is left out: the API refuses it."""
+    parts = message.parts
+    if message.role is Role.TOOL:
+        parts = tuple(sorted(parts, key=lambda part: not isinstance(part, ToolResultPart)))
+    return tuple(block for part in parts for block in _block(part, own_reasoning))
+
+
+def _encode_turns(turns: list[_Turn]) -> Iterator[bytes]:
+    user = [index for index, turn in enumerate(turns) if turn.role == b"user"]
+    cached = set(user[-_CACHED_TURNS:])
+    for index, turn in enumerate(turns):
+        yield turn.encode(cached=index in cached)
+
+
+def _turns(request: ModelRequest, provider: str) -> list[_Turn]:
+    own = (request.model, f"{provider}/{request.model}")
+    cache, turns = request.wire_cache, list[_Turn]()
+    for message in request.messages:
+        key = "anthropic:" + message.id
+        blocks = cache.get(key)
+        if blocks is None:
+            blocks = cache[key] = to_anthropic(message, own_reasoning=message.model in own)
+        if not blocks:
+            continue
+        role = b"assistant" if message.role is Role.ASSISTANT else b"user"
+        if not turns or turns[-1].role != role:
+            turns.append(_Turn(role))
+        turns[-1].blocks.extend(blocks)
+    return turns
+
+
+def _block(part: Part, own_reasoning: bool) -> Iterator[bytes]:
+    match part:
+        case TextPart() if part.text.strip():
+            yield orjson.dumps({"type": "text", "text": part.text})
+        case ReasoningPart() if own_reasoning and part.provider_data and not part.interrupted:
+            yield orjson.dumps(part.provider_data)
+        case ToolCallPart():
+            head = orjson.dumps({"type": "tool_use", "id": part.call_id, "name": wire_name(part.name)})[:-1]
+            yield head + b',"input":' + wire_arguments(part.arguments_text).strip().encode() + b"}"
+        case ToolResultPart():
+            yield orjson.dumps(_result(part))
+        case ImagePart():
+            source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+            yield orjson.dumps({"type": "image", "source": source})
+        case _:
+            return
+
+
+def _result(part: ToolResultPart) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.call_id}
+    if part.output.strip():
+        block["content"] = part.output
+    if part.status is not ToolStatus.COMPLETED:
+        block["is_error"] = True
+    return block
+
+
+def _tool(tool: ToolSchema) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+
+
+def _cached(block: bytes) -> bytes:
+    return block[:-1] + _CACHE

@@ -1,0 +1,197 @@
+"""What is known of models: windows, output limits and prices, from the operator's settings and the `genai-prices` data.
+
+Nothing is fetched: the data is the one inside the installed package.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import ModelInfo as PricedModel
+from genai_prices.types import Provider as PricedProvider
+from genai_prices.types import Usage as PricedUsage
+
+from app.llm.base import ModelInfo, Prices, WindowSource
+from app.llm.limits import max_output_tokens
+from app.llm.pricing import FREE, base_prices, flat_cost
+from app.messages import Usage
+
+ASSUMED_WINDOW = 128_000
+KNOWN_PER_PROVIDER = 20
+SCRIPTED = "scripted"
+_SCRIPTED_WINDOW = 128_000
+_DEMO = "A scripted demo, no real model: shows the service at work without a key."
+
+_ALIASES = {
+    "xai": "x-ai",
+    "grok": "x-ai",
+    "gemini": "google",
+    "vertex": "google",
+    "bedrock": "aws",
+    "moonshot": "moonshotai",
+    "kimi": "moonshotai",
+    "qwen": "openrouter",
+    "z-ai": "zai",
+    "togetherai": "together",
+}
+"""Usual names of providers that the data calls otherwise."""
+
+_NO_CHAT = re.compile(
+    r"embed|audio|realtime|transcribe|tts|image|moderation|whisper|search|live|robotics|omni|vision|instruct|davinci"
+    r"|rerank|guard|computer-use|deep-research|banana|cyber|ocr|preview|translate|rosalind|^ft:|^o\d|latest$"
+)
+"""Names of models that are listed nowhere because no agent runs on them, or because a newer one stands beside them."""
+
+_VERSION = re.compile(r"(?<!\d)\d{1,3}(?![\db])")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOverride:
+    """What the operator says of a model; what is None is left to the catalog."""
+
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    prices: Prices | None = None
+
+
+_NOTHING = ModelOverride()
+
+
+class Catalog:
+    """Answers questions about models by their full name, `provider/model`.
+
+    `models` are the operator's own words, by full name or by the model's part of it. `base_urls` are the providers' by
+    name; the data recognises public ones. A provider that it does not know gets no price, since nobody can tell what it
+    bills, but a window, if its model's name is a known one.
+    """
+
+    def __init__(
+        self, models: Mapping[str, ModelOverride] | None = None, *, base_urls: Mapping[str, str] | None = None
+    ) -> None:
+        self._models = dict(models or {})
+        self._providers = {provider.id: provider for provider in get_snapshot().providers}
+        self._base_urls = dict(base_urls or {})
+        self._found: dict[str, tuple[PricedProvider | None, PricedModel | None]] = {}
+
+    def info(self, name: str, key_present: bool) -> ModelInfo:
+        """What is known of a model; an unknown window is `ASSUMED_WINDOW`, marked `assumed`."""
+        provider, _, model = name.partition("/")
+        override, found = self._override(name), self._find(name)[1]
+        window, source = self._window(provider, override, found)
+        return ModelInfo(
+            name=name,
+            provider=provider,
+            context_window=window,
+            window_source=source,
+            max_output_tokens=override.max_output_tokens or max_output_tokens(model),
+            prices=self._prices(name),
+            key_present=key_present,
+            description=_DEMO if provider == SCRIPTED else (found.name or "") if found else "",
+        )
+
+    def cost(self, name: str, usage: Usage) -> float | None:
+        """US dollars for one call's usage, or None where a price is unknown. Tiers by prompt size count per call, so
+        usage summed over several calls gives another figure."""
+        if name.startswith(SCRIPTED + "/"):
+            return 0.0
+        if (prices := self._override(name).prices) is not None:
+            return flat_cost(prices, usage)
+        provider, model = self._priced(name)
+        if provider is None or model is None or self._prices(name).input is None:
+            return None
+        counted = PricedUsage(
+            input_tokens=usage.prompt_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            output_tokens=usage.output_tokens,
+        )
+        return float(round(model.calc_price(counted, provider).total_price, 10))
+
+    def known(self, providers: Iterable[str]) -> list[str]:
+        """Full names of models worth offering: the newest of each of these providers, and those that the operator named
+        in full."""
+        names = [name for name in self._models if "/" in name]
+        for provider in providers:
+            data = self._provider_data(provider)
+            names += [f"{provider}/{model.id}" for model in _offered(data)] if data else []
+        return list(dict.fromkeys(names))
+
+    def _override(self, name: str) -> ModelOverride:
+        return self._models.get(name) or self._models.get(name.partition("/")[2]) or _NOTHING
+
+    def _window(self, provider: str, override: ModelOverride, found: PricedModel | None) -> tuple[int, WindowSource]:
+        if override.context_window:
+            return override.context_window, "setting"
+        if provider == SCRIPTED:
+            return _SCRIPTED_WINDOW, "catalog"
+        if found is not None and found.context_window:
+            return found.context_window, "catalog"
+        return ASSUMED_WINDOW, "assumed"
+
+    def _prices(self, name: str) -> Prices:
+        if (prices := self._override(name).prices) is not None:
+            return prices
+        if name.startswith(SCRIPTED + "/"):
+            return FREE
+        _, model = self._priced(name)
+        return base_prices(model) if model else Prices()
+
+    def _priced(self, name: str) -> tuple[PricedProvider | None, PricedModel | None]:
+        provider, model = self._find(name)
+        return (provider, model) if self._provider_data(name.partition("/")[0]) is provider else (None, None)
+
+    def _provider_data(self, provider: str) -> PricedProvider | None:
+        key = provider.lower()
+        if (data := self._providers.get(_ALIASES.get(key, key))) is not None:
+            return data
+        url = self._base_urls.get(provider)
+        if not url or not urlsplit(url).hostname:
+            return None
+        return next((p for p in self._providers.values() if re.match(p.api_pattern, url)), None)
+
+    def _find(self, name: str) -> tuple[PricedProvider | None, PricedModel | None]:
+        """The data's model, and the provider whose terms it has; looked up once per name."""
+        if name not in self._found:
+            self._found[name] = self._search(name)
+        return self._found[name]
+
+    def _search(self, name: str) -> tuple[PricedProvider | None, PricedModel | None]:
+        provider_name, _, model_name = name.partition("/")
+        provider = self._provider_data(provider_name)
+        if provider and (model := provider.find_model(model_name, all_providers=list(self._providers.values()))):
+            return provider, model
+        for data, model_part in self._vendors(model_name):
+            if model := data.find_model(model_part):
+                return data, model
+        return provider, None
+
+    def _vendors(self, model_name: str) -> Iterable[tuple[PricedProvider, str]]:
+        """Where else a model of this name may be described: at the vendor it names, then at the makers of models, then
+        in the widest list."""
+        vendor, _, rest = model_name.rpartition("/")
+        if vendor and (data := self._provider_data(vendor.rpartition("/")[2])):
+            yield data, rest
+        for maker in ("openai", "anthropic", "google", "mistral", "deepseek", "x-ai", "moonshotai", "openrouter"):
+            if data := self._providers.get(maker):
+                yield data, model_name if maker == "openrouter" else rest
+
+
+def _offered(provider: PricedProvider) -> list[PricedModel]:
+    chat = [
+        model
+        for model in provider.models
+        if not model.deprecated and model.context_window and model.context_window >= 100_000
+        if base_prices(model).output is not None and not _NO_CHAT.search(model.id)
+    ]
+    return sorted(chat, key=_newest_first)[:KNOWN_PER_PROVIDER]
+
+
+def _newest_first(model: PricedModel) -> tuple[list[int], str]:
+    """By the version in the id, highest first; the data holds no dates of release. Numbers of four and more digits
+    are dates, and `120b` is a size."""
+    version = [-int(number) for number in _VERSION.findall(model.id)]
+    return [*version, 0, 0, 0][:3], model.id

@@ -1,0 +1,229 @@
+"""The demo's script: what the scripted model says and does next, as a pure function of the messages that it is sent.
+
+The task is always the same: a small shell program with a bug in it, its test, the mending. The commands are POSIX sh
+alone, so that they run in every sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.messages import FinishReason, Message, Role, ToolResultPart, ToolStatus
+
+_PROGRAM = """\
+#!/bin/sh
+# Turns a title into a slug: lower case, words joined by single hyphens.
+slug=$(printf '%s' "$1" | tr 'A-Z' 'a-z' | tr -c 'a-z0-9' '-')
+echo "$slug"
+"""
+
+_TEST = """\
+#!/bin/sh
+# Compares slugs with what they should be; the exit status is the number of failures.
+failures=0
+
+check() {
+    actual=$(sh ./slugify.sh "$1")
+    if [ "$actual" = "$2" ]; then
+        echo "ok    $1"
+    else
+        echo "FAIL  $1: expected $2, got $actual"
+        failures=$((failures + 1))
+    fi
+}
+
+check "Hello World" "hello-world"
+check "Rock & Roll" "rock-roll"
+check "  Ready, Steady, Go!  " "ready-steady-go"
+
+echo "$failures failed"
+exit "$failures"
+"""
+
+_STEPS = ("Look at the workspace", "Write slugify.sh and its test", "Run the test", "Mend what fails")
+
+HOW_TO_GET_A_MODEL = (
+    "For real work, give the server a key (`OPENAI_API_KEY` or `ANTHROPIC_API_KEY`) or a provider of your own"
+    " (`PALIMPSEST_PROVIDERS`), and choose a model such as `openai/gpt-5` for the session."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One response of the scripted model."""
+
+    text: str
+    calls: tuple[Call, ...] = ()
+    reasoning: str = ""
+
+
+def _plan(done: int) -> Call:
+    def status(index: int) -> str:
+        return "completed" if index < done else "in_progress" if index == done else "pending"
+
+    items = [{"text": text, "status": status(index)} for index, text in enumerate(_STEPS)]
+    return Call("update_plan", {"items": items})
+
+
+_STAGES: tuple[Reply, ...] = (
+    Reply(
+        "This is a scripted demo, not a real model: every word was written in advance, but the tools, the sandbox and"
+        " the event stream are real. I will write a small shell program with a bug in it, test it and mend it. First a"
+        " plan, and a look at the workspace.",
+        (_plan(0), Call("list_directory", {"path": "."})),
+    ),
+    Reply(
+        "Now the program, which turns titles into slugs, and a test for it.",
+        (
+            Call("write_file", {"path": "slugify.sh", "content": _PROGRAM}),
+            Call("write_file", {"path": "test.sh", "content": _TEST}),
+        ),
+    ),
+    Reply(
+        "Both are written. Let us see whether the test passes.",
+        (_plan(2), Call("execute_command", {"command": "sh test.sh"})),
+    ),
+    Reply(
+        "The test found something. I read the program again.",
+        (Call("read_file", {"path": "slugify.sh"}), Call("search_files", {"pattern": "tr -c", "path": "."})),
+        reasoning="Two hyphens stand in a row, and one at the end: each character that is no letter becomes a hyphen of"
+        " its own. tr has to squeeze them, and the ends need trimming.",
+    ),
+    Reply(
+        "Every odd character becomes a hyphen of its own. `tr -s` squeezes repeats, and `sed` trims both ends.",
+        (
+            Call(
+                "edit_file",
+                {
+                    "path": "slugify.sh",
+                    "old_text": "tr -c 'a-z0-9' '-')",
+                    "new_text": "tr -cs 'a-z0-9' '-' | sed -e 's/^-//' -e 's/-$//')",
+                },
+            ),
+        ),
+    ),
+    Reply(
+        "Once more, and the program itself after it.",
+        (_plan(3), Call("execute_command", {"command": "sh test.sh && sh slugify.sh 'Palimpsest: a Demo'"})),
+    ),
+    Reply("All green. A last look at what is there now.", (_plan(4), Call("list_directory", {"path": "."}))),
+)
+
+_DONE = Reply(
+    "Done: `slugify.sh` turns titles into slugs and `test.sh` proves it; the first version left doubled hyphens, the"
+    f" second does not. This was a scripted demo, not a real model. {HOW_TO_GET_A_MODEL}"
+)
+
+_MEANT_TO_FAIL = frozenset({"sh test.sh"})
+_QUOTE_CHARS = 200
+_STOPPED = (ToolStatus.CANCELLED, ToolStatus.INTERRUPTED)
+
+
+def next_reply(messages: Sequence[Message], tools: frozenset[str]) -> Reply:
+    """What the scripted model answers to these messages, with these tools at hand.
+
+    The stage is read off the calls and results in the messages, so it survives restarts, forks and compaction. A call
+    that was cancelled or interrupted is made again; one that failed ends the demo.
+    """
+    if not tools:
+        return Reply(_without_tools(messages))
+    if _is_over(messages):
+        return Reply(
+            f"I am a scripted demo, not a real model; I know one task only and it is done. {HOW_TO_GET_A_MODEL}"
+        )
+    if failure := _failure(messages):
+        return Reply(f"That did not go as the script has it, so the demo ends here. {failure} {HOW_TO_GET_A_MODEL}")
+    stage = _next_stage(messages)
+    reply = _STAGES[stage] if stage < len(_STAGES) else _DONE
+    if missing := [call.name for call in reply.calls if call.name not in tools]:
+        return Reply(
+            f"The script needs the tool `{missing[0]}`, which this session does not have. {HOW_TO_GET_A_MODEL}"
+        )
+    return Reply(_greeting(messages) + reply.text, reply.calls, reply.reasoning)
+
+
+def _is_over(messages: Sequence[Message]) -> bool:
+    """Whether a response without calls has ended the task; one that was cut off has not."""
+    return any(
+        message.role is Role.ASSISTANT
+        and not message.is_summary
+        and not message.tool_calls
+        and message.finish_reason in (None, FinishReason.STOP)
+        and not any(getattr(part, "interrupted", False) for part in message.parts)
+        for message in messages
+    )
+
+
+def _next_stage(messages: Sequence[Message]) -> int:
+    """One after the furthest stage whose calls have run. Where compaction has hidden them all, the task is as good as
+    over."""
+    results = {result.call_id: result for message in messages for result in message.tool_results}
+    for index in reversed(range(len(_STAGES))):
+        for message in reversed(messages):
+            if _is_stage(message, index):
+                stopped = any(_was_stopped(results.get(call.call_id)) for call in message.tool_calls)
+                return index if stopped else index + 1
+    return len(_STAGES) if any(message.is_summary for message in messages) else 0
+
+
+def _is_stage(message: Message, index: int) -> bool:
+    wanted = [(call.name, call.arguments) for call in _STAGES[index].calls]
+    return [(call.name, call.arguments) for call in message.tool_calls] == wanted
+
+
+def _was_stopped(result: ToolResultPart | None) -> bool:
+    return result is None or result.status in _STOPPED
+
+
+def _since_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
+    last = max((i for i, message in enumerate(messages) if message.role is Role.ASSISTANT), default=-1)
+    return messages[last + 1 :]
+
+
+def _greeting(messages: Sequence[Message]) -> str:
+    """Takes up what the user has said since the last response; the demo cannot act on it, and says so."""
+    news = _since_last_answer(messages)
+    quotes = [_quote(m.text) for m in news if m.role is Role.USER and not m.is_summary]
+    if not quotes:
+        return ""
+    if len(news) == len(messages):
+        return f"You asked: {' '.join(quotes)}\n\n"
+    return f"You said: {' '.join(quotes)} A script cannot follow that, but it was heard, and the task goes on.\n\n"
+
+
+def _quote(text: str) -> str:
+    text = " ".join(text.split())
+    return f"“{text if len(text) <= _QUOTE_CHARS else text[:_QUOTE_CHARS] + '…'}”"
+
+
+def _failure(messages: Sequence[Message]) -> str | None:
+    """A sentence on the newest call that went otherwise than the script foresees."""
+    commands = {call.call_id: call.arguments for message in messages for call in message.tool_calls}
+    for message in _since_last_answer(messages):
+        for result in message.tool_results:
+            if result.status in (ToolStatus.ERROR, ToolStatus.DENIED) or _failed(result, commands):
+                return f"`{result.name}` ended with {result.status.value}: {_quote(result.output)}."
+    return None
+
+
+def _failed(result: ToolResultPart, commands: dict[str, dict[str, Any] | str]) -> bool:
+    arguments = commands.get(result.call_id)
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return bool(result.exit_code) and command not in _MEANT_TO_FAIL
+
+
+def _without_tools(messages: Sequence[Message]) -> str:
+    """A request without tools asks for prose, a summary for instance; the demo can only count."""
+    calls = sum(len(message.tool_calls) for message in messages)
+    return (
+        f"This is a scripted demo, not a real model, so it can only count: {len(messages)} messages with {calls} tool"
+        f" calls came before this answer. {HOW_TO_GET_A_MODEL}"
+    )

@@ -1,0 +1,240 @@
+"""Folds the chunks of a Chat Completions stream into neutral events, whatever dialect the server speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.errors import ProviderError
+from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
+from app.llm.blocks import Blocks
+from app.llm.wire import count, parse_document
+from app.messages import Usage, parse_arguments
+
+_STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+}
+
+ErrorFor = Callable[[int | None, str], ProviderError]
+
+
+@dataclass(slots=True)
+class _Call:
+    """One tool call as it comes in. `block` is None until the call was announced, which waits for its whole name."""
+
+    id: str | None
+    name: str = ""
+    text: str = ""
+    block: int | None = None
+
+
+class OpenAiStream:
+    """The state of one response. `error_for` makes an error of an error document inside the stream."""
+
+    def __init__(self, error_for: ErrorFor) -> None:
+        self._error_for = error_for
+        self._blocks = Blocks()
+        self._text: int | None = None
+        self._reasoning: int | None = None
+        self._calls = _Calls()
+        self._refused = False
+        self._usage: Usage | None = None
+        self._reason: str | None = None
+        self.done = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the server has said how the response ended; what breaks after that breaks nothing."""
+        return self._reason is not None
+
+    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
+        """What the server-sent events mean. Raises `ProviderError` for an error or garbage among them."""
+        for name, data in events:
+            if data == b"[DONE]":
+                self.done = True
+            elif data:
+                self._chunk(parse_document(data), is_error=name == b"error")
+        return self._blocks.take()
+
+    def whole(self, body: bytes) -> list[StreamEvent]:
+        """A response of a server that does not stream, or its error under status 200."""
+        self._chunk(parse_document(body))
+        return self.end()
+
+    def _chunk(self, chunk: dict[str, Any], *, is_error: bool = False) -> None:
+        if is_error or chunk.get("error") or chunk.get("object") == "error":
+            raise self._error(chunk)
+        if isinstance(usage := chunk.get("usage"), dict):
+            self._usage = usage_of(usage)
+        choices = chunk.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            self._choice(choices[0])
+
+    def end(self) -> list[StreamEvent]:
+        """The last events. Raises a retryable `ProviderError` where the response stopped without a finish reason."""
+        if self._reason is None:
+            detail = "The provider's stream ended before the response was complete."
+            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+        for call in self._calls.all:
+            self._announce(call)
+        self._blocks.end_all()
+        if self._usage is not None:
+            self._blocks.add(UsageReport(self._usage))
+        self._blocks.add(Finish(self._stop_reason(self._reason)))
+        return self._blocks.take()
+
+    def _choice(self, choice: dict[str, Any]) -> None:
+        delta = choice.get("delta") or choice.get("message")
+        if isinstance(delta, dict):
+            self._delta(delta)
+        if isinstance(usage := choice.get("usage"), dict):
+            self._usage = usage_of(usage)
+        if reason := choice.get("finish_reason"):
+            if reason == "error":
+                raise self._error(choice)
+            self._reason = str(reason)
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        if text := delta.get("content"):
+            self._add_text(_plain(text))
+        if text := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._add_reasoning(_plain(text))
+        if text := delta.get("refusal"):
+            self._refused = True
+            self._add_text(_plain(text))
+        if isinstance(calls := delta.get("tool_calls"), list):
+            for call in calls:
+                self._add_call(call)
+        if isinstance(function := delta.get("function_call"), dict):
+            self._add_call({"index": 0, "function": function})
+
+    def _add_text(self, text: str) -> None:
+        if self._text is None:
+            self._close_prose()
+            self._text = self._blocks.begin()
+        self._blocks.text(self._text, text)
+
+    def _add_reasoning(self, text: str) -> None:
+        if self._reasoning is None:
+            self._close_prose()
+            self._reasoning = self._blocks.begin()
+        self._blocks.reasoning(self._reasoning, text)
+
+    def _add_call(self, delta: Any) -> None:
+        function = delta.get("function") if isinstance(delta, dict) else None
+        if not isinstance(function, dict):
+            return
+        name, text = str(function.get("name") or ""), _arguments(function.get("arguments"))
+        call = self._calls.find(delta.get("index"), delta.get("id"), name)
+        if call.block is None and name and name != call.name:
+            call.name += name
+        if text:
+            call.text += text
+            self._announce(call)
+            self._blocks.arguments(call.block or 0, text)
+
+    def _announce(self, call: _Call) -> None:
+        if call.block is None:
+            self._close_prose()
+            call.block = self._blocks.begin_call(call.name)
+
+    def _close_prose(self) -> None:
+        for block in (self._text, self._reasoning):
+            if block is not None:
+                self._blocks.end(block)
+        self._text = self._reasoning = None
+
+    def _stop_reason(self, reason: str) -> StopReason:
+        """Some servers say `stop` after calls; ours says what the response holds."""
+        known = _STOP_REASONS.get(reason, "other")
+        if known == "stop" and self._refused:
+            return "refusal"
+        return "tool_calls" if known == "stop" and self._calls.all else known
+
+    def _error(self, chunk: dict[str, Any]) -> ProviderError:
+        inner = chunk.get("error")
+        code = inner.get("code") if isinstance(inner, dict) else chunk.get("code")
+        status = code if isinstance(code, int) and 400 <= code < 600 else None
+        return self._error_for(status, orjson.dumps(chunk).decode())
+
+
+class _Calls:
+    """Tells which call a delta belongs to.
+
+    The index decides where there is one. Servers are known to leave it out, to send 0 for every call with another id
+    each, to leave the id out, and to repeat or renew it in every delta of one call; a name with a new id begins a call,
+    and so does a name without index and id once the call before it has whole arguments.
+    """
+
+    def __init__(self) -> None:
+        self.all: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+
+    def find(self, index: Any, call_id: Any, name: str) -> _Call:
+        call_id = call_id if isinstance(call_id, str) and call_id else None
+        known = self._known(index, call_id, name)
+        if known is None or (name and known.id and call_id and call_id != known.id):
+            known = _Call(call_id)
+            self.all.append(known)
+        if isinstance(index, int):
+            self._by_index[index] = known
+        return known
+
+    def _known(self, index: Any, call_id: str | None, name: str) -> _Call | None:
+        if isinstance(index, int):
+            return self._by_index.get(index)
+        if call_id and (same := next((call for call in self.all if call.id == call_id), None)):
+            return same
+        last = self.all[-1] if self.all else None
+        begins = bool(name) and last is not None and isinstance(parse_arguments(last.text), dict)
+        return None if begins else last
+
+
+def usage_of(raw: dict[str, Any]) -> Usage:
+    """Usage in the neutral shape: cached tokens are taken out of the prompt's, reasoning stays within the output.
+
+    Some servers count reasoning beside the completion; their total gives it away. `cost_usd` is what OpenRouter billed.
+    """
+    details = raw.get("prompt_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    out = raw.get("completion_tokens_details")
+    reasoning = count(out.get("reasoning_tokens")) if isinstance(out, dict) else 0
+    prompt, output = count(raw.get("prompt_tokens")), count(raw.get("completion_tokens"))
+    read = min(prompt, count(details.get("cached_tokens")) or count(raw.get("prompt_cache_hit_tokens")))
+    write = min(prompt - read, count(details.get("cache_write_tokens")))
+    if reasoning and count(raw.get("total_tokens")) == prompt + output + reasoning:
+        output += reasoning
+    cost = raw.get("cost")
+    return Usage(
+        input_tokens=prompt - read - write,
+        cache_read_tokens=read,
+        cache_write_tokens=write,
+        output_tokens=output,
+        reasoning_tokens=min(reasoning, output),
+        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0 else None,
+    )
+
+
+def _plain(content: Any) -> str:
+    """Text out of a delta's content; a few servers (Mistral) send a list of typed pieces."""
+    if isinstance(content, str):
+        return content
+    pieces = content if isinstance(content, list) else []
+    return "".join(str(piece.get("text") or "") for piece in pieces if isinstance(piece, dict))
+
+
+def _arguments(value: Any) -> str:
+    """Arguments as text; some servers send the object itself."""
+    if isinstance(value, dict):
+        return orjson.dumps(value).decode()
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,104 @@
+"""Finds the provider and the model behind a name such as `openai/gpt-5`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from app.errors import MissingApiKeyError, UnknownModelError
+from app.llm.anthropic import AnthropicProvider
+from app.llm.base import ModelInfo, Provider
+from app.llm.catalog import Catalog
+from app.llm.openai import OpenAiProvider
+from app.llm.scripted import DEMO_MODEL, ScriptedProvider
+
+DEFAULT_IDLE_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderConfig:
+    """One configured provider. `needs_key` is false for a provider with a base URL of its own. `base_url` and `api_key`
+    mean nothing to the kind `scripted`."""
+
+    name: str
+    kind: Literal["openai", "anthropic", "scripted"]
+    base_url: str = ""
+    api_key: str | None = None
+    needs_key: bool = True
+
+    def __repr__(self) -> str:
+        """Without the key: configurations end up in logs."""
+        return f"ProviderConfig(name={self.name!r}, kind={self.kind!r}, base_url={self.base_url!r})"
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.api_key) or not self.needs_key or self.kind == "scripted"
+
+
+class Providers:
+    """All configured providers; each is opened when it is first used and serves every session."""
+
+    def __init__(
+        self, configs: Iterable[ProviderConfig], catalog: Catalog, idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
+    ) -> None:
+        self._configs = {config.name: config for config in configs}
+        self._catalog = catalog
+        self._idle_timeout_s = idle_timeout_s
+        self._open: dict[str, Provider] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    def resolve(self, model: str) -> tuple[Provider, str]:
+        """The provider of `provider/model` and the model's name there, which may hold slashes of its own.
+
+        Raises `UnknownModelError` or `MissingApiKeyError`.
+        """
+        config, name = self._split(model)
+        if not config.ready:
+            raise MissingApiKeyError(f"The provider {config.name} has no API key; set one, or choose another model.")
+        if config.name not in self._open:
+            self._open[config.name] = self._build(config)
+        return self._open[config.name], name
+
+    def info(self, model: str) -> ModelInfo:
+        """What is known of a model. Raises `UnknownModelError`; a missing key is no error here."""
+        config, _ = self._split(model)
+        return self._catalog.info(model, config.ready)
+
+    def models(self) -> list[ModelInfo]:
+        """The models worth offering, of the configured providers in their order, the demo last."""
+        scripted = [c.name for c in self._configs.values() if c.kind == "scripted"]
+        names = self._catalog.known(name for name in self._configs if name not in scripted)
+        names = [name for name in names if name.partition("/")[0] in self._configs]
+        names += [f"{name}/{DEMO_MODEL}" for name in scripted]
+        return [self.info(name) for name in dict.fromkeys(names)]
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        providers, self._open = list(self._open.values()), {}
+        await asyncio.gather(*(provider.aclose() for provider in providers))
+
+    def _split(self, model: str) -> tuple[ProviderConfig, str]:
+        provider, _, name = model.partition("/")
+        config = self._configs.get(provider)
+        if config is None or not name or (config.kind == "scripted" and name != DEMO_MODEL):
+            known = ", ".join(sorted(self._configs)) or "none"
+            raise UnknownModelError(
+                f"There is no model {model[:200]!r}; a name is `provider/model`, and the providers are: {known}."
+            )
+        return config, name
+
+    def _build(self, config: ProviderConfig) -> Provider:
+        match config.kind:
+            case "scripted":
+                return ScriptedProvider(config.name)
+            case "anthropic":
+                return AnthropicProvider(
+                    config.name, config.base_url, config.api_key, idle_timeout_s=self._idle_timeout_s
+                )
+            case "openai":
+                return OpenAiProvider(config.name, config.base_url, config.api_key, idle_timeout_s=self._idle_timeout_s)

@@ -1,0 +1,101 @@
+"""An incremental parser of server-sent events over raw bytes, as a model's stream sends them."""
+
+from __future__ import annotations
+
+from app.errors import ProviderError
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+"""The largest event that is taken; a whole tool call with a large file in it is the biggest that providers send."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseParser:
+    """Turns chunks of bytes, split anywhere, into `(event, data)` pairs of bytes.
+
+    Follows the WHATWG algorithm: LF, CRLF and CR end a line, a leading BOM is dropped, comments and unknown fields are
+    ignored, several `data` lines are joined by LF, an event without `data` is none. `event` is empty where the stream
+    names no type. Works on bytes alone, so a character split between chunks needs no care. `id` and `retry` mean
+    nothing for a model's stream and are ignored.
+    """
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._buffer = bytearray()
+        self._limit = max_event_bytes
+        self._head: bytes | None = b""
+        self._skip_lf = False
+
+    def feed(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
+        """The events that `chunk` completes. Raises `ProviderError` for an event over the limit."""
+        chunk = self._normalise(self._without_bom(chunk) if self._head is not None else chunk)
+        whole = self._complete_part(chunk)
+        if len(self._buffer) > self._limit:
+            raise _too_large(self._limit)
+        return self._events(whole) if whole else []
+
+    def close(self) -> list[tuple[bytes, bytes]]:
+        """The event that the stream's end left without its blank line; several servers end `[DONE]` that way."""
+        rest, self._buffer = bytes(self._buffer), bytearray()
+        return self._events(rest) if rest else []
+
+    def _without_bom(self, chunk: bytes) -> bytes:
+        """Holds the first bytes back until it is known whether they are a BOM."""
+        head = (self._head or b"") + chunk
+        if len(head) < len(_BOM) and _BOM.startswith(head):
+            self._head = head
+            return b""
+        self._head = None
+        return head.removeprefix(_BOM)
+
+    def _normalise(self, chunk: bytes) -> bytes:
+        """Line ends as LF. A CR at a chunk's end ends the line at once; a LF that follows belongs to it."""
+        if self._skip_lf and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._skip_lf = False
+        if b"\r" in chunk:
+            self._skip_lf = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return chunk
+
+    def _complete_part(self, chunk: bytes) -> bytes:
+        """Cuts off everything up to the last blank line; the rest waits in the buffer."""
+        buffer = self._buffer
+        if not buffer:
+            end = chunk.rfind(b"\n\n")
+            buffer += chunk[end + 2 :] if end >= 0 else chunk
+            return chunk[:end] if end >= 0 else b""
+        seen = len(buffer)
+        buffer += chunk
+        end = buffer.rfind(b"\n\n", seen - 1)
+        if end < 0:
+            return b""
+        whole = bytes(buffer[:end])
+        del buffer[: end + 2]
+        return whole
+
+    def _events(self, whole: bytes) -> list[tuple[bytes, bytes]]:
+        events: list[tuple[bytes, bytes]] = []
+        for block in whole.split(b"\n\n"):
+            if len(block) > self._limit:
+                raise _too_large(self._limit)
+            if block.startswith(b"data: ") and b"\n" not in block:
+                events.append((b"", block[6:]))
+            elif (event := _parse_block(block)) is not None:
+                events.append(event)
+        return events
+
+
+def _parse_block(block: bytes) -> tuple[bytes, bytes] | None:
+    name = b""
+    data: list[bytes] = []
+    for line in block.split(b"\n"):
+        key, _, value = line.partition(b":")
+        if key == b"data":
+            data.append(value.removeprefix(b" "))
+        elif key == b"event":
+            name = value.removeprefix(b" ")
+    return (name, b"\n".join(data)) if data else None
+
+
+def _too_large(limit: int) -> ProviderError:
+    return ProviderError(f"The provider sent an event of more than {limit} bytes.", code="provider_bad_response")

@@ -1,0 +1,57 @@
+"""What both wire formats share: names that providers accept, arguments as a JSON object, documents from bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+from app.errors import ProviderError
+from app.messages import clean_text, parse_arguments
+
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def wire_name(name: str) -> str:
+    """A tool's name as providers accept it: a model can invent a name that its own provider refuses in the history."""
+    return _NAME.sub("_", name)[:64] or "unknown"
+
+
+def wire_arguments(text: str) -> str:
+    """A call's arguments for the history: to the letter where they are a JSON object, so that the provider's prompt
+    cache finds them again; else an object that carries the raw text as `_invalid`."""
+    if not isinstance(parse_arguments(text), dict):
+        return orjson.dumps({"_invalid": text}).decode()
+    return text if text.strip() else "{}"
+
+
+def parse_document(data: bytes) -> dict[str, Any]:
+    """An event's JSON object. Raises a retryable `ProviderError` where it is none: the stream was cut or garbled.
+
+    Proxies written in JavaScript cut text between the halves of a surrogate pair, which orjson refuses; the halves
+    become U+FFFD.
+    """
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        document = _parse_leniently(data)
+    if not isinstance(document, dict):
+        raise ProviderError(
+            "The provider sent an event that is not JSON.", code="provider_bad_response", retryable=True
+        )
+    return document
+
+
+def _parse_leniently(data: bytes) -> Any:
+    try:
+        text = json.dumps(json.loads(data.decode("utf-8", "replace")), ensure_ascii=False)
+        return orjson.loads(clean_text(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def count(value: Any) -> int:
+    """A number of tokens out of a provider's usage, 0 where it is missing or nonsense."""
+    return int(value) if isinstance(value, int | float) and 0 <= value < 1e12 else 0

@@ -1,0 +1,56 @@
+"""Finds the kind of sandbox that this machine can make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+from app.errors import SandboxUnavailableError
+from app.sandbox.base import SandboxFactory
+from app.sandbox.bubblewrap import BubblewrapFactory
+from app.sandbox.docker import DockerFactory
+from app.sandbox.local import LocalFactory
+
+SandboxKind = Literal["docker", "bubblewrap", "local-unsafe"]
+
+
+async def open_factory(
+    kind: SandboxKind | Literal["auto"], *, data_dir: Path, instance_id: str, docker_host: str | None = None
+) -> SandboxFactory:
+    """The factory of a kind, checked by making a sandbox with it; `auto` is Docker if an Engine answers, else
+    bubblewrap.
+
+    `data_dir` holds the workspaces of sandboxes on this host. `instance_id` marks containers as this server's.
+    `docker_host` is the Engine's address; None reads DOCKER_HOST. Raises `SandboxUnavailableError`, saying what can be
+    done about it; commands never run unsandboxed unless `local-unsafe` was asked for.
+    """
+    kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if kind == "auto" else (kind,)
+    failures: list[str] = []
+    for candidate in kinds:
+        factory = _make(candidate, data_dir, instance_id, docker_host)
+        try:
+            await factory.check()
+        except SandboxUnavailableError as exc:
+            failures.append(exc.detail)
+            await factory.aclose()
+        else:
+            return factory
+    raise SandboxUnavailableError(_advice(failures) if kind == "auto" else failures[0])
+
+
+def _make(kind: SandboxKind, data_dir: Path, instance_id: str, docker_host: str | None) -> SandboxFactory:
+    if kind == "docker":
+        return DockerFactory(instance_id, docker_host)
+    if kind == "bubblewrap":
+        return BubblewrapFactory(data_dir)
+    if kind == "local-unsafe":
+        return LocalFactory(data_dir)
+    raise SandboxUnavailableError(f"There is no sandbox {kind!r}; known are {', '.join(get_args(SandboxKind))}.")
+
+
+def _advice(failures: list[str]) -> str:
+    tried = " ".join(failures)
+    return (
+        f"No sandbox can be made here. {tried} Start a Docker Engine or install bubblewrap; on a machine that is itself"
+        " a sandbox, PALIMPSEST_SANDBOX=local-unsafe runs commands without one."
+    )

@@ -1,0 +1,94 @@
+"""What the sandboxes on this host share: a workspace that is a directory, and the commands that run in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from app.errors import SandboxUnavailableError
+from app.sandbox import paths
+from app.sandbox.base import FileInfo, SandboxConfig
+from app.sandbox.process import Commands
+from app.sandbox.workspace import Workspace, delete_tree
+
+
+class HostSandbox:
+    """Files of a session whose workspace is a directory of the host. The kinds add how commands run."""
+
+    kind: str
+
+    def __init__(self, config: SandboxConfig, workspace: Workspace, commands: Commands) -> None:
+        self.network = config.network
+        self._config = config
+        self._workspace = workspace
+        self._commands = commands
+
+    async def start(self) -> None:
+        try:
+            await asyncio.to_thread(self._prepare)
+        except OSError as exc:
+            detail = f"The workspace cannot be made: {exc.strerror}. Check the data directory's owner and free space."
+            raise SandboxUnavailableError(detail) from exc
+
+    def _prepare(self) -> None:
+        """Makes the directories that commands need; runs in a thread."""
+        self._workspace.create()
+
+    async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        await self.start()
+        return await asyncio.to_thread(self._workspace.read, path, max_bytes)
+
+    async def write(self, path: str, data: bytes) -> None:
+        await self.start()
+        await asyncio.to_thread(self._workspace.write, path, data)
+
+    async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
+        await self.start()
+        return await asyncio.to_thread(self._workspace.list, path, recursive, limit)
+
+    async def archive(self) -> AsyncIterator[bytes]:
+        await self.start()
+        pieces = self._workspace.archive()
+        while piece := await asyncio.to_thread(next, pieces, b""):
+            yield piece
+
+    async def stop(self) -> None:
+        await self._commands.end_all()
+
+    async def remove(self) -> None:
+        await self.stop()
+        await asyncio.to_thread(self._workspace.delete)
+
+
+class HostWorkspaces:
+    """The directories of one data directory, a name each for a session: workspaces, and what lasts until a stop."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self._commands: WeakValueDictionary[str, Commands] = WeakValueDictionary()
+
+    def workspace(self, session_id: str) -> Path:
+        return self.data_dir / "workspaces" / paths.check_session_id(session_id)
+
+    def scratch(self, session_id: str) -> Path:
+        return self.data_dir / "scratch" / paths.check_session_id(session_id)
+
+    def workspaces(self) -> list[Path]:
+        return _children(self.data_dir / "workspaces")
+
+    def commands(self, session_id: str) -> Commands:
+        """The session's commands, the same for all its handles."""
+        return self._commands.setdefault(session_id, Commands())
+
+    def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        """Deletes what belongs to no live session, and what an earlier life of the server left for a moment's use."""
+        removed = [path for path in self.workspaces() if path.name not in live_sessions]
+        for path in [*removed, *_children(self.data_dir / "scratch")]:
+            delete_tree(path)
+        return [f"workspace {path.name}" for path in removed]
+
+
+def _children(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() else []

@@ -1,0 +1,98 @@
+"""Paths as a model or a client gives them, resolved by value alone, and the errors that they can end in.
+
+Nothing here looks at a file system: links are never followed, so `..` can be resolved as text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from app.errors import ForbiddenError, InvalidRequestError, NotFoundError
+from app.sandbox.base import WORKSPACE
+
+MAX_NAME_BYTES = 255
+"""NAME_MAX of every file system that a workspace lies on."""
+MAX_PATH_BYTES = 4095
+"""PATH_MAX of Linux without its closing NUL."""
+
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+def check_session_id(session_id: str) -> str:
+    """The id, which names directories, containers and volumes. Raises `InvalidRequestError` for one that cannot."""
+    if not _SESSION_ID.fullmatch(session_id):
+        raise InvalidRequestError(f"{show(session_id)} cannot be the id of a session.", code="invalid_session_id")
+    return session_id
+
+
+def resolve(path: str) -> tuple[str, ...]:
+    """The names that lead from the workspace to `path`; the empty tuple is the workspace itself.
+
+    A relative path starts at the workspace, an absolute one has to lie under `/workspace`. Raises `ForbiddenError`
+    (`outside_workspace`) as soon as a prefix of the path leaves the workspace, and `InvalidRequestError`
+    (`invalid_path`) for a path that no file can have.
+    """
+    _check_text(path)
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    if path.startswith("/"):
+        if names[:1] != [WORKSPACE.strip("/")]:
+            raise outside_workspace(path)
+        names = names[1:]
+    return _fold(names, path)
+
+
+def _fold(names: list[str], path: str) -> tuple[str, ...]:
+    folded: list[str] = []
+    for name in names:
+        if name != "..":
+            folded.append(name)
+        elif folded:
+            folded.pop()
+        else:
+            raise outside_workspace(path)
+    return tuple(folded)
+
+
+def _check_text(path: str) -> None:
+    if "\0" in path:
+        raise invalid_path(path, "holds a NUL character")
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError as exc:
+        raise invalid_path(path, "is not valid Unicode") from exc
+    if size > MAX_PATH_BYTES:
+        raise invalid_path(path, f"is longer than {MAX_PATH_BYTES} bytes")
+    if any(len(name.encode()) > MAX_NAME_BYTES for name in path.split("/")):
+        raise invalid_path(path, f"has a name longer than {MAX_NAME_BYTES} bytes")
+
+
+def show(path: str, limit: int = 200) -> str:
+    """`path` quoted for a message: one line, no control characters, at most about `limit` characters."""
+    quoted = ascii(path) if not path.isprintable() else f"'{path}'"
+    return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
+
+
+def clean_name(name: bytes) -> str:
+    """A file's name as text. What is not UTF-8 becomes U+FFFD, so that the name can be sent as JSON."""
+    return name.decode("utf-8", "replace")
+
+
+def outside_workspace(path: str) -> ForbiddenError:
+    return ForbiddenError(f"{show(path)} leads outside {WORKSPACE}; links are not followed.", code="outside_workspace")
+
+
+def invalid_path(path: str, reason: str) -> InvalidRequestError:
+    return InvalidRequestError(f"The path {show(path)} {reason}.", code="invalid_path")
+
+
+def file_not_found(path: str) -> NotFoundError:
+    return NotFoundError(f"There is no {show(path)} in the workspace.", code="file_not_found")
+
+
+def not_a_file(path: str) -> InvalidRequestError:
+    return InvalidRequestError(f"{show(path)} is not a regular file.", code="not_a_file")
+
+
+def not_a_directory(path: str) -> InvalidRequestError:
+    return InvalidRequestError(f"{show(path)} is not a directory.", code="not_a_directory")

@@ -1,0 +1,267 @@
+"""Child processes of the server: their output is handed on as it comes, their end is seen through a pidfd.
+
+It stands beside `asyncio.create_subprocess_exec` for three reasons: that one may wait for a pipe which a background
+process holds open after the child has ended, it starts the child in the event loop's thread, and uvloop's has no
+`user=`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from app.errors import InvalidRequestError
+from app.sandbox.base import ExecResult, OnOutput, Stream
+
+T = TypeVar("T")
+
+DRAIN_S = 0.2
+"""How long output is still read after a command has ended while something else holds its pipes open."""
+MAX_COMMAND_BYTES = 128 * 1024 - 1
+"""MAX_ARG_STRLEN of Linux, 32 pages, without the closing NUL: the longest single argument of a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """A program to start. `env` is its whole environment. `pass_fds` stay open in it."""
+
+    argv: Sequence[str | bytes]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    stdin: bytes | None = None
+    pass_fds: Sequence[int] = ()
+
+
+class Process:
+    """A started program. `exited` holds its exit code, 128 + N where signal N ended it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], pidfd: int) -> None:
+        self.pid = popen.pid
+        self._popen = popen
+        self._pidfd = pidfd
+        self._pipes: list[_OutputPipe] = []
+        self._loop = asyncio.get_running_loop()
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+
+    @classmethod
+    async def start(cls, spawn: Spawn, on_output: OnOutput) -> Process:
+        """Starts the program and the reading of its output. Raises `OSError` where it cannot be started."""
+        popen, pidfd = await asyncio.to_thread(_popen, spawn)
+        process = cls(popen, pidfd)
+        process._loop.add_reader(pidfd, process._on_exit)
+        await process._connect("stdout", popen.stdout, on_output)
+        await process._connect("stderr", popen.stderr, on_output)
+        return process
+
+    async def _connect(self, stream: Stream, pipe: Any, on_output: OnOutput) -> None:
+        _, protocol = await self._loop.connect_read_pipe(lambda: _OutputPipe(stream, on_output, self._loop), pipe)
+        self._pipes.append(protocol)
+
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        code = self._popen.wait()
+        self.exited.set_result(code if code >= 0 else 128 - code)
+
+    def kill(self) -> None:
+        """Kills this one process; does nothing where it has ended."""
+        if not self.exited.done():
+            self._popen.kill()
+
+    async def drain(self, grace_s: float = DRAIN_S) -> None:
+        """Waits until all output has been read, at most `grace_s`, and closes the pipes. Raises what `on_output`
+        raised."""
+        closed = [pipe.closed for pipe in self._pipes]
+        await asyncio.wait(closed, timeout=grace_s)
+        for pipe in self._pipes:
+            pipe.close()
+        for failure in [pipe.failure for pipe in self._pipes if pipe.failure is not None]:
+            raise failure
+
+
+class _OutputPipe(asyncio.Protocol):
+    """Hands on what one pipe brings. An error of the reader ends the reading, not the event loop's callback."""
+
+    def __init__(self, stream: Stream, on_output: OnOutput, loop: asyncio.AbstractEventLoop) -> None:
+        self._stream = stream
+        self._on_output = on_output
+        self._transport: asyncio.BaseTransport | None = None
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.failure: Exception | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self.failure is not None:
+            return
+        try:
+            self._on_output(self._stream, bytes(data))
+        except Exception as exc:  # raised again by `drain`
+            self.failure = exc
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _popen(spawn: Spawn) -> tuple[subprocess.Popen[bytes], int]:
+    stdin = _memory_file(spawn.stdin) if spawn.stdin is not None else subprocess.DEVNULL
+    try:
+        popen = subprocess.Popen(  # noqa: S603 - running what the caller names is what this is for
+            spawn.argv,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=spawn.env,
+            cwd=spawn.cwd,
+            pass_fds=spawn.pass_fds,
+            start_new_session=True,
+        )
+        return popen, _pidfd(popen)
+    finally:
+        if stdin >= 0:
+            os.close(stdin)
+
+
+def _pidfd(popen: subprocess.Popen[bytes]) -> int:
+    try:
+        return os.pidfd_open(popen.pid)
+    except OSError:  # out of descriptors: what cannot be watched must not run
+        popen.kill()
+        popen.wait()
+        raise
+
+
+def _memory_file(data: bytes) -> int:
+    """An input that never blocks and needs no feeding: an anonymous file, open for reading alone.
+
+    It is opened anew for that: the first descriptor could be written through.
+    """
+    writable = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(writable), "wb") as file:
+            file.write(data)
+        return os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(writable)
+
+
+async def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Awaits `work` to its end, whatever happens to the caller; a cancellation of the caller is raised after it."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as exc:
+            if not task.done():
+                cancelled = exc
+        except Exception:  # noqa: S110 - read from the task below
+            pass
+    if cancelled is not None:
+        with suppress(Exception, asyncio.CancelledError):
+            task.result()
+        raise cancelled
+    return task.result()
+
+
+class Commands:
+    """The commands that run in one session's sandbox, so that stopping it can end them whoever started them."""
+
+    def __init__(self) -> None:
+        self._running: dict[asyncio.Task[Any], asyncio.Event] = {}
+
+    async def run(self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
+        """Runs `work(ending)` in a task of its own, which a cancellation never meets in the middle of a clean-up.
+
+        A cancellation of the caller sets `ending` instead; the work ends what it started and returns, then the
+        cancellation goes on.
+        """
+        ending = asyncio.Event()
+        task = asyncio.create_task(work(ending))
+        self._running[task] = ending
+        task.add_done_callback(self._running.pop)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            ending.set()
+            await finish(_settled({task}))
+            raise
+
+    async def end_all(self) -> None:
+        """Ends every command and waits until each has been cleaned up."""
+        for ending in self._running.values():
+            ending.set()
+        await _settled(set(self._running))
+
+
+async def _settled(tasks: set[asyncio.Task[Any]]) -> None:
+    if tasks:
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()
+
+
+async def until(done: asyncio.Future[Any], ending: asyncio.Event, timeout_s: float) -> bool:
+    """Waits for `done`, at most `timeout_s` seconds and not beyond `ending`; says whether the time ran out."""
+    stop = asyncio.ensure_future(ending.wait())
+    try:
+        finished, _ = await asyncio.wait({done, stop}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+    return not finished
+
+
+class Supervisor(Protocol):
+    """What a kind of sandbox does around a program that `run` runs."""
+
+    async def started(self, process: Process) -> None:
+        """Called once, right after the start."""
+        ...
+
+    async def ended(self, process: Process) -> None:
+        """Called once, when the program has ended or is to end now: kills it with all that must not outlive it, and
+        returns when that is dead."""
+        ...
+
+
+async def run(
+    spawn: Spawn, supervisor: Supervisor, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
+) -> ExecResult:
+    """Runs a program until it ends, its time is over or `ending` is set. Belongs into `Commands.run`."""
+    started = time.monotonic()
+    process = await Process.start(spawn, on_output)
+    timed_out = False
+    try:
+        await supervisor.started(process)
+        timed_out = await until(process.exited, ending, timeout_s)
+    finally:
+        await supervisor.ended(process)
+        await process.drain()
+    code = None if timed_out else await process.exited
+    return ExecResult(code, timed_out, round((time.monotonic() - started) * 1000))
+
+
+def check_command(command: str) -> bytes:
+    """The command as the bytes of one argument. Raises `InvalidRequestError` for one that no shell can be given."""
+    data = command.encode("utf-8", "replace")
+    if b"\0" in data:
+        raise InvalidRequestError("The command holds a NUL character.", code="invalid_command")
+    if len(data) > MAX_COMMAND_BYTES:
+        detail = f"The command is longer than {MAX_COMMAND_BYTES} bytes; write it to a file and run that."
+        raise InvalidRequestError(detail, code="invalid_command")
+    return data

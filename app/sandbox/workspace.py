@@ -1,0 +1,312 @@
+"""A workspace that is a directory of the host: file access beneath it that follows no link.
+
+Commands in the sandbox own this directory and may change it at any instant. So every component of a path is opened by
+itself, relative to the descriptor of the one before and with O_NOFOLLOW; nothing is checked by name and used later.
+The functions block: callers run them in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import tarfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from app.errors import InvalidRequestError, PalimpsestError, SandboxError, TooLargeError
+from app.sandbox import paths, tar
+from app.sandbox.base import FileInfo
+
+MAX_DEPTH = 200
+"""Directories deeper than this are neither listed nor archived; a hostile tree has no end otherwise."""
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a FIFO must not wait for its other end
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Kind = Literal["file", "directory", "symlink", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One entry met on a walk; `directory` is the open directory that holds it, until the walk goes on."""
+
+    parts: tuple[bytes, ...]
+    status: os.stat_result
+    directory: int
+
+
+class Workspace:
+    """One session's directory on the host. `owner` is the uid that commands run as; None is the server's own."""
+
+    def __init__(self, root: Path, owner: int | None = None) -> None:
+        self.root = root
+        self.owner = owner
+
+    def create(self) -> None:
+        """Makes the directory, closed to others and owned by the user that commands run as."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.owner is not None:
+            os.chown(self.root, self.owner, self.owner)
+
+    def delete(self) -> None:
+        """Deletes the directory with all that is in it; does nothing where it is gone."""
+        delete_tree(self.root)
+
+    def read(self, path: str, max_bytes: int | None) -> bytes:
+        names = paths.resolve(path)
+        with self._parent(names, path) as (parent, name), _opened(parent, name, path) as file:
+            size = os.fstat(file).st_size
+            if max_bytes is None:
+                return _read_all(file)
+            data = b"" if size > max_bytes else _read_all(file, max_bytes + 1)
+            if size > max_bytes or len(data) > max_bytes:
+                raise TooLargeError(
+                    f"{paths.show(path)} has {max(size, len(data))} bytes, {max_bytes} may be read.",
+                    size=max(size, len(data)),
+                    limit=max_bytes,
+                )
+            return data
+
+    def write(self, path: str, data: bytes) -> None:
+        names = paths.resolve(path)
+        with self._parent(names, path, create=True) as (parent, name):
+            mode = _replaceable_mode(parent, name, path)
+            temporary = f".palimpsest-{secrets.token_hex(8)}"
+            try:
+                self._write_new(parent, temporary, data, mode)
+                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=parent)
+                raise
+
+    def list(self, path: str, recursive: bool, limit: int) -> Sequence[FileInfo]:
+        start = tuple(os.fsencode(name) for name in paths.resolve(path))
+        with closing(self._walk(start, path, recursive)) as entries:
+            found = [_info(entry.parts, entry.status) for entry in islice(entries, limit)]
+        return sorted(found, key=lambda info: info.path)
+
+    def archive(self) -> Iterator[bytes]:
+        """The whole workspace as a tar, in pieces."""
+        with closing(self._walk((), ".", recursive=True)) as entries:
+            for entry in entries:
+                yield from _tar_entry(entry)
+        yield tar.END
+
+    def _walk(self, start: tuple[bytes, ...], path: str, recursive: bool) -> Generator[_Entry, None, None]:
+        """Entries, a directory before what is in it. Each directory is opened from the root anew, so that the number of
+        open descriptors does not grow with the depth."""
+        pending = [start]
+        while pending:
+            parts = pending.pop()
+            try:
+                directory = self._open_directory(parts, path)
+            except PalimpsestError:
+                if parts == start:
+                    raise
+                continue  # changed under our hands, or closed to us
+            with _closing(directory):
+                below: list[tuple[bytes, ...]] = []
+                for entry in _entries(parts, directory):
+                    yield entry
+                    if recursive and stat.S_ISDIR(entry.status.st_mode) and len(entry.parts) < MAX_DEPTH:
+                        below.append(entry.parts)
+                pending.extend(reversed(below))
+
+    def _write_new(self, parent: int, name: str, data: bytes, mode: int) -> None:
+        file = os.open(name, _NEW, 0o600, dir_fd=parent)
+        with os.fdopen(file, "wb") as out:
+            self._give(file)
+            os.fchmod(file, mode)
+            out.write(data)
+
+    def _give(self, file: int) -> None:
+        if self.owner is not None:
+            os.fchown(file, self.owner, self.owner)
+
+    @contextmanager
+    def _parent(self, names: Sequence[str], path: str, create: bool = False) -> Iterator[tuple[int, bytes]]:
+        """The open directory that holds the path's last name, and that name."""
+        if not names:
+            raise paths.not_a_file(path)
+        parts = [os.fsencode(name) for name in names]
+        with _translated(path), _closing(self._open_directory(parts[:-1], path, create)) as parent:
+            yield parent, parts[-1]
+
+    def _open_directory(self, parts: Sequence[bytes], path: str, create: bool = False) -> int:
+        current = _open_root(self.root)
+        for name in parts:
+            with _closing(current):
+                if create:
+                    self._make_directory(current, name)
+                current = _open_below(current, name, path)
+        return current
+
+    def _make_directory(self, parent: int, name: bytes) -> None:
+        try:
+            os.mkdir(name, 0o755, dir_fd=parent)
+        except FileExistsError:
+            return
+        if self.owner is not None:
+            os.chown(name, self.owner, self.owner, dir_fd=parent, follow_symlinks=False)
+
+
+def _open_root(root: Path) -> int:
+    try:
+        return os.open(root, _DIRECTORY)
+    except FileNotFoundError as exc:
+        raise SandboxError("The session has no workspace.") from exc
+
+
+def _open_below(parent: int, name: bytes, path: str) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=parent)
+    except OSError as exc:
+        # the kernel answers ENOTDIR for a link too when O_DIRECTORY and O_NOFOLLOW are both given
+        if exc.errno in (errno.ENOTDIR, errno.ELOOP):
+            status = _status(parent, name)
+            linked = status is None or stat.S_ISLNK(status.st_mode)
+            raise (paths.outside_workspace(path) if linked else paths.not_a_directory(path)) from exc
+        raise translate(exc, path) from exc
+
+
+@contextmanager
+def _opened(parent: int, name: bytes, path: str) -> Iterator[int]:
+    with _closing(os.open(name, _FILE, dir_fd=parent)) as file:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise paths.not_a_file(path)
+        yield file
+
+
+@contextmanager
+def _closing(file: int) -> Iterator[int]:
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise translate(exc, path) from exc
+
+
+def translate(exc: OSError, path: str) -> PalimpsestError:
+    """The error of ours that a failed system call on `path` stands for."""
+    if exc.errno == errno.ENOENT:
+        return paths.file_not_found(path)
+    if exc.errno == errno.ELOOP:
+        return paths.outside_workspace(path)
+    if exc.errno == errno.ENOTDIR:
+        return paths.not_a_directory(path)
+    if exc.errno in (errno.EISDIR, errno.ENXIO):  # ENXIO: a socket, or a FIFO that nobody reads
+        return paths.not_a_file(path)
+    if exc.errno in (errno.EACCES, errno.EPERM):
+        return InvalidRequestError(f"{paths.show(path)} may not be accessed.", code="permission_denied")
+    return SandboxError(f"{paths.show(path)}: {os.strerror(exc.errno or 0)}.")
+
+
+def _replaceable_mode(parent: int, name: bytes, path: str) -> int:
+    """The permissions that a new file at this place gets: those of the one it replaces, else 0644."""
+    status = _status(parent, name)
+    if status is None:
+        return 0o644
+    if stat.S_ISLNK(status.st_mode):
+        raise paths.outside_workspace(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise paths.not_a_file(path)
+    return status.st_mode & 0o777
+
+
+def _status(parent: int, name: bytes) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except OSError:
+        return None
+
+
+def _entries(parts: tuple[bytes, ...], directory: int) -> Iterator[_Entry]:
+    for name in sorted(os.fsencode(name) for name in os.listdir(directory)):
+        status = _status(directory, name)
+        if status is not None:
+            yield _Entry((*parts, name), status, directory)
+
+
+def _tar_entry(entry: _Entry) -> Iterator[bytes]:
+    name, status = b"/".join(entry.parts), entry.status
+    with suppress(OSError, PalimpsestError):  # changed or closed to us meanwhile; the others are still wanted
+        if stat.S_ISDIR(status.st_mode):
+            yield tar.header(name + b"/", tarfile.DIRTYPE, status)
+        elif stat.S_ISLNK(status.st_mode):
+            target = os.readlink(entry.parts[-1], dir_fd=entry.directory)
+            yield tar.header(name, tarfile.SYMTYPE, status, link=target)
+        elif stat.S_ISREG(status.st_mode):
+            with _opened(entry.directory, entry.parts[-1], os.fsdecode(name)) as file:
+                yield from tar.regular(name, file)
+
+
+def _info(parts: Sequence[bytes], status: os.stat_result) -> FileInfo:
+    path = "/".join(paths.clean_name(part) for part in parts)
+    return FileInfo(path, kind_of(status.st_mode), status.st_size, status.st_mtime)
+
+
+def kind_of(mode: int) -> Kind:
+    """What `FileInfo.type` calls an entry with these mode bits."""
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+def _read_all(file: int, limit: int | None = None) -> bytes:
+    with os.fdopen(os.dup(file), "rb") as reader:
+        return reader.read(-1 if limit is None else limit)
+
+
+def delete_tree(root: Path) -> None:
+    """Deletes a tree that a sandbox owned, of any depth and with directories that their owner closed.
+
+    Each directory met is emptied by moving its own directories up to the root, so neither recursion nor long paths nor
+    open descriptors grow with the depth. Nothing may run in the sandbox meanwhile.
+    """
+    try:
+        top = os.open(root, _DIRECTORY)
+    except FileNotFoundError:
+        return
+    with _closing(top):
+        while names := os.listdir(top):
+            for name in names:
+                _delete_entry(top, name)
+    os.rmdir(root)
+
+
+def _delete_entry(top: int, name: str) -> None:
+    if not _opened_up(top, name):
+        os.unlink(name, dir_fd=top)
+        return
+    with _closing(os.open(name, _DIRECTORY, dir_fd=top)) as directory:
+        for child in os.listdir(directory):
+            if _opened_up(directory, child):
+                os.rename(child, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=top)
+            else:
+                os.unlink(child, dir_fd=directory)
+    os.rmdir(name, dir_fd=top)
+
+
+def _opened_up(parent: int, name: str) -> bool:
+    """Whether this is a directory; if so its owner may enter and change it afterwards."""
+    mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
+        os.chmod(name, 0o700, dir_fd=parent)
+    return stat.S_ISDIR(mode)

@@ -1,0 +1,158 @@
+"""`edit_file`: one exact replacement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import ClassVar
+
+from pydantic import Field
+
+from app.errors import ToolError
+from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.text import CleanText, WorkspacePath, escape_name, read_text_bytes, split_lines
+
+SNIPPET_CONTEXT = 3
+"""Lines shown before and after a change, as in a diff."""
+
+MAX_SNIPPET_LINES = 40
+MAX_LINE_CHARS = 200
+MAX_NAMED_MATCHES = 10
+MAX_COMPARED_LINES = 5000
+"""Lines that are compared to find the one most like a text that was not found; about 0.2 s."""
+
+SIMILAR = 0.6
+"""Least similarity of a line worth naming, the cut-off of `difflib.get_close_matches`."""
+
+
+def replace_once(content: str, old: str, new: str) -> str:
+    """`content` with its only occurrence of `old` replaced. Raises `ToolError`, with a hint, where there is none or
+    more than one, overlapping ones included."""
+    if not old:
+        raise ToolError("old_text is empty. Name the text to replace; to fill an empty file, use write_file.")
+    if old == new:
+        raise ToolError("old_text and new_text are the same; nothing would change.")
+    at = content.find(old)
+    if at < 0:
+        raise ToolError(f"old_text was not found. {hint(content, old)}")
+    if content.find(old, at + 1) >= 0:
+        raise ToolError(_ambiguous(content, old))
+    return content[:at] + new + content[at + len(old) :]
+
+
+def hint(content: str, old: str) -> str:
+    """Why `old` was not found: other line ends, other white space, or the line most like its first one."""
+    if _unix(old) in _unix(content):
+        ends = "CRLF (\\r\\n)" if "\r\n" in content else "LF (\\n)"
+        return f"It is there with other line ends: this file uses {ends}; write the same in old_text and new_text."
+    if (line := _find_ignoring_space(content, old)) is not None:
+        return (
+            f"The text at line {line} differs from it in white space alone (indentation, tabs, spaces at line ends, "
+            "blank lines). Read the file there and copy it exactly."
+        )
+    if (near := _nearest_line(content, old)) is not None:
+        number, text = near
+        return f"The most similar line is {number}: {_clip(text.strip())!r}. Read the file there and copy it exactly."
+    return "No line is similar to it; read the file first."
+
+
+def snippet(content: str, at: int, length: int) -> str:
+    """The lines that `content[at : at + length]` touches and a few around them, numbered."""
+    lines = split_lines(content)
+    first = content.count("\n", 0, at)
+    last = content.count("\n", 0, at + max(length - 1, 0))
+    start, stop = max(0, first - SNIPPET_CONTEXT), min(len(lines), last + 1 + SNIPPET_CONTEXT)
+    numbers = list(range(start, stop))
+    if len(numbers) > MAX_SNIPPET_LINES:
+        half = MAX_SNIPPET_LINES // 2
+        left_out = f"{'…':>6}  [{len(numbers) - 2 * half} lines]\n"
+        return _numbered(lines, numbers[:half]) + left_out + _numbered(lines, numbers[-half:])
+    return _numbered(lines, numbers)
+
+
+class EditFileArguments(Arguments):
+    path: WorkspacePath = Field(description="Relative to the workspace, or absolute under /workspace.")
+    old_text: CleanText = Field(
+        description="The text to replace, exactly as in the file, with enough lines around it to occur only once."
+    )
+    new_text: CleanText = Field(description="What takes its place; empty deletes it.")
+
+
+class EditFile:
+    name: ClassVar[str] = "edit_file"
+    description: ClassVar[str] = (
+        "Replaces one text in a file by another. old_text must occur exactly once, white space and line ends included; "
+        "otherwise nothing is changed. Returns the lines around the change. To write a whole file, use write_file."
+    )
+    parallel_safe: ClassVar[bool] = False
+    arguments: type[Arguments] = EditFileArguments
+
+    async def run(self, args: EditFileArguments, context: ToolContext) -> ToolOutcome:
+        """The rest of the file keeps its bytes: line ends, byte order mark, last line, and what is not UTF-8."""
+        data = await read_text_bytes(context.sandbox, args.path)
+        changed, report = await asyncio.to_thread(_edit, data, args)
+        await context.sandbox.write(args.path, changed)
+        context.output.write("stdout", report.encode("utf-8", "replace"))
+        return ToolOutcome()
+
+
+def _edit(data: bytes, args: EditFileArguments) -> tuple[bytes, str]:
+    # Surrogates stand for bytes that are not UTF-8 and turn into the same bytes again; clean arguments hold none.
+    content = data.decode("utf-8", "surrogateescape")
+    changed = replace_once(content, args.old_text, args.new_text)
+    at = content.find(args.old_text)
+    report = f"Edited {escape_name(args.path)}:\n{snippet(changed, at, len(args.new_text))}"
+    return changed.encode("utf-8", "surrogateescape"), report
+
+
+def _occurrences(content: str, text: str) -> Iterator[int]:
+    at = content.find(text)
+    while at >= 0:
+        yield at
+        at = content.find(text, at + 1)
+
+
+def _ambiguous(content: str, old: str) -> str:
+    starts = list(islice(_occurrences(content, old), MAX_NAMED_MATCHES + 1))
+    count = str(len(starts)) if len(starts) <= MAX_NAMED_MATCHES else f"more than {MAX_NAMED_MATCHES}"
+    lines = ", ".join(str(content.count("\n", 0, at) + 1) for at in starts[:MAX_NAMED_MATCHES])
+    return f"old_text occurs {count} times, at lines {lines}. Add lines around it until it occurs only once."
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _squeezed(text: str) -> list[tuple[int, str]]:
+    """The lines that hold more than white space, without any, with their numbers."""
+    squeezed = ((number, "".join(line.split())) for number, line in enumerate(text.split("\n"), 1))
+    return [(number, line) for number, line in squeezed if line]
+
+
+def _find_ignoring_space(content: str, old: str) -> int | None:
+    wanted = "\n".join(line for _, line in _squeezed(old))
+    lines = _squeezed(content)
+    joined = "\n".join(line for _, line in lines)
+    at = joined.find(wanted) if wanted else -1
+    return lines[joined.count("\n", 0, at)][0] if at >= 0 else None
+
+
+def _nearest_line(content: str, old: str) -> tuple[int, str] | None:
+    wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")
+    matcher = SequenceMatcher(autojunk=False, b=wanted[:MAX_LINE_CHARS])
+    best, found = SIMILAR, None
+    for number, line in enumerate(content.split("\n", MAX_COMPARED_LINES)[:MAX_COMPARED_LINES], 1):
+        matcher.set_seq1(line.strip()[:MAX_LINE_CHARS])
+        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) > best and (ratio := matcher.ratio()) > best:
+            best, found = ratio, (number, line)
+    return found
+
+
+def _clip(line: str) -> str:
+    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
+
+
+def _numbered(lines: list[str], numbers: list[int]) -> str:
+    return "".join(f"{number + 1:>6}  {_clip(lines[number].rstrip(chr(10) + chr(13)))}\n" for number in numbers)

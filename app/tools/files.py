@@ -1,0 +1,163 @@
+"""`read_file`, `write_file` and `list_directory`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field
+
+from app.errors import NotFoundError, TooLargeError, ToolError
+from app.sandbox.base import FileInfo, Sandbox
+from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.text import CleanText, WorkspacePath, escape_name, plural, read_text_bytes, split_lines
+
+MAX_ENTRIES = 1000
+"""Entries of a directory that are listed; more help no model."""
+
+READ_CHARS = 30_000
+"""Characters of one `read_file`, the default limit of what a model sees of any output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines `first` to `last`, counted from 1, of a text of `total` lines; an empty text has 0 to 0 of 0."""
+
+    text: str
+    first: int
+    last: int
+    total: int
+
+    def note(self) -> str:
+        """What the reader must know to read on; empty where the excerpt is the whole."""
+        if self.total == 0:
+            return "[the file is empty]"
+        if (self.first, self.last) == (1, self.total):
+            return ""
+        more = f"; read on with start_line={self.last + 1}" if self.last < self.total else ""
+        return f"[lines {self.first}-{self.last} of {self.total}{more}]"
+
+
+def excerpt(text: str, start: int | None, end: int | None, max_chars: int) -> Excerpt:
+    """Whole lines from `start` to `end`, both inclusive and counted from 1, at most `max_chars` characters, though
+    always one line. Raises `ToolError` for a range that holds no line of the text."""
+    lines = split_lines(text)
+    total = len(lines)
+    first, last = start or 1, min(end or total, total)
+    if total == 0:
+        return Excerpt("", 0, 0, 0)
+    if end is not None and end < first:
+        raise ToolError(f"end_line ({end}) comes before start_line ({first}).")
+    if first > total:
+        raise ToolError(f"start_line is {first}, but the file has only {plural(total, 'line')}.")
+    size, stop = 0, first - 1
+    while stop < last and (stop == first - 1 or size + len(lines[stop]) <= max_chars):
+        size += len(lines[stop])
+        stop += 1
+    return Excerpt("".join(lines[first - 1 : stop]), first, stop, total)
+
+
+class ReadFileArguments(Arguments):
+    path: WorkspacePath = Field(description="Relative to the workspace, or absolute under /workspace.")
+    start_line: int | None = Field(default=None, ge=1, description="First line to read, counted from 1.")
+    end_line: int | None = Field(default=None, ge=1, description="Last line to read, inclusive.")
+
+
+class ReadFile:
+    name: ClassVar[str] = "read_file"
+    description: ClassVar[str] = (
+        "Returns a text file as it is, without line numbers, or the lines start_line to end_line of it. A long file "
+        "comes in part, with a note on how to read on. Binary files are refused."
+    )
+    parallel_safe: ClassVar[bool] = True
+    arguments: type[Arguments] = ReadFileArguments
+
+    def __init__(self, max_chars: int = READ_CHARS) -> None:
+        self._max_chars = max_chars
+
+    async def run(self, args: ReadFileArguments, context: ToolContext) -> ToolOutcome:
+        """What is not UTF-8 is shown as U+FFFD, and the note says so."""
+        data = await read_text_bytes(context.sandbox, args.path)
+        part, valid = await asyncio.to_thread(self._read, data, args)
+        context.output.write("stdout", part.text.encode())
+        notes = [part.note(), "" if valid else "[the file is not valid UTF-8; other bytes are shown as U+FFFD]"]
+        return ToolOutcome(note="\n".join(filter(None, notes)))
+
+    def _read(self, data: bytes, args: ReadFileArguments) -> tuple[Excerpt, bool]:
+        text = data.decode("utf-8", "replace")
+        return excerpt(text, args.start_line, args.end_line, self._max_chars), text.encode() == data
+
+
+class WriteFileArguments(Arguments):
+    path: WorkspacePath = Field(description="Relative to the workspace, or absolute under /workspace.")
+    content: CleanText = Field(description="The whole new content of the file, stored as UTF-8.")
+
+
+class WriteFile:
+    name: ClassVar[str] = "write_file"
+    description: ClassVar[str] = (
+        "Writes a file whole: creates it, with its directories, or replaces what it held. "
+        "To change a part of a file, use edit_file."
+    )
+    parallel_safe: ClassVar[bool] = False
+    arguments: type[Arguments] = WriteFileArguments
+
+    async def run(self, args: WriteFileArguments, context: ToolContext) -> ToolOutcome:
+        existed = await file_exists(context.sandbox, args.path)
+        data = args.content.encode()
+        await context.sandbox.write(args.path, data)
+        verb = "Overwrote" if existed else "Created"
+        size = f"{plural(len(data), 'byte')}, {plural(len(split_lines(args.content)), 'line')}"
+        context.output.write("stdout", f"{verb} {escape_name(args.path)} ({size}).\n".encode())
+        return ToolOutcome()
+
+
+async def file_exists(sandbox: Sandbox, path: str) -> bool:
+    """Whether a regular file is there, without reading it. Raises what the sandbox raises for other kinds of entry."""
+    try:
+        await sandbox.read(path, max_bytes=0)
+    except TooLargeError:
+        return True
+    except NotFoundError:
+        return False
+    return True
+
+
+class ListDirectoryArguments(Arguments):
+    path: WorkspacePath = Field(default=".", description="The directory; the workspace itself unless given.")
+
+
+class ListDirectory:
+    name: ClassVar[str] = "list_directory"
+    description: ClassVar[str] = (
+        "Lists a directory, not its subdirectories: size in bytes and name of each entry, sorted by name, hidden ones "
+        f"too. Directories end in /, links are marked and not followed. At most {MAX_ENTRIES:,} entries; backslashes "
+        "and characters that cannot be printed are escaped."
+    )
+    parallel_safe: ClassVar[bool] = True
+    arguments: type[Arguments] = ListDirectoryArguments
+
+    async def run(self, args: ListDirectoryArguments, context: ToolContext) -> ToolOutcome:
+        entries = await context.sandbox.list(args.path, limit=MAX_ENTRIES + 1)
+        shown = sorted(entries, key=lambda entry: entry.path)[:MAX_ENTRIES]
+        context.output.write("stdout", "".join(f"{entry_line(entry)}\n" for entry in shown).encode())
+        if not shown:
+            return ToolOutcome(note="[the directory is empty]")
+        if len(entries) > MAX_ENTRIES:
+            return ToolOutcome(note=f"[only the first {MAX_ENTRIES:,} entries; list a subdirectory, or use find]")
+        return ToolOutcome()
+
+
+def entry_line(entry: FileInfo) -> str:
+    """Size or kind, then the name up to the end of the line, so that no name can look like another column."""
+    name = escape_name(entry.path.rpartition("/")[2])
+    match entry.type:
+        case "file":
+            return f"{entry.size:>13,}  {name}"
+        case "directory":
+            return f"{'-':>13}  {name}/"
+        case "symlink":
+            return f"{'link':>13}  {name}"
+        case "other":
+            return f"{'special':>13}  {name}"

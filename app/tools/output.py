@@ -1,0 +1,188 @@
+"""Clip and spill: of a call's output the model sees head and tail, the whole is stored, memory stays bounded."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.sandbox.base import Stream
+
+OnLive = Callable[[Stream, str, int], None]
+"""Takes a piece of the live preview: stream, text, offset in code points. Both streams share one sequence."""
+
+
+class OutputWriter(Protocol):
+    """Stores one call's raw output."""
+
+    def add(self, data: bytes) -> None:
+        """Takes bytes at once; what waits to be stored is bounded. Errors of the storage are told by `close`."""
+        ...
+
+    async def close(self) -> int:
+        """Finishes the storing and gives the number of bytes that are stored, fewer than were added where it failed.
+        May be called again, also after its caller was cancelled."""
+        ...
+
+
+class OutputStore(Protocol):
+    """Where raw outputs are kept, under `{session_id}/{call_id}`."""
+
+    def writer(self, key: str) -> OutputWriter: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedOutput:
+    """`text` is what the model sees. `bytes` counts the raw output. `ref` is the key of the stored raw output; without
+    it the raw output is the UTF-8 of the collected text, before the note."""
+
+    text: str
+    truncated: bool
+    bytes: int
+    ref: str | None
+
+
+def left_out_line(characters: int) -> str:
+    """The line between head and tail."""
+    return (
+        f"[… {characters:,} characters left out here; to see them, run a narrower command, "
+        "or print the output to a file and read parts of it …]"
+    )
+
+
+class ClippedText:
+    """The first half and the last half of a text of any length that comes in pieces, `limit` characters in all."""
+
+    def __init__(self, limit: int) -> None:
+        self.length = 0
+        self._head_room = limit // 2
+        self._tail_limit = limit - limit // 2
+        self._head: list[str] = []
+        self._tail: list[str] = []
+        self._tail_length = 0
+
+    @property
+    def left_out(self) -> int:
+        """Characters between head and tail that are gone."""
+        head = sum(map(len, self._head))
+        return max(0, self.length - head - self._tail_limit)
+
+    def add(self, text: str) -> None:
+        self.length += len(text)
+        if self._head_room:
+            taken = text[: self._head_room]
+            self._head.append(taken)
+            self._head_room -= len(taken)
+            text = text[len(taken) :]
+        if text:
+            self._add_tail(text)
+
+    def parts(self) -> tuple[str, str]:
+        """Head and tail; together the whole text where nothing is left out."""
+        self._trim()
+        return "".join(self._head), "".join(self._tail)
+
+    def _add_tail(self, text: str) -> None:
+        self._tail.append(text)
+        self._tail_length += len(text)
+        # Trimmed rarely, so that each character is copied a constant number of times however small the pieces are.
+        if self._tail_length > 2 * self._tail_limit:
+            self._trim()
+
+    def _trim(self) -> None:
+        kept = "".join(self._tail)[-self._tail_limit :]
+        self._tail = [kept]
+        self._tail_length = len(kept)
+
+
+class OutputCollector:
+    """The `OutputSink` of one call.
+
+    Bytes of both streams form one sequence in order of arrival. They are decoded as UTF-8 piece by piece; what is not
+    UTF-8, and NUL, becomes U+FFFD. At most `limit_chars` characters are kept in memory, half of them from the start,
+    half from the end. Raw bytes are kept in memory while the text is whole, then go to the store, `max_bytes` at most;
+    the rest is counted. `finish` must be called, also after an error or a cancellation: it then gives what came so far.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        limit_chars: int,
+        max_bytes: int,
+        store: OutputStore,
+        on_live: OnLive | None = None,
+        left_out: Callable[[int], str] = left_out_line,
+    ) -> None:
+        """`left_out` words the line between head and tail, given the number of characters that are missing there."""
+        self._key = key
+        self._limit = limit_chars
+        self._max_bytes = max_bytes
+        self._store = store
+        self._on_live = on_live
+        self._left_out = left_out
+        self._clipped = ClippedText(limit_chars)
+        utf8 = codecs.getincrementaldecoder("utf-8")
+        self._decoders: dict[Stream, codecs.IncrementalDecoder] = {"stdout": utf8("replace"), "stderr": utf8("replace")}
+        self._bytes = 0
+        self._raw = bytearray()
+        self._writer: OutputWriter | None = None
+        self._finished = False
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Takes output as it comes; ignored after `finish`."""
+        if self._finished or not data:
+            return
+        self._keep(data)
+        self._bytes += len(data)
+        self._take(stream, self._decoders[stream].decode(data))
+        if self._writer is None and self._clipped.length > self._limit:
+            self._spill()
+
+    async def finish(self, note: str = "") -> CollectedOutput:
+        """What the model sees: the whole text, or head, a line on what is missing, and tail; then `note`, never cut."""
+        self._flush_decoders()
+        head, tail = self._clipped.parts()
+        if self._writer is None and (head + tail).encode() != self._raw:
+            self._spill()
+        stored = await self._writer.close() if self._writer is not None else 0
+        notes = [self._storage_note(stored), note]
+        text = self._join(head, tail)
+        for line in filter(None, notes):
+            text += f"{'' if not text or text.endswith(chr(10)) else chr(10)}{line}"
+        return CollectedOutput(text, self._clipped.left_out > 0, self._bytes, self._key if stored else None)
+
+    def _keep(self, data: bytes) -> None:
+        data = data[: max(0, self._max_bytes - self._bytes)]
+        if self._writer is None:
+            self._raw += data
+        elif data:
+            self._writer.add(data)
+
+    def _take(self, stream: Stream, text: str) -> None:
+        if not text:
+            return
+        text = text.replace("\x00", "\ufffd")
+        if self._on_live is not None:
+            self._on_live(stream, text, self._clipped.length)
+        self._clipped.add(text)
+
+    def _flush_decoders(self) -> None:
+        self._finished = True
+        for stream, decoder in self._decoders.items():
+            self._take(stream, decoder.decode(b"", final=True))
+
+    def _spill(self) -> None:
+        self._writer = self._store.writer(self._key)
+        self._writer.add(bytes(self._raw))
+        self._raw.clear()
+
+    def _join(self, head: str, tail: str) -> str:
+        missing = self._clipped.left_out
+        return f"{head}\n{self._left_out(missing)}\n{tail}" if missing else head + tail
+
+    def _storage_note(self, stored: int) -> str:
+        if self._writer is None or stored >= self._bytes:
+            return ""
+        return f"[only the first {stored:,} of {self._bytes:,} bytes of this output were stored]"

@@ -1,0 +1,73 @@
+"""JSON Schemas of tool arguments, in the plain form that every provider takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.llm.base import ToolSchema
+
+
+def provider_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of `model` without references, titles and `null`: several providers refuse the first, the second costs
+    tokens, and a field that may be null may as well be left out."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    cleaned: dict[str, Any] = _clean(schema, definitions)
+    cleaned.pop("description", None)
+    cleaned.setdefault("properties", {})
+    cleaned["additionalProperties"] = False
+    return cleaned
+
+
+def short_form(schema: ToolSchema) -> str:
+    """A tool's arguments on one line: `read_file{path: string, start_line?: integer}`."""
+    return schema.name + _short(schema.parameters)
+
+
+def _clean(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_clean(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = _resolve(node, definitions)
+    kept = {key: value for key, value in node.items() if key != "title" and not (key == "default" and value is None)}
+    return {
+        key: {name: _clean(field, definitions) for name, field in value.items()}
+        if key == "properties"
+        else _clean(value, definitions)
+        for key, value in kept.items()
+    }
+
+
+def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """`node` with its reference and its only alternative besides null put in place; its own keys win."""
+    if "$ref" in node:
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        return _resolve({**definitions[node["$ref"].rpartition("/")[2]], **rest}, definitions)
+    alternatives = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
+    if len(alternatives) == 1:
+        rest = {key: value for key, value in node.items() if key != "anyOf"}
+        return _resolve({**alternatives[0], **rest}, definitions)
+    return node
+
+
+def _short(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return " | ".join(f'"{value}"' for value in node["enum"])
+    match node.get("type"):
+        case "object":
+            return f"{{{', '.join(_short_fields(node))}}}"
+        case "array":
+            return f"[{_short(node.get('items', {}))}, …]"
+        case str(kind):
+            return kind
+        case _:
+            return "any"
+
+
+def _short_fields(node: dict[str, Any]) -> list[str]:
+    required = node.get("required", [])
+    fields = node.get("properties", {}).items()
+    return [f"{name}{'' if name in required else '?'}: {_short(field)}" for name, field in fields]

@@ -1,0 +1,206 @@
+"""`search_files`: a search that runs in the sandbox, where a hostile pattern can cost no more than its own time-out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from shlex import quote
+from typing import ClassVar
+
+from pydantic import Field
+
+from app.errors import InvalidRequestError, ToolError
+from app.messages import ToolStatus
+from app.sandbox.base import ExecResult, Sandbox, Stream
+from app.sandbox.paths import resolve
+from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.files import file_exists
+from app.tools.text import CleanText, WorkspacePath, escape_name
+
+MAX_MATCHES = 200
+MAX_LINE_CHARS = 500
+MAX_OUTPUT_BYTES = 2 * 1024 * 1024
+"""Where a search's raw output is cut inside the sandbox: a single line may be of any length."""
+
+MAX_ERROR_BYTES = 4096
+
+_BAD_PATTERN, _NO_ENGINE = 4, 5
+
+# One script for bash, dash and busybox. It names its engine, tries the pattern on nothing, then searches. An entry is
+# `path NUL line : text`; busybox has no `-Z`, so there it is `path : line : text`. Names with a line break are passed
+# over, since they could fake an entry. busybox searches binary files too, hence the second look at each file.
+_SCRIPT = r"""
+LC_ALL=C.UTF-8; export LC_ALL
+if command -v rg >/dev/null 2>&1; then engine=rg
+elif ! command -v find >/dev/null 2>&1 || ! command -v grep >/dev/null 2>&1; then
+  echo 'neither rg nor find and grep are installed in this sandbox' >&2; exit {no_engine}
+elif echo x | grep -qP x 2>/dev/null; then engine=perl
+elif echo x | grep -qZ x 2>/dev/null; then engine=posix
+else engine=busybox; fi
+echo $engine
+case $engine in
+  rg) {rg} -e {pattern} - ;;
+  perl) grep -P -e {pattern} ;;
+  *) grep -E -e {pattern} ;;
+esac </dev/null >/dev/null
+[ $? -le 1 ] || exit {bad_pattern}
+case $engine in
+  rg) {rg} -e {pattern} -- {root} ;;
+  perl) {find} -exec grep -HnIZP -e {pattern} {{}} + ;;
+  posix) {find} -exec grep -HnIZE -e {pattern} {{}} + ;;
+  *) {find} -exec grep -lE -e {pattern} {{}} + | while IFS= read -r file; do
+       [ "$(head -c 8000 "$file" | tr -dc '\000' | wc -c)" -eq 0 ] && grep -HnE -e {pattern} "$file"
+     done ;;
+esac | head -n {lines} | head -c {bytes}
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    path: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        text = self.text if len(self.text) <= MAX_LINE_CHARS else f"{self.text[:MAX_LINE_CHARS]}…"
+        return f"{escape_name(self.path)}:{self.line}:{text}"
+
+
+class Collected:
+    """Bounded copies of a search's stdout and stderr."""
+
+    def __init__(self) -> None:
+        self.streams: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+
+    def add(self, stream: Stream, data: bytes) -> None:
+        limit = MAX_OUTPUT_BYTES + 1024 if stream == "stdout" else MAX_ERROR_BYTES
+        room = limit - len(self.streams[stream])
+        self.streams[stream] += data[: max(0, room)]
+
+    @property
+    def error(self) -> str:
+        return self.streams["stderr"].decode("utf-8", "replace").strip()
+
+    def parse(self) -> tuple[str, list[Match]]:
+        """The engine's name and the matches."""
+        engine, _, found = bytes(self.streams["stdout"]).partition(b"\n")
+        return engine.decode("ascii", "replace"), parse_matches(found, b":" if engine == b"busybox" else b"\x00")
+
+
+def parse_matches(output: bytes, separator: bytes) -> list[Match]:
+    """The entries of an engine's output, as `path separator line : text`; other lines are its remarks and dropped."""
+    entry = re.compile(rb"(.+?)" + re.escape(separator) + rb"(\d+):(.*)", re.DOTALL)
+    found = (entry.fullmatch(line.rstrip(b"\r")) for line in output.split(b"\n"))
+    return [
+        Match(_shown_path(match[1]), int(match[2]), match[3].decode("utf-8", "replace")) for match in found if match
+    ]
+
+
+def search_script(pattern: str, root: str, globs: list[str]) -> str:
+    """The shell script of one search; `root` is `.` or begins with `./`."""
+    broken_name = f"*{chr(10)}*"
+    # The last glob that matches wins.
+    globbed = "".join(f" --glob {quote(glob)}" for glob in [*globs, "!.git", f"!{broken_name}"])
+    rg = (
+        "rg --no-config --no-ignore --hidden --null --line-number --no-heading --with-filename --color never "
+        f"--sort path --max-columns 2000 --max-columns-preview{globbed}"
+    )
+    names = " -o ".join(f"-name {quote(glob)}" for glob in globs)
+    find = rf"find {quote(root)} \( -name .git -o -name {quote(broken_name)} \) -prune -o -type f"
+    return _SCRIPT.format(
+        rg=rg,
+        find=rf"{find} \( {names} \)" if names else find,
+        pattern=quote(pattern),
+        root=quote(root),
+        lines=MAX_MATCHES + 1,
+        bytes=MAX_OUTPUT_BYTES,
+        bad_pattern=_BAD_PATTERN,
+        no_engine=_NO_ENGINE,
+    )
+
+
+def expand_glob(glob: str) -> list[str]:
+    """A glob of file names without its alternatives in braces, which find does not know: `*.{py,pyi}` becomes two.
+    Raises `ToolError` for one that names folders or excludes files."""
+    name = glob.removeprefix("**/")
+    if "/" in name or name.startswith("!"):
+        raise ToolError("glob matches file names, such as *.py or *.{ts,tsx}; give the folder as path.")
+    match = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", name)
+    if match is None:
+        return [name]
+    return [f"{match[1]}{alternative}{match[3]}" for alternative in match[2].split(",")]
+
+
+async def search_root(sandbox: Sandbox, path: str) -> str:
+    """The file or directory to search, relative to the workspace and fit for a command line. Raises what the sandbox
+    raises for a path that leaves the workspace, does not exist or goes through a link."""
+    path = "/".join(resolve(path)) or "."
+    try:
+        await sandbox.list(path, limit=1)
+    except InvalidRequestError:
+        await file_exists(sandbox, path)
+    return "." if path == "." else f"./{path}"
+
+
+class SearchFilesArguments(Arguments):
+    pattern: CleanText = Field(
+        min_length=1, max_length=2000, description="A regular expression, matched line by line; (?i) ignores case."
+    )
+    path: WorkspacePath = Field(default=".", description="Where to search: a directory or a file.")
+    glob: CleanText | None = Field(
+        default=None, min_length=1, max_length=200, description="Only files with such names: *.py, *.{ts,tsx}."
+    )
+
+
+class SearchFiles:
+    name: ClassVar[str] = "search_files"
+    description: ClassVar[str] = (
+        "Searches file contents with a regular expression and returns path:line:text for each matching line, at most "
+        f"{MAX_MATCHES}. Hidden and ignored files are searched, .git and binary files are not, links are not followed. "
+        "Narrow it by path and glob."
+    )
+    parallel_safe: ClassVar[bool] = True
+    arguments: type[Arguments] = SearchFilesArguments
+
+    async def run(self, args: SearchFilesArguments, context: ToolContext) -> ToolOutcome:
+        """Uses rg where the sandbox has it, else find and grep (Perl's syntax where it is built in, else POSIX)."""
+        if "\n" in args.pattern:
+            raise ToolError("The pattern cannot hold a line break: files are searched line by line.")
+        globs = expand_glob(args.glob) if args.glob else []
+        script = search_script(args.pattern, await search_root(context.sandbox, args.path), globs)
+        collected = Collected()
+        result = await context.sandbox.exec(script, timeout_s=context.command_timeout_s, on_output=collected.add)
+        _refuse_failure(result, collected.error)
+        engine, matches = collected.parse()
+        shown = sorted(matches[:MAX_MATCHES], key=lambda match: (match.path, match.line))
+        context.output.write("stdout", "".join(f"{match}\n" for match in shown).encode())
+        cut = len(matches) > MAX_MATCHES or len(collected.streams["stdout"]) >= MAX_OUTPUT_BYTES
+        status = ToolStatus.ERROR if result.timed_out else ToolStatus.COMPLETED
+        return ToolOutcome(status=status, note=_note(result, context, engine, len(shown), cut, collected.error))
+
+
+def _shown_path(path: bytes) -> str:
+    return path.removeprefix(b"./").decode("utf-8", "surrogateescape")
+
+
+def _refuse_failure(result: ExecResult, error: str) -> None:
+    if result.timed_out or result.exit_code == 0:
+        return
+    if result.exit_code == _BAD_PATTERN:
+        raise ToolError(f"The search engine refused the pattern or glob: {error}")
+    raise ToolError(f"The search failed with exit code {result.exit_code}: {error or 'no message'}")
+
+
+def _note(result: ExecResult, context: ToolContext, engine: str, shown: int, cut: bool, error: str) -> str:
+    notes = []
+    if cut:
+        notes.append(f"[there are more than these {shown} matches; narrow the search by path, glob or pattern]")
+    if result.timed_out:
+        notes.append(f"[timed out after {context.command_timeout_s:g} s; narrow the search by path or glob]")
+    elif not shown:
+        posix = engine in ("posix", "busybox")
+        notes.append("[no match]" + (" [POSIX syntax: \\d is not known here, write [0-9]]" if posix else ""))
+    if error and not cut:
+        notes.append(f"[the search reported: {error[:MAX_LINE_CHARS]}]")
+    return "\n".join(notes)

@@ -1,0 +1,78 @@
+"""`execute_command`: a shell command in the sandbox."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from app.errors import ToolError
+from app.messages import ToolStatus
+from app.sandbox.base import ExecResult, Stream
+from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.text import CleanText
+
+MAX_COMMAND_CHARS = 32_000
+"""Linux takes 131,072 bytes in one argument, and a character has up to four."""
+
+
+class ExecuteCommandArguments(Arguments):
+    command: CleanText = Field(
+        min_length=1, max_length=MAX_COMMAND_CHARS, description="What the shell runs, in the workspace's top directory."
+    )
+    timeout_s: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds until the command is ended, where the default (usually 60) does not fit.",
+    )
+
+
+class ExecuteCommand:
+    name: ClassVar[str] = "execute_command"
+    description: ClassVar[str] = (
+        "Runs a shell command in the workspace and returns its output, stdout and stderr together, and its exit code. "
+        "Each command has a fresh shell: directory and variables do not carry over, files do. It gets no input and no "
+        "terminal, so pass flags that avoid questions. When it ends or times out, every process that it started is "
+        "ended, background ones too. Long output is clipped in the middle."
+    )
+    parallel_safe: ClassVar[bool] = False
+    arguments: type[Arguments] = ExecuteCommandArguments
+
+    async def run(self, args: ExecuteCommandArguments, context: ToolContext) -> ToolOutcome:
+        """Live output goes to the context's sink; a cancelled call keeps what came until then."""
+        timeout_s = _timeout(args.timeout_s, context)
+        silent = True
+
+        def on_output(stream: Stream, data: bytes) -> None:
+            nonlocal silent
+            silent = silent and not data
+            context.output.write(stream, data)
+
+        result = await context.sandbox.exec(args.command, timeout_s=timeout_s, on_output=on_output)
+        return ToolOutcome(
+            status=ToolStatus.ERROR if result.timed_out else ToolStatus.COMPLETED,
+            exit_code=result.exit_code,
+            note=_note(result, timeout_s, silent),
+        )
+
+
+def _timeout(asked: float | None, context: ToolContext) -> float:
+    if asked is None:
+        return context.command_timeout_s
+    if asked > context.max_command_timeout_s:
+        raise ToolError(
+            f"timeout_s may be {context.max_command_timeout_s:g} at most; split the work into shorter commands."
+        )
+    return asked
+
+
+def _note(result: ExecResult, timeout_s: float, silent: bool) -> str:
+    notes = []
+    if silent:
+        notes.append("[no output]")
+    if result.timed_out:
+        notes.append(f"[timed out after {timeout_s:g} s; every process of the command was ended]")
+    elif result.exit_code:
+        notes.append(f"[exit code {result.exit_code}]")
+    return "\n".join(notes)

@@ -1,0 +1,73 @@
+"""Text that comes from a model or from a workspace, made fit to be stored, sent and shown."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from app.errors import TooLargeError, ToolError
+from app.messages import clean_text
+from app.sandbox.base import Sandbox
+
+MAX_FILE_BYTES = 10 * 1024 * 1024
+"""Largest file that the text tools load; a larger one is read in parts by a command."""
+
+BINARY_PROBE_BYTES = 8000
+"""A NUL among the first 8,000 bytes marks a binary file, the rule that git and grep use too."""
+
+
+def _clean(value: Any) -> Any:
+    return clean_text(value) if isinstance(value, str) else value
+
+
+def _whole_path(value: Any) -> Any:
+    if isinstance(value, str) and clean_text(value) != value:
+        raise ValueError("a path cannot hold NUL or half of a surrogate pair")
+    return value
+
+
+CleanText = Annotated[str, BeforeValidator(_clean)]
+"""Text of a model: NUL and lone surrogates become U+FFFD."""
+
+WorkspacePath = Annotated[str, BeforeValidator(_whole_path), Field(min_length=1, max_length=4096)]
+"""A path of a model. One that could only be used after a change is refused, since another file would be meant."""
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines with their ends, split at LF alone: `"".join` gives the text again, and line numbers agree with those
+    of grep and of compilers, which know neither form feeds nor U+2028."""
+    lines = text.split("\n")
+    ended = [line + "\n" for line in lines[:-1]]
+    return [*ended, lines[-1]] if lines[-1] else ended
+
+
+def escape_name(name: str) -> str:
+    """A file's name on one line, as it is where printable; backslashes and all else as in a Python literal, so that no
+    name can fake an entry, a colour or a direction of writing."""
+    if name.isprintable() and "\\" not in name:
+        return name
+    return "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode() for c in name)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 line`, `1,200 lines`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def looks_binary(data: bytes) -> bool:
+    return b"\x00" in data[:BINARY_PROBE_BYTES]
+
+
+async def read_text_bytes(sandbox: Sandbox, path: str) -> bytes:
+    """A text file's bytes. Raises `ToolError` for a binary file and for one above `MAX_FILE_BYTES`."""
+    try:
+        data = await sandbox.read(path, max_bytes=MAX_FILE_BYTES)
+    except TooLargeError as exc:
+        raise ToolError(
+            f"{escape_name(path)} has more than {MAX_FILE_BYTES:,} bytes; work on parts of it with execute_command "
+            "(head, tail, sed -n, grep)."
+        ) from exc
+    if looks_binary(data):
+        raise ToolError(f"{escape_name(path)} is a binary file ({plural(len(data), 'byte')}), not text.")
+    return data

@@ -1,0 +1,23 @@
+"""Alembic's entry: runs migrations on the connection that `app/db/migrate.py` hands in, or on one of its own."""
+
+from alembic import context
+from app.db.migrate import connect
+from app.db.models import metadata
+from sqlalchemy import Connection
+
+
+def run(connection: Connection) -> None:
+    # Batch mode rebuilds a table where SQLite cannot alter it.
+    context.configure(
+        connection=connection, target_metadata=metadata, render_as_batch=True, transaction_per_migration=True
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+given: Connection | None = context.config.attributes.get("connection")
+if given is not None:
+    run(given)
+else:
+    with connect() as own:
+        run(own)

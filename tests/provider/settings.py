@@ -1,0 +1,34 @@
+"""What kind of provider the fake is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.provider.overflow import OverflowStyle
+from tests.provider.script import UsageStyle
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`key` is the one that requests must carry; None takes any or none. `window` is in tokens by the fake's count,
+    `windows` differs by model. `overflow` is the shape of that refusal; None is the format's own. `refused_parameters`
+    are top-level fields that get the "unsupported parameter" refusal, as newer models do with `max_tokens` and
+    `temperature`. `models` are listed by `GET /v1/models`. `max_body` is in bytes, beyond it 413. `keep` bounds the
+    recorded requests for long loads; None keeps all. Without `strict` nothing is checked, read or counted, so that
+    the fake costs little under load; the key is still asked for.
+    """
+
+    key: str | None = None
+    window: int = 128_000
+    windows: Mapping[str, int] = field(default_factory=dict)
+    overflow: OverflowStyle | None = None
+    usage: UsageStyle = "last_chunk"
+    refused_parameters: frozenset[str] = frozenset()
+    models: tuple[str, ...] = ("fake-model",)
+    max_body: int | None = None
+    keep: int | None = None
+    strict: bool = True
+
+    def window_of(self, model: str) -> int:
+        return self.windows.get(model, self.window)

@@ -1,0 +1,62 @@
+"""An application around an in-memory service, and a client of it that needs no socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.api import ApiConfig, create_app
+from app.runtime.values import SessionCreate
+from app.sessions import Session
+from tests.unit.api.double import InMemoryService
+
+KEY = "key-one"
+ClientFor = Callable[[FastAPI], httpx.AsyncClient]
+
+
+@pytest.fixture
+def service() -> InMemoryService:
+    return InMemoryService()
+
+
+@pytest.fixture
+def app(service: InMemoryService) -> FastAPI:
+    return create_app(ApiConfig(), service=service)
+
+
+@pytest.fixture
+def keyed_app(service: InMemoryService) -> FastAPI:
+    """The same behind two keys, and reachable as `agents.example` too."""
+    return create_app(
+        ApiConfig(api_keys=(KEY, "key-two"), allowed_hosts=("agents.example", "Other.example:8443")), service=service
+    )
+
+
+@pytest.fixture
+async def client_for() -> AsyncIterator[ClientFor]:
+    """Makes clients and closes them; an unexpected error comes back as a 500, as from a server."""
+    clients: list[httpx.AsyncClient] = []
+
+    def make(app: FastAPI) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        clients.append(httpx.AsyncClient(transport=transport, base_url="http://localhost:8000"))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        await client.aclose()
+
+
+@pytest.fixture
+def client(app: FastAPI, client_for: ClientFor) -> httpx.AsyncClient:
+    return client_for(app)
+
+
+@pytest.fixture
+async def session(service: InMemoryService) -> Session:
+    """A session with a run going on."""
+    session, _ = await service.create(SessionCreate(task="Say hello."))
+    return session

@@ -1,0 +1,1 @@
+"""Tests of the context room, by values and properties."""

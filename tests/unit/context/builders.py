@@ -1,0 +1,183 @@
+"""Short ways to write messages, and random histories: sound ones and such as crashes, imports and retries leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+from app.context.generation import Generation
+from app.messages import (
+    CompactionMarkerPart,
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+)
+from hypothesis import strategies as st
+
+AT = datetime(2026, 11, 22, 10, 0, tzinfo=UTC)
+MODEL = "openai/gpt-5"
+OTHER = "anthropic/claude-sonnet-5"
+
+
+def generation(model: str = MODEL, **changes: Any) -> Generation:
+    values: dict[str, Any] = {
+        "id": "g1",
+        "number": 1,
+        "model": model,
+        "system": "You are an agent.",
+        "tools": (),
+        "first_seq": 0,
+    }
+    return Generation(**{**values, **changes})
+
+
+def message(role: Role, seq: int, *parts: Part, **fields: Any) -> Message:
+    placed = tuple(p.model_copy(update={"index": i, "id": f"m{seq}.{i}"}) for i, p in enumerate(parts))
+    return Message(**{"id": f"m{seq}", "seq": seq, "role": role, "parts": placed, "created_at": AT, **fields})
+
+
+def text(value: str = "hello", **fields: Any) -> TextPart:
+    return TextPart(id="", index=0, text=value, **fields)
+
+
+def reasoning(value: str = "hm", *, data: dict[str, Any] | None = None, interrupted: bool = False) -> ReasoningPart:
+    return ReasoningPart(id="", index=0, text=value, provider_data=data, interrupted=interrupted)
+
+
+def signed(value: str = "hm") -> ReasoningPart:
+    return reasoning(value, data={"signature": "c2ln"})
+
+
+def call(call_id: str, name: str = "execute_command", arguments: str = '{"command":"ls"}') -> ToolCallPart:
+    return ToolCallPart(id="", index=0, call_id=call_id, name=name, arguments_text=arguments)
+
+
+def result(call_id: str, output: str = "done", **fields: Any) -> ToolResultPart:
+    values = {"name": "execute_command", "status": ToolStatus.COMPLETED, **fields}
+    return ToolResultPart(id="", index=0, call_id=call_id, output=output, **values)
+
+
+def image(width: int | None = None, height: int | None = None, data: str = "AAAA") -> ImagePart:
+    return ImagePart(id="", index=0, media_type="image/png", data=data, width=width, height=height)
+
+
+def marker() -> CompactionMarkerPart:
+    return CompactionMarkerPart(id="", index=0, round=1)
+
+
+def user(seq: int, value: str = "please") -> Message:
+    return message(Role.USER, seq, text(value))
+
+
+def control(seq: int, value: str = "[go on]") -> Message:
+    return message(Role.CONTROL, seq, text(value))
+
+
+def assistant(seq: int, *parts: Part, **fields: Any) -> Message:
+    return message(Role.ASSISTANT, seq, *parts, **{"model": MODEL, **fields})
+
+
+def tool(seq: int, *results: Part) -> Message:
+    return message(Role.TOOL, seq, *results)
+
+
+def step(seq: int, *call_ids: str) -> list[Message]:
+    """An assistant message with these calls, and their results."""
+    return [assistant(seq, text("next"), *map(call, call_ids)), tool(seq + 1, *map(result, call_ids))]
+
+
+texts = st.sampled_from(["", " \n", "plain", "a longer line of text", "日本語", "ok 👍"])
+few_ids = st.sampled_from(["a", "b", "c", ""])
+
+
+@st.composite
+def sound_histories(draw: st.DrawFn) -> list[Message]:
+    """Conversations as an undisturbed session stores them, ready to be sent."""
+    seqs = count(1)
+    calls = count(1)
+    history = [user(next(seqs))]
+    for width in draw(st.lists(st.integers(0, 3), max_size=8)):
+        ids = [f"call-{next(calls)}" for _ in range(width)]
+        thought = [signed()] if draw(st.booleans()) else []
+        history.append(assistant(next(seqs), *thought, text("I go on."), *map(call, ids)))
+        history.append(
+            tool(next(seqs), *map(result, ids)) if ids else draw(st.sampled_from([user, control]))(next(seqs))
+        )
+    return history
+
+
+def _part(role: Role) -> st.SearchStrategy[Part]:
+    kinds: dict[Role, list[st.SearchStrategy[Any]]] = {
+        Role.ASSISTANT: [
+            st.builds(text, texts),
+            st.builds(call, few_ids),
+            st.builds(reasoning, texts, data=st.sampled_from([None, {"signature": "x"}]), interrupted=st.booleans()),
+        ],
+        Role.TOOL: [st.builds(result, few_ids, texts, truncated=st.booleans())],
+    }
+    stray: list[st.SearchStrategy[Any]] = [
+        st.builds(text, texts),
+        st.builds(result, few_ids),
+        st.builds(call, few_ids),
+        st.builds(image),
+        st.builds(marker),
+    ]
+    usual = kinds.get(role, [st.builds(text, texts)])
+    return st.one_of(*usual, *usual, *usual, *stray)
+
+
+@st.composite
+def _wild_message(draw: st.DrawFn, seq: int) -> Message:
+    role = draw(
+        st.sampled_from([Role.USER, Role.ASSISTANT, Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.CONTROL, Role.SYSTEM])
+    )
+    parts = draw(st.lists(_part(role), max_size=4))
+    model = draw(st.sampled_from([MODEL, MODEL, OTHER, None])) if role is Role.ASSISTANT else None
+    voided = AT if draw(st.integers(0, 9)) == 0 else None
+    return message(role, seq, *parts, model=model, voided_at=voided)
+
+
+@st.composite
+def wild_histories(draw: st.DrawFn) -> list[Message]:
+    """Anything at all."""
+    return [draw(_wild_message(seq)) for seq in range(1, draw(st.integers(0, 10)) + 1)]
+
+
+@st.composite
+def damaged_histories(draw: st.DrawFn) -> list[Message]:
+    """Sound conversations with messages lost, swapped, and results lost or repeated."""
+    history = list(draw(sound_histories()))
+    for _ in range(draw(st.integers(1, 4))):
+        if not history:
+            break
+        at = draw(st.integers(0, len(history) - 1))
+        other = draw(st.integers(0, len(history) - 1))
+        match draw(st.sampled_from(["lose", "swap", "shorten", "repeat", "reverse", "abort"])):
+            case "lose":
+                del history[at]
+            case "swap":
+                history[at], history[other] = history[other], history[at]
+            case "shorten":
+                history[at] = _with(history[at], history[at].parts[:-1])
+            case "repeat":
+                history[at] = _with(history[at], history[at].parts * 2)
+            case "reverse":
+                history[at] = _with(history[at], history[at].parts[::-1])
+            case "abort":
+                history = history[: at + 1]
+    return history
+
+
+def _with(changed: Message, parts: Sequence[Part]) -> Message:
+    return message(changed.role, changed.seq, *parts, model=changed.model)
+
+
+any_history = st.one_of(sound_histories(), damaged_histories(), wild_histories())

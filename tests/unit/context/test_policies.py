@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from app.context.policies import DEFAULT, POLICIES, CompactionSettings, preset, public, resolve
+from app.errors import InvalidRequestError
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+DOCUMENTED = {
+    "model", "threshold_percent", "system_reserve", "safety_buffer", "recent_messages_to_keep", "prune_protect",
+    "prune_minimum", "prune_exempt_tools", "min_turns_to_keep", "output_reserve", "tail_tokens", "handoff_threshold",
+    "summary_max_tokens", "summary_temperature", "clip_chars", "profile", "background", "recount_probe",
+}  # fmt: skip
+
+some_settings = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.sampled_from(["openai/gpt-5-mini", None]),
+        "threshold_percent": st.sampled_from([0.25, 0.5, 0.8]),
+        "safety_buffer": st.none() | st.integers(0, 10_000),
+        "output_reserve": st.none() | st.integers(1, 10_000),
+        "summary_max_tokens": st.none() | st.integers(1, 5_000),
+        "summary_temperature": st.none() | st.sampled_from([0.0, 0.3, 1.0]),
+        "prune_exempt_tools": st.lists(st.sampled_from(["recall", "read_file"]), max_size=2),
+        "profile": st.sampled_from(["coding", "content"]),
+        "background": st.booleans(),
+    },
+)
+
+
+def test_every_documented_setting_is_there_and_no_other() -> None:
+    assert set(public(DEFAULT)) == DOCUMENTED
+
+
+def test_every_setting_says_what_it_does() -> None:
+    assert all(field.description for field in CompactionSettings.model_fields.values())
+
+
+def test_the_default_is_reactive() -> None:
+    assert resolve(None) == DEFAULT == preset("reactive")
+    shown = public(DEFAULT)
+    assert (shown["prune_protect"], shown["prune_minimum"], shown["min_turns_to_keep"]) == (40_000, 20_000, 2)
+    assert (shown["output_reserve"], shown["safety_buffer"], shown["tail_tokens"]) == (None, None, None)
+    assert (shown["summary_max_tokens"], shown["summary_temperature"], shown["clip_chars"]) == (2_000, None, 30_000)
+    assert shown["prune_exempt_tools"] == ["recall", "memory_read", "update_plan"]
+    assert DEFAULT.per_message == 4
+
+
+def test_threshold_has_the_numbers_of_its_design() -> None:
+    settings = resolve("threshold")
+    assert settings.threshold_percent == 0.8
+    assert (settings.system_reserve, settings.output_reserve, settings.safety_buffer) == (2_000, 4_000, 5_000)
+    assert (settings.recent_messages_to_keep, settings.per_message) == (10, 2)
+    assert (settings.summary_max_tokens, settings.summary_temperature) == (1_000, 0.3)
+
+
+def test_handoff_has_the_numbers_of_its_design() -> None:
+    settings = resolve("handoff")
+    assert settings.handoff_threshold == 200_000
+    assert settings.summary_max_tokens is None
+    assert settings.safety_buffer is None
+
+
+def test_a_request_changes_what_it_names() -> None:
+    settings = resolve({"policy": "threshold", "recent_messages_to_keep": 4, "model": "openai/gpt-5-mini"})
+    assert settings == preset("threshold").model_copy(
+        update={"recent_messages_to_keep": 4, "model": "openai/gpt-5-mini"}
+    )
+
+
+def test_a_request_without_a_policy_keeps_the_bases() -> None:
+    base = resolve({"policy": "threshold", "clip_chars": 500})
+    settings = resolve({"safety_buffer": 100}, base)
+    assert (settings.policy, settings.clip_chars, settings.safety_buffer) == ("threshold", 500, 100)
+    assert settings.output_reserve == 4_000
+
+
+def test_the_servers_own_settings_outlive_a_change_of_policy_and_its_preset_does_not() -> None:
+    base = resolve({"policy": "threshold", "clip_chars": 500, "model": "openai/gpt-5-mini"})
+    settings = resolve("handoff", base)
+    assert settings == preset("handoff").model_copy(update={"clip_chars": 500, "model": "openai/gpt-5-mini"})
+
+
+def test_null_takes_a_setting_back_to_what_follows_from_the_window() -> None:
+    assert resolve({"policy": "threshold", "output_reserve": None}).output_reserve is None
+
+
+@pytest.mark.parametrize(("asked", "share"), [(0.5, 0.5), (50, 0.5), (1, 1.0), (100, 1.0), (80, 0.8)])
+def test_the_threshold_may_be_a_share_or_a_percentage(asked: float, share: float) -> None:
+    assert resolve({"threshold_percent": asked}).threshold_percent == share
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        ("agressive", "compaction.policy"),
+        ("", "compaction.policy"),
+        ({"policy": None}, "compaction.policy"),
+        ({"policy": ["reactive"]}, "compaction.policy"),
+        ({"policy": "reactive", "tresholds": 1}, "compaction.tresholds"),
+        ({"threshold_percent": 0}, "compaction.threshold_percent"),
+        ({"threshold_percent": 101}, "compaction.threshold_percent"),
+        ({"threshold_percent": True}, "compaction.threshold_percent"),
+        ({"threshold_percent": float("nan")}, "compaction.threshold_percent"),
+        ({"safety_buffer": -1}, "compaction.safety_buffer"),
+        ({"output_reserve": 0}, "compaction.output_reserve"),
+        ({"handoff_threshold": 10**30}, "compaction.handoff_threshold"),
+        ({"recent_messages_to_keep": 0}, "compaction.recent_messages_to_keep"),
+        ({"clip_chars": "many"}, "compaction.clip_chars"),
+        ({"profile": "poems"}, "compaction.profile"),
+        ({"model": ""}, "compaction.model"),
+        ({"prune_exempt_tools": ["recall", 5]}, "compaction.prune_exempt_tools.1"),
+        ([], "compaction"),
+        (7, "compaction"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_named(value: Any, field: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        resolve(value)
+    problem = caught.value.problem()
+    assert (problem["status"], problem["code"], problem["field"]) == (422, "invalid_compaction", field)
+    assert problem["detail"].startswith(field)
+
+
+def test_the_refusal_of_a_name_says_which_there_are() -> None:
+    with pytest.raises(InvalidRequestError, match="reactive, threshold, handoff"):
+        resolve("magic")
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError):
+        DEFAULT.clip_chars = 5  # type: ignore[misc]
+
+
+@given(st.sampled_from(POLICIES), some_settings)
+def test_what_a_session_shows_can_be_asked_for_again(policy: str, changes: dict[str, Any]) -> None:
+    settings = resolve({"policy": policy, **changes})
+    shown = orjson.loads(orjson.dumps(public(settings)))
+    assert resolve({"policy": policy, **shown}) == settings
+
+
+@given(st.sampled_from(POLICIES), some_settings, st.sampled_from(POLICIES), some_settings)
+def test_a_request_wins_over_the_server(first: str, base: dict[str, Any], second: str, changes: dict[str, Any]) -> None:
+    settings = resolve({"policy": second, **changes}, resolve({"policy": first, **base}))
+    assert settings.policy == second
+    assert all(public(settings)[name] == value for name, value in changes.items())
+
+
+@given(st.sampled_from(POLICIES), some_settings)
+def test_merging_nothing_changes_nothing(policy: str, changes: dict[str, Any]) -> None:
+    settings = resolve({"policy": policy, **changes})
+    assert resolve(None, settings) is settings
+    assert resolve({}, settings) == settings
+    assert resolve(policy, settings) == settings

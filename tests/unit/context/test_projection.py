@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from app.context.projection import Checkpoint, ContextItem, Projection, Transcript, project
+from app.context.tokens import estimate_message
+from app.context.validator import repair
+from app.llm.base import ToolSchema
+from app.messages import Message, Role
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .builders import (
+    AT,
+    MODEL,
+    OTHER,
+    any_history,
+    assistant,
+    call,
+    control,
+    generation,
+    marker,
+    message,
+    reasoning,
+    result,
+    signed,
+    sound_histories,
+    step,
+    text,
+    tool,
+    user,
+)
+from .strict import faults
+
+GENERATION = generation()
+
+
+def ids(projection: Projection | Transcript) -> list[str]:
+    return [item.message_id for item in projection.items]
+
+
+def summary(seq: int, round: int) -> Message:
+    return message(Role.USER, seq, text(f"summary {round}"), is_summary=True)
+
+
+def wire(items: Sequence[ContextItem]) -> list[tuple[str, str, int, str | None]]:
+    return [(item.message.model_dump_json(), item.message_id, item.tokens, item.reason) for item in items]
+
+
+def test_an_ordinary_history_goes_out_as_it_is() -> None:
+    history = [user(1), *step(2, "a", "b"), control(4), *step(5, "c")]
+    projection = project(history, GENERATION)
+    assert all(a is b for a, b in zip(projection.messages, history, strict=True))
+    assert [item.reason for item in projection.items] == [None, None, None, "control", None, None]
+    assert projection.tokens == sum(map(estimate_message, history))
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        message(Role.SYSTEM, 2, text("system")),
+        assistant(2, text("first try"), voided_at=AT),
+        assistant(2, error={"code": "provider_error"}),
+        assistant(2, reasoning("thinking …", interrupted=True), error={"code": "provider_error"}),
+        assistant(2, text("")),
+        message(Role.USER, 2),
+        message(Role.USER, 2, marker()),
+        summary(2, 1),
+    ],
+)
+def test_what_the_model_has_no_use_for_is_left_out(left_out: Message) -> None:
+    assert ids(project([user(1), left_out, user(3)], GENERATION)) == ["m1", "m3"]
+
+
+def test_text_that_was_cut_off_stays() -> None:
+    cut = assistant(2, text("I was about to", interrupted=True), error={"code": "cancelled"})
+    assert project([user(1), cut, control(3)], GENERATION).messages[1] is cut
+
+
+def test_calls_of_a_failed_step_stay() -> None:
+    failed = assistant(2, call("a"), error={"code": "provider_error"})
+    assert ids(project([user(1), failed, tool(3, result("a"))], GENERATION)) == ["m1", "m2", "m3"]
+
+
+def test_reasoning_goes_to_the_model_that_wrote_it_alone() -> None:
+    history = [user(1), assistant(2, signed(), text("yes"))]
+    kept = project(history, GENERATION)
+    assert kept.messages[1] is history[1]
+    switched = project(history, generation(OTHER))
+    assert [part.type for part in switched.messages[1].parts] == ["text"]
+    assert (switched.items[1].message_id, switched.items[1].reason) == ("m2", None)
+    assert switched.tokens < kept.tokens
+
+
+def test_reasoning_without_the_providers_block_is_left_out() -> None:
+    projection = project([user(1), assistant(2, reasoning("hm"), signed("aha"), text("yes"))], GENERATION)
+    assert [part.type for part in projection.messages[1].parts] == ["reasoning", "text"]
+    assert [part.index for part in projection.messages[1].parts] == [0, 1]
+
+
+def test_a_pruned_result_becomes_a_placeholder_that_names_its_call() -> None:
+    history = [user(1), assistant(2, call("a"), call("b")), tool(3, result("a", "x" * 4_000), result("b", "short"))]
+    full, cleared = project(history, GENERATION), project(history, GENERATION, pruned=frozenset({"a"}))
+    first, second = cleared.messages[2].tool_results
+    assert first.output == '[Old tool result cleared; recall("a") returns it]'
+    assert (second.output, second.call_id) == ("short", "b")
+    assert [item.reason for item in cleared.items] == [None, None, "placeholder"]
+    assert full.tokens - cleared.tokens > 900
+    assert history[2].tool_results[0].output == "x" * 4_000
+
+
+def test_a_mark_frees_what_was_counted_when_the_result_was_stored() -> None:
+    stored = result("a", "x" * 4_000).model_copy(update={"tokens": 1_005})
+    history = [user(1), assistant(2, call("a")), tool(3, stored)]
+    assert project(history, GENERATION).items[2].tokens == 1_009
+    assert project(history, GENERATION, pruned=frozenset({"a"})).items[2].tokens < 40
+
+
+def test_marks_of_other_calls_change_nothing() -> None:
+    history = [user(1), *step(2, "a")]
+    assert project(history, GENERATION, pruned=frozenset({"z"})) == project(history, GENERATION)
+
+
+def test_a_clipped_output_is_named_so() -> None:
+    history = [user(1), assistant(2, call("a")), tool(3, result("a", truncated=True, bytes=99_999))]
+    assert project(history, GENERATION).items[2].reason == "clip"
+
+
+def test_a_checkpoint_puts_the_summary_in_the_place_of_its_range() -> None:
+    history = [user(1), *step(2, "a"), *step(4, "b"), *step(6, "c"), summary(8, 1), *step(9, "d")]
+    projection = project(history, GENERATION, [Checkpoint(1, "m8", 2, 5)])
+    assert ids(projection) == ["m1", "m8", "m6", "m7", "m9", "m10"]
+    assert projection.items[1].reason == "summary"
+
+
+def test_a_later_round_takes_up_the_earlier_one() -> None:
+    history = [user(1), *step(2, "a"), summary(4, 1), *step(5, "b"), summary(7, 2), user(8)]
+    first, second = Checkpoint(1, "m4", 2, 3), Checkpoint(2, "m7", 2, 6)
+    assert ids(project(history, GENERATION, [first, second])) == ["m1", "m7", "m8"]
+    assert ids(project(history, GENERATION, [second, first])) == ["m1", "m7", "m8"]
+
+
+def test_a_reverted_round_is_as_if_it_had_not_been() -> None:
+    history = [user(1), *step(2, "a"), summary(4, 1), *step(5, "b")]
+    assert ids(project(history, GENERATION)) == ["m1", "m2", "m3", "m5", "m6"]
+
+
+def test_rounds_side_by_side_both_count() -> None:
+    history = [user(1), *step(2, "a"), *step(4, "b"), summary(6, 1), summary(7, 2)]
+    rounds = [Checkpoint(1, "m6", 2, 3), Checkpoint(2, "m7", 4, 5)]
+    assert ids(project(history, GENERATION, rounds)) == ["m1", "m6", "m7"]
+
+
+def test_a_range_without_its_summary_is_not_hidden() -> None:
+    history = [user(1), *step(2, "a")]
+    assert ids(project(history, GENERATION, [Checkpoint(1, "gone", 1, 3)])) == ["m1", "m2", "m3"]
+
+
+def test_messages_appended_after_a_checkpoint_are_shown_and_covered_ones_are_not() -> None:
+    history = [user(1), *step(2, "a"), summary(4, 1)]
+    transcript = Transcript(GENERATION, history, [Checkpoint(1, "m4", 1, 3)])
+    for late in (user(3), user(5), summary(6, 9)):
+        transcript.append(late)
+    assert ids(transcript) == ["m4", "m5"]
+
+
+def test_the_cost_of_a_message_is_a_setting() -> None:
+    history = [user(1), *step(2, "a")]
+    assert project(history, GENERATION).tokens - project(history, GENERATION, per_message=2).tokens == 6
+
+
+def test_a_request_costs_system_text_tools_and_messages() -> None:
+    tools = (ToolSchema("t", "Does it.", {"type": "object"}),)
+    transcript = Transcript(generation(tools=tools), [user(1)])
+    fixed = transcript.generation.fixed_tokens
+    assert fixed == transcript.generation.system_tokens + transcript.generation.tools_tokens
+    assert transcript.generation.system_tokens == 5
+    assert transcript.generation.tools_tokens > 10
+    assert transcript.request_tokens == fixed + transcript.tokens
+
+
+@given(any_history, st.integers(0, 10), st.frozensets(st.sampled_from(["a", "b", "call-1", "call-2"])))
+def test_a_transcript_that_grew_equals_a_projection_from_scratch(
+    history: list[Message], start: int, pruned: frozenset[str]
+) -> None:
+    transcript = Transcript(GENERATION, history[:start], pruned=pruned)
+    same = transcript.messages
+    for later in history[start:]:
+        transcript.append(later)
+    scratch = project(history, GENERATION, pruned=pruned)
+    assert wire(transcript.items) == wire(scratch.items)
+    assert transcript.tokens == scratch.tokens == sum(item.tokens for item in scratch.items)
+    assert transcript.messages is same
+    assert [m.model_dump_json() for m in same] == [m.model_dump_json() for m in scratch.messages]
+
+
+@given(any_history)
+def test_what_is_shown_holds_nothing_that_must_not_be_sent(history: list[Message]) -> None:
+    for shown in project(history, GENERATION).messages:
+        assert shown.role is not Role.SYSTEM
+        assert shown.voided_at is None
+        assert any(part.type != "reasoning" for part in shown.parts)
+        assert all(part.type != "compaction_marker" for part in shown.parts)
+
+
+@given(any_history)
+def test_settling_gives_what_the_validator_gives(history: list[Message]) -> None:
+    transcript = Transcript(GENERATION, history)
+    fixed, expected = repair(transcript.messages, model=MODEL)
+    assert transcript.settle() == expected
+    assert [m.model_dump_json() for m in transcript.messages] == [m.model_dump_json() for m in fixed]
+    assert [item.message for item in transcript.items] == transcript.messages
+    assert transcript.tokens == sum(item.tokens for item in transcript.items)
+    assert faults(transcript.messages, MODEL) == []
+    assert transcript.settle() == []
+
+
+@given(sound_histories(), st.lists(st.integers(0, 20)))
+def test_settling_at_any_time_adds_nothing_to_a_sound_history(history: list[Message], pauses: list[int]) -> None:
+    transcript = Transcript(GENERATION)
+    for index, item in enumerate(history):
+        transcript.append(item)
+        if index in pauses and item.role is not Role.ASSISTANT:
+            assert transcript.settle() == []
+    assert all(a is b for a, b in zip(transcript.messages, history, strict=True))
+
+
+def test_a_repaired_transcript_goes_on_from_there() -> None:
+    transcript = Transcript(GENERATION, [user(1), assistant(2, call("a"))])
+    messages = transcript.messages
+    assert [found.kind for found in transcript.settle()] == ["missing_result"]
+    assert [item.reason for item in transcript.items] == [None, None, "repair"]
+    for later in [user(3), *step(4, "b")]:
+        transcript.append(later)
+    assert transcript.settle() == []
+    assert transcript.messages is messages
+    stored = [user(1), assistant(2, call("a")), user(3), *step(4, "b")]
+    scratch, _ = repair(project(stored, GENERATION).messages, model=MODEL)
+    assert [m.model_dump_json() for m in messages] == [m.model_dump_json() for m in scratch]
+
+
+def test_an_open_batch_is_no_fault_until_something_is_sent() -> None:
+    transcript = Transcript(GENERATION, [user(1)])
+    for later in step(2, "a"):
+        transcript.append(later)
+    assert transcript.settle() == []

@@ -1,0 +1,182 @@
+"""The generated pages say what the code says, and notice when it says something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from app.errors import PalimpsestError
+from app.settings import ProviderSettings, Settings
+from docs.generate import APP, DOCS, ErrorCode, bounds, error_codes, kind, main, settings_page, table
+from hypothesis import given
+from hypothesis import strategies as st
+
+MORE_ERRORS = """
+from app import errors
+from app.errors import NotFoundError, PalimpsestError
+
+class PalimpsestError(Exception):
+    status: int = 500
+    code = "internal_error"
+    title = "Internal error"
+
+class NotFoundError(PalimpsestError):
+    status = 404
+    code, _unused = "tuple targets are no constants", None
+    code = "not_found"
+    title = "Not found"
+
+class GoneError(NotFoundError):
+    status: int = 410
+
+class Unrelated(ValueError):
+    code = "unrelated"
+
+def fail(which, name):
+    if which == 1:
+        raise NotFoundError("x", code="session_not_found")
+    if which == 2:
+        raise errors.GoneError("x", code="call_gone" if name else "file_gone")
+    if which == 3:
+        raise Unrelated(code="not_ours")
+    raise PalimpsestError("x", code=name)
+"""
+
+
+def all_errors(root: type[PalimpsestError] = PalimpsestError) -> set[type[PalimpsestError]]:
+    return {root}.union(*(all_errors(child) for child in root.__subclasses__()))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "errors.py").write_text(MORE_ERRORS)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", ["settings", "errors"])
+def test_the_committed_pages_are_up_to_date(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([page, "--check"]) == 0, capsys.readouterr().err
+
+
+def test_a_page_out_of_date_is_named_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "errors.md").write_text("old")
+    assert main(["--check", "--out", str(tmp_path)]) == 1
+    complaint = capsys.readouterr().err
+    assert "errors.md is out of date" in complaint
+    assert "settings.md is out of date" in complaint
+    assert (tmp_path / "errors.md").read_text() == "old"
+    assert not (tmp_path / "settings.md").exists()
+
+
+def test_writing_brings_all_pages_up_to_date(tmp_path: Path) -> None:
+    assert main(["--out", str(tmp_path)]) == 0
+    assert main(["--check", "--out", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"settings.md", "errors.md"}
+
+
+def test_a_page_by_name_leaves_the_others_alone(tmp_path: Path) -> None:
+    assert main(["errors", "--out", str(tmp_path)]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["errors.md"]
+
+
+def test_an_unknown_page_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["nonsense"])
+    assert refused.value.code == 2
+    assert "no such page: nonsense" in capsys.readouterr().err
+
+
+def test_each_setting_has_a_line_with_a_sentence() -> None:
+    lines = [line for line in settings_page().split("\n## ")[0].splitlines() if line.startswith("| `")]
+    assert len(lines) == len(Settings.model_fields)
+    for line in lines:
+        assert line.removesuffix(" |").endswith("."), line
+
+
+@pytest.mark.parametrize(
+    ("variable", "type_", "default"),
+    [
+        ("PALIMPSEST_PORT", "integer 0 to 65535", "`8000`"),
+        ("PALIMPSEST_DATA_DIR", "path", "`~/.local/share/palimpsest`"),
+        ("PALIMPSEST_API_KEYS", "list, comma-separated", ""),
+        ("PALIMPSEST_SANDBOX_NETWORK", "`on`, `off`", ""),
+        ("PALIMPSEST_SANDBOX_MEMORY_MB", "integer ≥ 64", "`2048`"),
+        ("PALIMPSEST_COMPACTION", "JSON object or text", "`reactive`"),
+        ("OPENAI_API_KEY", "secret", ""),
+        ("DOCKER_HOST", "text", ""),
+    ],
+)
+def test_a_setting_is_shown_under_the_name_it_is_read_from(variable: str, type_: str, default: str) -> None:
+    assert f"| `{variable}` | {type_} | {default} |" in settings_page()
+
+
+def test_a_sentence_names_other_settings_by_their_variable() -> None:
+    assert "any but loopback needs `PALIMPSEST_API_KEYS`." in settings_page()
+    assert "`api_keys`" not in settings_page()
+
+
+def test_objects_in_settings_are_described_field_by_field() -> None:
+    section = settings_page().split("## An entry of `PALIMPSEST_PROVIDERS`")[1].split("\n## ")[0]
+    for name, field in ProviderSettings.model_fields.items():
+        (line,) = (line for line in section.splitlines() if line.startswith(f"| `{name}` |"))
+        assert line.endswith("| yes |") == field.is_required()
+
+
+def test_every_error_class_is_listed_as_it_answers() -> None:
+    listed = {(entry.error, entry.code, entry.status, entry.title) for entry in error_codes(APP)}
+    ours = [error for error in all_errors() if error.__module__.startswith("app.")]
+    assert len(ours) > 15
+    assert {(error.__name__, error.code, error.status, error.title) for error in ours} <= listed
+
+
+def test_codes_are_found_where_errors_are_made(source: Path) -> None:
+    assert error_codes(source) == [
+        ErrorCode(404, "not_found", "Not found", "NotFoundError"),
+        ErrorCode(404, "session_not_found", "Not found", "NotFoundError"),
+        ErrorCode(410, "call_gone", "Not found", "GoneError"),
+        ErrorCode(410, "file_gone", "Not found", "GoneError"),
+        ErrorCode(410, "not_found", "Not found", "GoneError"),
+        ErrorCode(500, "internal_error", "Internal error", "PalimpsestError"),
+    ]
+
+
+def test_error_classes_are_found_wherever_they_stand(source: Path) -> None:
+    (source / "elsewhere.py").write_text("class Lost(room.errors.GoneError):\n    code: str = 'lost'\n")
+    assert ErrorCode(410, "lost", "Not found", "Lost") in error_codes(source)
+
+
+def test_the_sources_read_are_those_of_the_program() -> None:
+    assert (APP / "errors.py").is_file()
+    assert (DOCS / "generate.py").is_file()
+
+
+LINE = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=8)
+
+
+@given(st.lists(st.tuples(LINE, LINE), max_size=4))
+def test_a_cell_cannot_end_its_cell(rows: list[tuple[str, str]]) -> None:
+    lines = table(("a", "b"), rows).removesuffix("\n").split("\n")
+    assert len(lines) == 2 + len(rows)
+    for line, row in zip(lines[2:], rows, strict=True):
+        assert line.count("|") - line.count("\\|") == 3
+        assert line.replace("\\|", "|") == f"| {row[0]} | {row[1]} |"
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"type": "boolean"}, "true or false"),
+        ({"type": "integer", "minimum": 1}, "integer ≥ 1"),
+        ({"type": "number", "exclusiveMinimum": 0}, "number > 0"),
+        ({"anyOf": [{"type": "string", "format": "path"}, {"type": "null"}]}, "path"),
+        ({"type": "object"}, "JSON object"),
+    ],
+)
+def test_types_are_named_for_people(schema: dict[str, object], shown: str) -> None:
+    assert kind(schema) == shown
+
+
+@given(st.integers(), st.integers())
+def test_bounds_name_both_ends(low: int, high: int) -> None:
+    assert bounds({"minimum": low, "maximum": high}) == f" {low} to {high}"

@@ -1,0 +1,1 @@
+"""The fake provider's own tests: a fake that lets broken requests through would prove nothing."""

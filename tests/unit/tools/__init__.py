@@ -1,0 +1,1 @@
+"""The room of tools, by values and against a real directory with real processes."""
