@@ -46,6 +46,17 @@ class ProviderSettings(BaseModel):
     api_key_env: str | None = None
 
 
+class LimitSettings(BaseModel):
+    """The most that a session may ask for; None is no bound."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_steps: int | None = Field(None, ge=1)
+    max_seconds: float | None = Field(None, gt=0)
+    max_cost_usd: float | None = Field(None, ge=0)
+    max_tokens: int | None = Field(None, ge=1)
+
+
 class Settings(BaseSettings):
     """Settings of one server. Names in the environment are `PALIMPSEST_` and the field's name in capitals, unless the
     field says otherwise."""
@@ -140,6 +151,11 @@ class Settings(BaseSettings):
     )
 
     max_steps: int | None = Field(50, ge=1, description="Steps per run unless a session says otherwise.")
+    session_limits: LimitSettings = Field(
+        LimitSettings(),
+        description="JSON: the most that a session may ask for, `{max_steps?, max_seconds?, max_cost_usd?, max_tokens?}`;"
+        " what is left out is not bounded.",
+    )
     queue_limit: int = Field(100, ge=1, description="Messages that may wait in one session's queue.")
     upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Largest file that may be uploaded.")
     system_prompt_file: Path | None = Field(

@@ -38,8 +38,11 @@ class Conversation:
         generation: Generation | None,
         last_usage: Usage | None,
         calibration: Calibration,
+        *,
+        reported_until: int = 0,
     ) -> None:
-        """`generation` is the stored one, if any, and `last_usage` what its last step reported."""
+        """`generation` is the stored one, if any, and `last_usage` what its last step reported: the size of all up to
+        and with the message of seq `reported_until`."""
         self._history = list(history)
         self.plan = tuple(plan)
         self.calibration = calibration
@@ -47,7 +50,8 @@ class Conversation:
         self._transcript = Transcript(generation, self._history) if generation is not None else None
         self._wire_cache: dict[str, Any] = {}
         self._reported = last_usage
-        self._later_tokens = 0 if last_usage is not None else None
+        later = [message for message in self._history if message.seq > reported_until]
+        self._later_tokens = sum(message.tokens for message in later) if last_usage is not None else None
 
     @property
     def generation(self) -> Generation:

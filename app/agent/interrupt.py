@@ -45,6 +45,11 @@ class Interrupt:
         if self.reason == "interrupt":
             self.reason = None
 
+    def begin_run(self) -> None:
+        """What ended the run before does not end this one, a shutdown excepted."""
+        if self.reason != "shutdown":
+            self.reason = None
+
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Awaits the work. Raises `Stopped` if it is, or was before, to be ended; then the work has ended."""
         if self.reason is not None:

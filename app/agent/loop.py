@@ -60,8 +60,10 @@ class AgentLoop:
         config: Callable[[], AgentConfig],
         limits: Callable[[], Limits],
         progress: Progress,
+        goes_on: bool,
     ) -> None:
-        """`config` and `limits` are asked before each step, since a session may be changed while it runs."""
+        """`config` and `limits` are asked before each step, since a session may be changed while it runs. `goes_on` is
+        a run with work left from an earlier one; without it there must be a message to begin with."""
         self._sink = sink
         self._inbox = inbox
         self._conversation = conversation
@@ -70,11 +72,15 @@ class AgentLoop:
         self._config = config
         self._limits = limits
         self._progress = progress
+        self._goes_on = goes_on
         self._cut_off = False
 
     async def run(self) -> RunResult:
         """Makes steps until there is a final answer, a limit, a stop or an error that does not pass."""
         with self._deadline():
+            if not await self._deliver() and not self._goes_on:
+                # The message that began the run was withdrawn before it could be delivered.
+                return self._stopped() or RunResult(RunOutcome.COMPLETED)
             while True:
                 await self._deliver()
                 if (result := self._stopped() or self._limited()) is not None:
@@ -83,15 +89,17 @@ class AgentLoop:
                 if result is not None:
                     return result
 
-    async def _deliver(self) -> None:
-        """Puts pending steering messages into the conversation; an interrupting one has done its work then."""
-        if self._interrupt.ends_run:
-            return
-        if self._inbox.waiting or self._interrupt.reason == "interrupt":
-            for message in await self._inbox.deliver():
-                self._conversation.append(message)
-                self._cut_off = False
-            self._interrupt.clear()
+    async def _deliver(self) -> bool:
+        """Puts pending steering messages into the conversation and says whether there were any; an interrupting one
+        has done its work then."""
+        if self._interrupt.ends_run or not (self._inbox.waiting or self._interrupt.reason == "interrupt"):
+            return False
+        messages = await self._inbox.deliver()
+        self._interrupt.clear()
+        for message in messages:
+            self._conversation.append(message)
+            self._cut_off = False
+        return bool(messages)
 
     async def _make_step(self) -> StepResult:
         config = self._config()
@@ -117,7 +125,7 @@ class AgentLoop:
                 self._cut_off = False
                 return None
             case Outcome.FINISHED:
-                return None if self._inbox.waiting else RunResult(RunOutcome.COMPLETED)
+                return None if await self._deliver() else self._stopped() or RunResult(RunOutcome.COMPLETED)
             case Outcome.CUT_OFF:
                 return self._after_cut_off()
             case Outcome.OVERFLOWED:

@@ -146,7 +146,8 @@ class Inbox(Protocol):
     """The session's queue, as its run sees it."""
 
     async def deliver(self) -> Sequence[Message]:
-        """Moves the pending steering messages into the history, in order; gives them as stored."""
+        """Moves the pending steering messages into the history, in order; gives them as stored. The first time in a
+        run that has none of them, it is the oldest follow-up."""
         ...
 
     @property

@@ -19,7 +19,7 @@ from app.messages import clean_text
 MAX_DEPTH = 100
 """Levels of nesting; the serialisers of the answer give up at 254 (orjson) and 255 (pydantic)."""
 
-_LONE_SURROGATE = re.compile(rb"\\u[dD][89abAB]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class JsonRequest(Request):
@@ -72,7 +72,7 @@ def parse_json(body: bytes) -> Any:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        if not _LONE_SURROGATE.search(body):
+        if not _SURROGATE.search(body):
             raise MalformedJsonError(f"The body is not valid JSON: {error}.") from None
         value = _parse_with_surrogates(body)
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:

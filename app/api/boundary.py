@@ -11,9 +11,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.errors import InternalError, problem_response
 
 QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
-ABORT = "palimpsest.abort"
-"""Key of the scope under which a response finds the callable that drops its connection at once."""
-
 log = structlog.get_logger("palimpsest.access")
 
 
@@ -36,7 +33,6 @@ class Boundary:
                 status = message["status"]
             await send(message)
 
-        scope[ABORT] = _aborter(send)
         try:
             await self.app(scope, receive, noted)
         except ClientDisconnect:
@@ -48,16 +44,6 @@ class Boundary:
                 await problem_response(error, scope["path"])(scope, receive, noted)
         finally:
             _log_request(scope, status, time.perf_counter() - began)
-
-
-def _aborter(send: Send) -> object:
-    """The server's way to drop the connection without waiting for its reader.
-
-    ASGI has none, and closing politely waits for ever where the reader takes nothing, so this goes through uvicorn's
-    own request cycle; it is None under another server.
-    """
-    transport = getattr(getattr(send, "__self__", None), "transport", None)
-    return getattr(transport, "abort", None)
 
 
 def _log_request(scope: Scope, status: int, seconds: float) -> None:

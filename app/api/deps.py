@@ -16,8 +16,11 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ID_EXAMPLE = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
 
 
-def get_service(request: Request) -> SessionService:
-    """The service that the start put in place; until then, and after the end, 503."""
+async def get_service(request: Request) -> SessionService:
+    """The service that the start put in place; until then, and after the end, 503.
+
+    It waits for nothing, but a plain function would be given a thread for each request.
+    """
     service: SessionService | None = getattr(request.app.state, "service", None)
     if service is None:
         raise UnavailableError("The server is starting or stopping.")

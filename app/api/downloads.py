@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 import anyio
+import anyio.lowlevel
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.api.errors import RangeNotSatisfiableError, problem_response
 from app.errors import NotFoundError
@@ -64,12 +65,23 @@ class ArchiveResponse(StreamingResponse):
 
     async def stream_response(self, send: Send) -> None:
         try:
-            await super().stream_response(send)
+            await super().stream_response(_yielding(send))
         finally:
             close = getattr(self.body_iterator, "aclose", None)
             if close is not None:
                 with anyio.CancelScope(shield=True):
                     await close()
+
+
+def _yielding(send: Send) -> Send:
+    """`send` that lets others run. The server's own does not wait once its reader has left, so that nobody would learn
+    of it while the iterator is busy."""
+
+    async def yielding(message: Message) -> None:
+        await send(message)
+        await anyio.lowlevel.checkpoint()
+
+    return yielding
 
 
 class RawResponse(StreamingResponse):

@@ -138,13 +138,15 @@ def from_http_exception(error: HTTPException) -> PalimpsestError:
 
 
 def allowed_methods(request: Request) -> set[str]:
-    """All methods of all routes that match the request's path; the framework itself names only the first route's."""
-    return {
+    """All methods of all routes that match the request's path, since the framework itself names only the first
+    route's; static files, which are no route of ours, are only read."""
+    methods = {
         method
         for route in request.app.state.routes
         if route.path_regex.match(request.scope["path"])
         for method in route.methods
     }
+    return methods or {"GET", "HEAD"}
 
 
 def install_error_handlers(app: FastAPI) -> None:

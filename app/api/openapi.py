@@ -47,7 +47,7 @@ TAR_CONTENT: dict[int | str, dict[str, Any]] = {
         "content": {"application/x-tar": {"schema": _BINARY}},
     }
 }
-RAW_BODY: dict[str, Any] = {"required": True, "content": {"application/octet-stream": {"schema": _BINARY}}}
+RAW_BODY: dict[str, Any] = {"required": False, "content": {"application/octet-stream": {"schema": _BINARY}}}
 UPLOADED: dict[int | str, dict[str, Any]] = {
     201: {
         "description": "The file is new.",
@@ -66,10 +66,20 @@ def event_stream(*, prefix: str = "") -> dict[str, Any]:
     shown = [item for item in stream_items() if item.type in names][:3]
     return {
         "text/event-stream": {
-            "schema": {"type": "string", "description": "Server-Sent Events; `data` is the JSON of the named schema."},
+            "itemSchema": {"anyOf": [_event_on_the_wire(name) for name in names]},
             "x-events": {name: {"$ref": REF.format(model=name)} for name in names},
             "example": encode(shown).decode(),
         }
+    }
+
+
+def _event_on_the_wire(name: str) -> dict[str, Any]:
+    """A Server-Sent Event as OpenAPI 3.2 describes the items of a stream."""
+    data = {"contentMediaType": "application/json", "contentSchema": {"$ref": REF.format(model=name)}}
+    return {
+        "type": "object",
+        "properties": {"id": _STRING, "event": {"const": name}, "data": {**_STRING, **data}},
+        "required": ["event", "data"],
     }
 
 
@@ -129,14 +139,14 @@ def _complete_operation(path: str, operation: dict[str, Any], secured: bool) -> 
 
 def _common_codes(path: str, operation: dict[str, Any], secured: bool) -> list[str]:
     """Codes that routes of this kind share: the guards', those of parameters and bodies, and the server's own."""
-    codes = [] if path in PROBES else ["foreign_origin", "wrong_host"]
+    codes = ["too_large"] if path in PROBES else ["too_large", "foreign_origin", "wrong_host"]
     if secured and needs_key(path):
         codes.append("unauthorized")
     if path.startswith("/v1"):
         codes += ["internal_error", "unavailable", "storage_unavailable"]
     body = operation.get("requestBody", {}).get("content", {})
     if "application/json" in body:
-        codes += ["invalid_json", "unsupported_media_type", "too_large"]
+        codes += ["invalid_json", "unsupported_media_type"]
     queried = any(parameter["in"] == "query" for parameter in operation.get("parameters", ()))
     if queried or "application/json" in body:
         codes.append("validation_error")

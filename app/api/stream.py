@@ -11,8 +11,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api.boundary import ABORT
 from app.api.config import ApiConfig
+from app.api.connection import drop
 from app.api.errors import MalformedEventIdError
 from app.runtime.values import EventStream, StreamItem
 
@@ -97,21 +97,11 @@ class EventStreamResponse(EventSourceResponse):
             await super().__call__(scope, receive, noted)
         except SendTimeoutError:
             log.info("reader_dropped", path=scope["path"])
-            await _drop(scope, receive)
+            await drop(scope, receive)
             return
         if not complete:
             # The reader has left, which makes this a no-op, or the server stops: the body then ends as it should.
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _drop(scope: Scope, receive: Receive) -> None:
-    """Drops the connection of a reader that takes nothing, and waits until the server has noticed."""
-    abort = scope.get(ABORT)
-    if abort is None:
-        return
-    abort()
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _nothing() -> AsyncIterator[bytes]:

@@ -109,6 +109,7 @@ sessions = Table(
     Column("queue_held", Boolean, nullable=False, default=False, comment="Set by a cancel: pending messages wait."),
     Column("cancel_requested", Boolean, nullable=False, default=False),
     Column("recoveries", Integer, nullable=False, default=0, comment="Since the last completed step."),
+    Column("run_trigger", String(20), comment="What began the run: message, resume or recovery."),
     Column("run_started_at", UtcTime),
     Column("run_steps", Integer, nullable=False, default=0),
     Column("run_usage", Json, nullable=False),

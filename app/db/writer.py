@@ -31,6 +31,7 @@ MAX_BATCH = 200
 class _Job:
     work: Work[Any]
     on_commit: Callable[[Any], None] | None
+    on_error: Callable[[Exception], None] | None
     future: asyncio.Future[Any]
     result: Any = None
     error: Exception | None = None
@@ -49,15 +50,21 @@ class Writer:
         self.commits = 0
         self.writes = 0
 
-    def submit(self, work: Work[T], on_commit: Callable[[T], None] | None = None) -> asyncio.Future[T]:
+    def submit(
+        self,
+        work: Work[T],
+        on_commit: Callable[[T], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> asyncio.Future[T]:
         """Queues a write. The future gives what `work` returned, after the commit; it raises what `work` raised, or
-        `StorageError` where the database refused. A cancelled waiter does not undo a submitted write."""
+        `StorageError` where the database refused. One of the callbacks is called just before, on the event loop and
+        before any later write begins. A cancelled waiter does not undo a submitted write."""
         if self._closing:
             raise StorageError("The server is shutting down.")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # A write may fail with nobody left to ask; that is no fault of the event loop's.
         future.add_done_callback(lambda f: f.cancelled() or f.exception())
-        self._jobs.append(_Job(work, on_commit, future))
+        self._jobs.append(_Job(work, on_commit, on_error, future))
         if self._task is None:
             self._task = asyncio.create_task(self._drain(), name="db-writer")
         return future
@@ -121,8 +128,10 @@ def _translated(error: Exception) -> Exception:
 
 def _settle(job: _Job) -> None:
     if job.error is not None:
+        if job.on_error is not None:
+            job.on_error(job.error)
         job.future.set_exception(job.error)
-        return
-    if job.on_commit is not None:
-        job.on_commit(job.result)
-    job.future.set_result(job.result)
+    else:
+        if job.on_commit is not None:
+            job.on_commit(job.result)
+        job.future.set_result(job.result)

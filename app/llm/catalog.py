@@ -120,6 +120,10 @@ class Catalog:
             names += [f"{provider}/{model.id}" for model in _offered(data)] if data else []
         return list(dict.fromkeys(names))
 
+    def data_providers(self) -> list[str]:
+        """The providers that the data describes, by its own names."""
+        return list(self._providers)
+
     def _override(self, name: str) -> ModelOverride:
         return self._models.get(name) or self._models.get(name.partition("/")[2]) or _NOTHING
 

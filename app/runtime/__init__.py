@@ -1,1 +1,1 @@
-"""."""
+"""The runtime: owns running sessions, commits what happens in them, and serves everything that the API asks for."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
+from app.eventlog.log import StreamItem as StreamItem
 from app.messages import FinishReason, Message, Timestamp, ToolCallPart, ToolResultPart, Usage, Value, clean_text
 from app.sessions import Approval, ContextState, QueueMode, SandboxSpec, Session
 
@@ -270,15 +271,6 @@ class RawOutput:
     size: int
     path: Path | None = None
     data: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StreamItem:
-    """One event of a stream: `seq` is None for a live delta; `data` is its JSON."""
-
-    type: str
-    seq: int | None
-    data: bytes
 
 
 EventStream = AsyncIterator[list[StreamItem]]

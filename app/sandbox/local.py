@@ -21,7 +21,7 @@ from app.errors import SandboxUnavailableError
 from app.sandbox import process, reaper
 from app.sandbox.base import ExecResult, OnOutput, SandboxConfig
 from app.sandbox.host import HostSandbox, HostWorkspaces
-from app.sandbox.process import Commands, Process, Spawn
+from app.sandbox.process import Process, Spawn
 from app.sandbox.workspace import Workspace
 
 MARK = "PALIMPSEST_SESSION"
@@ -42,7 +42,7 @@ class LocalSandbox(HostSandbox):
         await self.start()
         root = str(self._workspace.root)
         shell = shutil.which("bash") or "/bin/sh"
-        argv = [sys.executable, "-I", "-S", reaper.__file__, shell, "-c", data]
+        argv: list[str | bytes] = [sys.executable, "-I", "-S", reaper.__file__, shell, "-c", data]
         spawn = Spawn(argv, env=environment(root), cwd=root, stdin=stdin)
 
         async def work(ending: asyncio.Event) -> ExecResult:
@@ -158,7 +158,7 @@ class LocalFactory:
         return "no sandbox: commands run as the server's own user (local-unsafe)"
 
     async def check(self) -> None:
-        if not os.path.isdir("/proc/self"):
+        if not await asyncio.to_thread(os.path.isdir, "/proc/self"):
             raise SandboxUnavailableError("`local-unsafe` needs Linux with /proc mounted.")
 
     def open(self, config: SandboxConfig) -> LocalSandbox:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from app.errors import ForbiddenError, InvalidRequestError, NotFoundError
+from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
 from app.sandbox.base import WORKSPACE
 
 MAX_NAME_BYTES = 255
@@ -96,3 +96,7 @@ def not_a_file(path: str) -> InvalidRequestError:
 
 def not_a_directory(path: str) -> InvalidRequestError:
     return InvalidRequestError(f"{show(path)} is not a directory.", code="not_a_directory")
+
+
+def too_large(path: str, size: int, limit: int) -> TooLargeError:
+    return TooLargeError(f"{show(path)} has {size} bytes, {limit} may be read.", size=size, limit=limit)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+
+from app.errors import SandboxError
 
 BLOCK = tarfile.BLOCKSIZE
 END = b"\0" * (2 * BLOCK)
 """What closes an archive."""
+OVERHEAD = 64 * 1024
+"""More than what an archive of one file holds besides the file: headers, padding and the records after the last."""
 PIECE = 256 * 1024
 """Bytes read from a file at a time."""
 
@@ -35,3 +40,65 @@ def regular(name: bytes, file: int) -> Iterator[bytes]:
         left -= len(data)
         yield data
     yield bytes(-status.st_size % BLOCK)
+
+
+async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """An archive's regular files, directories and links; devices, FIFOs and sockets are left out.
+
+    Raises `SandboxError` where the archive breaks off or cannot be read.
+    """
+    reader = _Reader(pieces)
+    extension = b""
+    while (block := await reader.take(BLOCK)) != bytes(BLOCK):
+        kind, size = block[156:157], _size(block, extension)
+        padded = size + -size % BLOCK
+        if kind in _EXTENSIONS:
+            extension += block + await reader.take(padded, _MAX_EXTENSION)
+            continue
+        keep = kind in _KEPT
+        if keep:
+            yield extension + block
+        extension = b""
+        async for data in reader.stream(padded):
+            if keep:
+                yield data
+    yield END
+
+
+_KEPT = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE)
+_EXTENSIONS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+_MAX_EXTENSION = 1024 * 1024
+_PAX_SIZE = re.compile(rb"\n?\d+ size=(\d+)\n")
+
+
+def _size(block: bytes, extension: bytes) -> int:
+    said = _PAX_SIZE.search(extension)
+    if said is not None:
+        return int(said[1])
+    try:
+        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape").size
+    except tarfile.HeaderError as exc:
+        raise SandboxError("The archive of the workspace cannot be read.") from exc
+
+
+class _Reader:
+    """Takes counted bytes from a stream of pieces of any size."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
+
+    async def take(self, size: int, limit: int | None = None) -> bytes:
+        if limit is not None and size > limit:
+            raise SandboxError("The archive of the workspace cannot be read.")
+        return b"".join([data async for data in self.stream(size)])
+
+    async def stream(self, size: int) -> AsyncIterator[bytes]:
+        while size > 0:
+            if not self._held:
+                self._held = await anext(self._pieces, b"")
+            if not self._held:
+                raise SandboxError("The archive of the workspace broke off.")
+            data, self._held = self._held[:size], self._held[size:]
+            size -= len(data)
+            yield data

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from app.errors import InvalidRequestError, PalimpsestError, SandboxError, TooLargeError
+from app.errors import InvalidRequestError, PalimpsestError, SandboxError
 from app.sandbox import paths, tar
 from app.sandbox.base import FileInfo
 
@@ -67,11 +67,7 @@ class Workspace:
                 return _read_all(file)
             data = b"" if size > max_bytes else _read_all(file, max_bytes + 1)
             if size > max_bytes or len(data) > max_bytes:
-                raise TooLargeError(
-                    f"{paths.show(path)} has {max(size, len(data))} bytes, {max_bytes} may be read.",
-                    size=max(size, len(data)),
-                    limit=max_bytes,
-                )
+                raise paths.too_large(path, max(size, len(data)), max_bytes)
             return data
 
     def write(self, path: str, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from heapq import nlargest
 from itertools import islice
 from typing import ClassVar
 
@@ -22,6 +23,8 @@ MAX_LINE_CHARS = 200
 MAX_NAMED_MATCHES = 10
 MAX_COMPARED_LINES = 5000
 """Lines that are compared to find the one most like a text that was not found; about 0.2 s."""
+
+MAX_EXACT_COMPARISONS = 5
 
 SIMILAR = 0.6
 """Least similarity of a line worth naming, the cut-off of `difflib.get_close_matches`."""
@@ -142,12 +145,16 @@ def _find_ignoring_space(content: str, old: str) -> int | None:
 def _nearest_line(content: str, old: str) -> tuple[int, str] | None:
     wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")
     matcher = SequenceMatcher(autojunk=False, b=wanted[:MAX_LINE_CHARS])
-    best, found = SIMILAR, None
-    for number, line in enumerate(content.split("\n", MAX_COMPARED_LINES)[:MAX_COMPARED_LINES], 1):
-        matcher.set_seq1(line.strip()[:MAX_LINE_CHARS])
-        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) > best and (ratio := matcher.ratio()) > best:
-            best, found = ratio, (number, line)
-    return found
+
+    def likeness(numbered: tuple[int, str], exact: bool = False) -> float:
+        matcher.set_seq1(numbered[1].strip()[:MAX_LINE_CHARS])
+        return matcher.ratio() if exact else matcher.quick_ratio()
+
+    lines = enumerate(content.split("\n", MAX_COMPARED_LINES)[:MAX_COMPARED_LINES], 1)
+    # The exact ratio takes cubic time in the worst case, so only the few that pass the linear one get it.
+    likely = nlargest(MAX_EXACT_COMPARISONS, lines, key=likeness)
+    ratio, _, best = max(((likeness(line, exact=True), -line[0], line) for line in likely), default=(0.0, 0, None))
+    return best if ratio >= SIMILAR else None
 
 
 def _clip(line: str) -> str:

@@ -159,5 +159,5 @@ def entry_line(entry: FileInfo) -> str:
             return f"{'-':>13}  {name}/"
         case "symlink":
             return f"{'link':>13}  {name}"
-        case "other":
+        case _:
             return f"{'special':>13}  {name}"

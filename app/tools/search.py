@@ -26,9 +26,9 @@ MAX_ERROR_BYTES = 4096
 
 _BAD_PATTERN, _NO_ENGINE = 4, 5
 
-# One script for bash, dash and busybox. It names its engine, tries the pattern on nothing, then searches. An entry is
-# `path NUL line : text`; busybox has no `-Z`, so there it is `path : line : text`. Names with a line break are passed
-# over, since they could fake an entry. busybox searches binary files too, hence the second look at each file.
+# One script for bash, dash and busybox. It names its engine, tries the pattern on an empty line, then searches.
+# An entry is `path NUL line : text`; busybox has no `-Z`, so there it is `path : line : text`. Names with a line break
+# are passed over, since they could fake an entry. busybox searches binary files too, hence the second look at a file.
 _SCRIPT = r"""
 LC_ALL=C.UTF-8; export LC_ALL
 if command -v rg >/dev/null 2>&1; then engine=rg
@@ -38,11 +38,11 @@ elif echo x | grep -qP x 2>/dev/null; then engine=perl
 elif echo x | grep -qZ x 2>/dev/null; then engine=posix
 else engine=busybox; fi
 echo $engine
-case $engine in
+echo | case $engine in
   rg) {rg} -e {pattern} - ;;
   perl) grep -P -e {pattern} ;;
   *) grep -E -e {pattern} ;;
-esac </dev/null >/dev/null
+esac >/dev/null
 [ $? -le 1 ] || exit {bad_pattern}
 case $engine in
   rg) {rg} -e {pattern} -- {root} ;;

@@ -65,6 +65,12 @@ def upgrade() -> None:
         sa.Column("queue_held", sa.Boolean(), nullable=False, comment="Set by a cancel: pending messages wait."),
         sa.Column("cancel_requested", sa.Boolean(), nullable=False),
         sa.Column("recoveries", sa.Integer(), nullable=False, comment="Since the last completed step."),
+        sa.Column(
+            "run_trigger",
+            sa.String(length=20),
+            nullable=True,
+            comment="What began the run: message, resume or recovery.",
+        ),
         sa.Column("run_started_at", sa.BigInteger(), nullable=True),
         sa.Column("run_steps", sa.Integer(), nullable=False),
         sa.Column("run_usage", sa.Text(), nullable=False),

@@ -56,7 +56,7 @@ async def download_file(service: Service, session_id: SessionId, path: FilePath)
     status_code=201,
     response_class=Response,
     openapi_extra={"requestBody": RAW_BODY},
-    responses={**UPLOADED, **problems(*SANDBOXED, "conflict", "too_large")},
+    responses={**UPLOADED, **problems(*SANDBOXED, "conflict")},
 )
 async def upload_file(service: Service, request: Request, session_id: SessionId, path: FilePath) -> Response:
     """Stores the body as a file, whatever its content type; missing directories are made."""

@@ -199,6 +199,14 @@ def _message(row: Row[Any], parts: Iterable[Part]) -> Message:
     return Message(**fields, parts=tuple(parts))
 
 
+def part_is_closed(connection: Connection, session_id: str, part_id: str) -> bool:
+    """Whether a part is stored whole."""
+    query = select(message_parts.c.closed).where(
+        message_parts.c.session_id == session_id, message_parts.c.id == part_id
+    )
+    return bool(connection.execute(query).scalar())
+
+
 def call_parts(connection: Connection, session_id: str, call_id: str) -> list[Row[Any]]:
     """The rows of a call and, once it has one, of its result."""
     query = select(message_parts).where(message_parts.c.session_id == session_id, message_parts.c.call_id == call_id)
@@ -238,20 +246,39 @@ def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
     return list(connection.execute(query).all())
 
 
-def tool_message_after(connection: Connection, session_id: str, seq: int) -> tuple[str, int] | None:
-    """The id of the tool message that follows a seq and the next free index in it, None where there is none."""
+def tool_message_after(connection: Connection, session_id: str, seq: int) -> str | None:
+    """The id of the tool message that follows a seq, None where there is none."""
     query = (
         select(messages.c.id)
         .where(messages.c.session_id == session_id, messages.c.seq > seq, messages.c.role == Role.TOOL)
         .order_by(messages.c.seq)
         .limit(1)
     )
-    message_id = connection.execute(query).scalar()
-    if message_id is None:
-        return None
-    top = connection.execute(
-        select(func.max(message_parts.c.index)).where(
-            message_parts.c.session_id == session_id, message_parts.c.message_id == message_id
+    return connection.execute(query).scalar()
+
+
+def call_ids(connection: Connection, session_id: str, message_id: str) -> Sequence[str]:
+    """The ids of a message's calls, in order."""
+    query = (
+        select(message_parts.c.call_id)
+        .where(
+            message_parts.c.session_id == session_id,
+            message_parts.c.message_id == message_id,
+            message_parts.c.type == "tool_call",
         )
-    ).scalar()
-    return message_id, (top if top is not None else -1) + 1
+        .order_by(message_parts.c.index)
+    )
+    return [call_id for call_id in connection.execute(query).scalars() if call_id is not None]
+
+
+def part_tokens(connection: Connection, session_id: str, message_id: str) -> int:
+    """The tokens of a message's parts together."""
+    query = select(func.sum(message_parts.c.tokens)).where(
+        message_parts.c.session_id == session_id, message_parts.c.message_id == message_id
+    )
+    return connection.execute(query).scalar() or 0
+
+
+def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:
+    query = select(messages.c.voided_at).where(messages.c.session_id == session_id, messages.c.id == message_id)
+    return connection.execute(query).scalar() is not None

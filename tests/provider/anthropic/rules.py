@@ -137,6 +137,8 @@ def _check_block(where: str, role: str, block: JSON) -> None:
         _check_use(f"{where}.tool_use", block)
     elif kind == "tool_result" and not isinstance(block.get("tool_use_id"), str):
         raise Refused("pairing", f"{where}.tool_result.tool_use_id: Field required")
+    elif kind == "image" and not isinstance(block.get("source"), dict):
+        raise Refused("shape", f"{where}.image.source: Field required")
     elif kind in ("thinking", "redacted_thinking") and "cache_control" in block:
         raise Refused("cache_control", f"{where}.{kind}.cache_control: Extra inputs are not permitted")
 

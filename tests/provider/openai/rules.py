@@ -19,6 +19,7 @@ from tests.provider.settings import Settings
 from tests.provider.thinking import SealBook
 
 ROLES = ("system", "assistant", "user", "function", "tool", "developer")
+PART_TYPES = ("text", "image_url", "input_audio", "refusal", "audio", "file")
 MAX_CALL_ID = 40
 """OpenAI's limit on the length of a tool call's id."""
 
@@ -46,7 +47,9 @@ def _check_parameters(body: JSON, settings: Settings) -> None:
         raise _refused("shape", message, "max_tokens", "invalid_parameter_combination")
     for name in sorted(settings.refused_parameters & body.keys()):
         raise _unsupported(name, body[name])
-    if "stream_options" in body and not body.get("stream"):
+    if not isinstance(body.get("stream_options", {}), dict | None):
+        raise _refused("shape", "Invalid type for 'stream_options': expected an object.", "stream_options")
+    if body.get("stream_options") is not None and not body.get("stream"):
         message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         raise _refused("shape", message, "stream_options")
 
@@ -159,6 +162,9 @@ def _check_parts(where: str, parts: Sequence[Any]) -> None:
         if not isinstance(part, dict) or "type" not in part:
             message = f"Missing required parameter: '{where}[{at}].type'."
             raise _refused("shape", message, f"{where}[{at}].type", "missing_required_parameter")
+        if part["type"] not in PART_TYPES:
+            message = f"Invalid value: '{part['type']}'. Supported values are: {', '.join(map(repr, PART_TYPES))}."
+            raise _refused("shape", message, f"{where}[{at}].type", "invalid_value")
         if part["type"] == "text" and not part.get("text"):
             raise _refused("empty", f"Invalid '{where}[{at}].text': empty string.", f"{where}[{at}].text")
 

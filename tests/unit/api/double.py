@@ -9,8 +9,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
 import uvicorn
-from fastapi import FastAPI
-
 from app.api.examples import AT, SESSION
 from app.errors import ConflictError, ForbiddenError, NotFoundError, NotSupportedError, QueueFullError
 from app.messages import ToolCallPart, Usage, new_id
@@ -42,6 +40,7 @@ from app.runtime.values import (
     UsageReport,
 )
 from app.sessions import ContextState, Session, Status
+from fastapi import FastAPI
 
 CALL_ID = "call_1"
 
@@ -63,6 +62,7 @@ class InMemoryService(SessionService):
         self.fault: Exception | None = None
         self.ready = True
         self.readers = 0
+        self.sent: dict[str, int] = {}
         self.changed = asyncio.Condition()
 
     async def create(self, body: SessionCreate) -> tuple[Session, bool]:
@@ -102,6 +102,11 @@ class InMemoryService(SessionService):
     async def wait_for_readers(self, count: int) -> None:
         async with self.changed:
             await self.changed.wait_for(lambda: self.readers == count)
+
+    async def wait_for_sent(self, session_id: str) -> None:
+        """Waits until some reader has asked for more than the log has."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.sent.get(session_id) == len(self.logs[session_id]))
 
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
         self.listed = {"status": status, "q": q, "limit": limit, "cursor": cursor}
@@ -303,6 +308,8 @@ class InMemoryService(SessionService):
         while True:
             async with self.changed:
                 idle = until_idle and self.sessions[log].status is Status.IDLE
+                self.sent[log] = sent
+                self.changed.notify_all()
                 while len(self.logs[log]) == sent and not idle:
                     await self.changed.wait()
                     idle = until_idle and self.sessions[log].status is Status.IDLE

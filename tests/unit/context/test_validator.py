@@ -210,6 +210,13 @@ def test_two_calls_of_one_message_with_one_id_are_told_apart() -> None:
     assert [part.output for part in fixed[2].tool_results] == ["one", "two"]
 
 
+def test_a_step_that_was_imported_three_times_has_three_ids() -> None:
+    same = step(2, "x")
+    fixed, kinds = mended(user(1), *same, *same, *same)
+    assert kinds == ["duplicate_call", "duplicate_call"]
+    assert len(set(call_ids(fixed))) == 3
+
+
 def test_an_empty_call_id_is_replaced() -> None:
     fixed, kinds = mended(user(1), assistant(2, call("")), tool(3, result("")))
     assert kinds == ["duplicate_call"]

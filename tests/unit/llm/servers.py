@@ -15,7 +15,7 @@ End = Literal["whole", "cut", "hang"]
 
 @dataclass(frozen=True)
 class Scripted:
-    """One answer. `pieces` go out one by one, each flushed. Then the body ends properly (`whole`), the connection breaks
+    """One answer. `pieces` go out one by one. Then the body ends properly (`whole`), the connection breaks
     (`cut`), or nothing comes any more until the client leaves (`hang`)."""
 
     status: int = 200
@@ -39,11 +39,12 @@ class Asked:
 
 
 class LocalServer:
-    """`asked` grows with each request; `left` is set when a client closes a connection that hangs."""
+    """`asked` grows with each request, and `arrived` is set; `left` when a client closes a connection that hangs."""
 
     def __init__(self, answers: Sequence[Scripted]) -> None:
         self._answers = list(answers)
         self.asked: list[Asked] = []
+        self.arrived = asyncio.Event()
         self.left = asyncio.Event()
         self.port = 0
 
@@ -55,6 +56,7 @@ class LocalServer:
         try:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)
+                self.arrived.set()
                 answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
                 if not await self._play(answer, reader, writer):
                     break

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import orjson
 import pytest
-
 from app.llm.overflow import classify
 
 
@@ -75,7 +74,7 @@ OVERFLOWS = [
     pytest.param(
         400,
         '{"object":"error","message":"This model\'s maximum context length is 4096 tokens. However, you requested 512'
-        " output tokens and your prompt contains at least 3585 input tokens, for a total of at least 4097 tokens.\","
+        ' output tokens and your prompt contains at least 3585 input tokens, for a total of at least 4097 tokens.",'
         '"type":"BadRequestError","param":"input_tokens","code":400}',
         4096,
         4097,
@@ -96,9 +95,7 @@ OVERFLOWS = [
         5000,
         id="a code counts with any status",
     ),
-    pytest.param(
-        400, _openai("prompt too long; exceeded max context length by 1234 tokens"), None, None, id="ollama"
-    ),
+    pytest.param(400, _openai("prompt too long; exceeded max context length by 1234 tokens"), None, None, id="ollama"),
     pytest.param(400, '{"message":"Input is too long for requested model."}', None, None, id="bedrock"),
     pytest.param(
         400,
@@ -114,9 +111,7 @@ OVERFLOWS = [
         537812,
         id="xai",
     ),
-    pytest.param(
-        400, _openai("Please reduce the length of the messages or completion."), None, None, id="groq"
-    ),
+    pytest.param(400, _openai("Please reduce the length of the messages or completion."), None, None, id="groq"),
     pytest.param(
         400,
         '{"error":"The number of tokens to keep from the initial prompt is greater than the context length."}',

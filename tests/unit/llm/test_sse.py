@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+import itertools
 
+import pytest
 from app.errors import ProviderError
 from app.llm.sse import SseParser
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 Event = tuple[bytes, bytes]
 
@@ -78,7 +79,7 @@ def _streams(draw: st.DrawFn) -> bytes:
 @example(b"\xef\xbb\xbfdata: x\n\n", [1, 2])
 def test_where_the_chunks_are_cut_does_not_matter(stream: bytes, cuts: list[int]) -> None:
     places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
-    chunks = [stream[start:end] for start, end in zip(places, places[1:], strict=False)]
+    chunks = [stream[start:end] for start, end in itertools.pairwise(places)]
     assert parse(*chunks) == reference(stream)
 
 

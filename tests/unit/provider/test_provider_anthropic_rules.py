@@ -13,6 +13,7 @@ from tests.unit.provider.wire import (
     assistant,
     message_of,
     outcome,
+    plain_client,
     post,
     text,
     tool,
@@ -29,7 +30,7 @@ class Case(NamedTuple):
 
 
 ASK = user("hello")
-MARK = {"cache_control": {"type": "ephemeral"}}
+MARK: JSON = {"cache_control": {"type": "ephemeral"}}
 ONE = (ASK, assistant([use("a")]), user([outcome("a")]))
 TWO = (ASK, assistant([use("a"), use("b")]))
 UNANSWERED = "`tool_use` ids were found without `tool_result` blocks immediately after: "
@@ -93,7 +94,9 @@ CASES = {
     "empty system block": Case(
         "empty", body(system=[text("x")]), body(system=[text("")]), "system: text content blocks must be non-empty"
     ),
-    "content a number": Case("shape", body(user("1")), body(user(1)), "messages.0.content: Input should be a valid list"),
+    "content a number": Case(
+        "shape", body(user("1")), body(user(1)), "messages.0.content: Input should be a valid list"
+    ),
     "content of strings": Case("shape", body(user([text("x")])), body(user(["x"])), "should be a valid dictionary"),
     "orphan result": Case(
         "pairing",
@@ -121,6 +124,12 @@ CASES = {
     ),
     "result by the assistant": Case(
         "pairing", body(*ONE), body(ASK, assistant([outcome("a")]), ASK), "can not be in `assistant` messages"
+    ),
+    "image without source": Case(
+        "shape",
+        body(user([{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}])),
+        body(user([{"type": "image"}])),
+        "messages.0.content.0.image.source: Field required",
     ),
     "unknown block": Case("shape", body(*ONE), body(user([{"type": "hologram"}])), "can not be in `user` messages"),
     "result twice": Case(
@@ -163,7 +172,10 @@ CASES = {
         "tools", body(tools=[tool()]), body(tools=[{"name": "ls"}]), "tools.0.custom.input_schema: Field required"
     ),
     "schema of no object": Case(
-        "tools", body(tools=[tool()]), body(tools=[tool(input_schema={})]), "input_schema.type: Input should be 'object'"
+        "tools",
+        body(tools=[tool()]),
+        body(tools=[tool(input_schema={})]),
+        "input_schema.type: Input should be 'object'",
     ),
     "tool no object": Case("tools", body(tools=[tool()]), body(tools=["ls"]), "should be a valid dictionary"),
     "tools no list": Case("tools", body(tools=[]), body(tools={}), "tools: Input should be a valid list"),
@@ -250,9 +262,8 @@ def test_refuses_configured_parameters(provider: FakeProvider) -> None:
 
 
 def test_asks_for_its_version(provider: FakeProvider) -> None:
-    import httpx
 
-    with httpx.Client(trust_env=False) as client:
+    with plain_client() as client:
         answer = client.post(provider.url + "/v1/messages", json=anthropic_body())
     assert answer.status_code == 400
     assert message_of(answer) == "anthropic-version: header is required"

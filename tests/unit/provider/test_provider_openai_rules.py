@@ -150,15 +150,27 @@ CASES = {
         "the function name 'a' is not unique",
     ),
     "null content": Case(
-        "empty", body(*ONE), body(ASK, assistant(None), ASK), "Invalid value for 'content': expected a string, got null."
+        "empty",
+        body(*ONE),
+        body(ASK, assistant(None), ASK),
+        "Invalid value for 'content': expected a string, got null.",
     ),
     "empty user message": Case("empty", body(user(" ")), body(user("")), "must have non-empty content"),
     "empty part": Case("empty", body(user([text("x")])), body(user([text("")])), "'messages[0].content[0].text'"),
     "no parts": Case("empty", body(user([text("x")])), body(user([])), "'messages[0].content': empty array."),
     "part without type": Case("shape", body(user([text("x")])), body(user([{"text": "x"}])), "content[0].type"),
+    "unknown part": Case(
+        "shape", body(user([text("x")])), body(user([{"type": "hologram"}])), "Invalid value: 'hologram'."
+    ),
+    "stream options no object": Case(
+        "shape", body(stream=True, stream_options=None), body(stream=True, stream_options="x"), "expected an object"
+    ),
     "content a number": Case("shape", body(user("1")), body(user(1)), "expected a string or an array"),
     "empty list of calls": Case(
-        "empty", body(ASK, assistant("x"), ASK), body(ASK, assistant("x", tool_calls=[]), ASK), "tool_calls': empty array"
+        "empty",
+        body(ASK, assistant("x"), ASK),
+        body(ASK, assistant("x", tool_calls=[]), ASK),
+        "tool_calls': empty array",
     ),
     "calls of a user": Case(
         "shape", body(*ONE), body({**ASK, "tool_calls": [call("a")]}), "only an assistant message has a list of calls"
@@ -171,12 +183,17 @@ CASES = {
     ),
     "system alone": Case("order", body(SYSTEM, ASK), body(SYSTEM), "No user query found in messages."),
     "assistant first": Case(
-        "order", body(SYSTEM, ASK), body(SYSTEM, assistant("hi"), ASK), "Expected first role User after the system prompt"
+        "order",
+        body(SYSTEM, ASK),
+        body(SYSTEM, assistant("hi"), ASK),
+        "Expected first role User after the system prompt",
     ),
     "assistant last": Case(
         "order", body(ASK, assistant("hi"), ASK), body(ASK, assistant("hi")), "Expected last role User or Tool"
     ),
-    "blank assistant last": Case("empty", body(ASK, assistant(" "), ASK), body(ASK, assistant(" \n")), "non-whitespace"),
+    "blank assistant last": Case(
+        "empty", body(ASK, assistant(" "), ASK), body(ASK, assistant(" \n")), "non-whitespace"
+    ),
 }
 
 

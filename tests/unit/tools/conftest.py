@@ -11,4 +11,4 @@ from tests.unit.tools.workbench import DirectorySandbox, Workbench
 def bench(tmp_path: Path) -> Workbench:
     root = tmp_path / "workspace"
     root.mkdir()
-    return Workbench(DirectorySandbox(root))
+    return Workbench(DirectorySandbox(root), root)

@@ -41,7 +41,6 @@ class TestEscapeName:
     def test_a_name_is_one_printable_line_that_tells_names_apart(self, name: str) -> None:
         escaped = escape_name(name)
         assert escaped.isprintable()
-        assert escaped.replace("\\\\", "\x00").count("\\") <= escaped.count("\\")
         literal = "".join(c if c.isascii() else c.encode("unicode_escape").decode() for c in escaped)
         assert literal.encode("ascii").decode("unicode_escape") == name
 
@@ -138,9 +137,9 @@ class TestReadFile:
             await bench.run(read, path="a.bin")
 
     async def test_other_encodings_are_shown_with_replacement_and_a_note(self, bench: Workbench) -> None:
-        (bench.root / "latin").write_bytes("caf\xe9\n".encode("latin-1"))
+        (bench.root / "latin").write_bytes("gr\xe9\n".encode("latin-1"))
         text, outcome = await bench.run(read, path="latin")
-        assert text == "caf\ufffd\n"
+        assert text == "gr\ufffd\n"
         assert "not valid UTF-8" in outcome.note
 
     async def test_a_huge_file_is_refused_with_a_way_on(self, bench: Workbench) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import tracemalloc
 from collections.abc import AsyncIterator, Sequence
@@ -12,6 +13,7 @@ from app.errors import NotFoundError
 from app.sandbox.base import Stream
 from app.tools.output import ClippedText, CollectedOutput, OnLive, OutputCollector, left_out_line
 from app.tools.store import MAX_WAITING_BYTES, FileOutputStore
+from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +46,16 @@ async def collect(
     for piece in pieces:
         taken.write("stdout", piece)
     return await taken.finish(note)
+
+
+def count_bytes(path: Path) -> int:
+    with path.open("rb", buffering=0) as file:
+        return sum(map(len, iter(lambda: file.read(4096), b"")))
+
+
+def write_often(taken: OutputCollector, piece: bytes, times: int) -> None:
+    for _ in range(times):
+        taken.write("stdout", piece)
 
 
 def chunked(data: bytes, seed: int) -> list[bytes]:
@@ -220,10 +232,10 @@ class TestCollector:
     async def test_a_store_that_fails_costs_the_copy_and_not_the_text(self, tmp_path: Path) -> None:
         (tmp_path / "outputs").write_text("a file where the directory should be")
         broken = FileOutputStore(tmp_path / "outputs")
-        got = await collect(broken, [b"x" * 50, b"y" * 50], limit=10)
+        got = await collect(broken, [b"x" * 70_000, b"y" * 30_000], limit=10)
         await broken.aclose()
         assert got.text.startswith("xxxxx\n")
-        assert got.text.endswith("yyyyy\n[only the first 0 of 100 bytes of this output were stored]")
+        assert got.text.endswith("yyyyy\n[only the first 0 of 100,000 bytes of this output were stored]")
         assert got.truncated
         assert got.ref is None
 
@@ -251,10 +263,36 @@ class TestCollector:
         assert await store.size(got.ref) == FLOOD_BYTES
         assert await store.read(got.ref, FLOOD_BYTES - 5) == piece[-5:]
 
+    async def test_a_slow_disk_slows_the_flood_down(self, store: FileOutputStore) -> None:
+        path = store.path(KEY)
+        path.parent.mkdir(parents=True)
+        os.mkfifo(path)
+        piece = b"x" * 65536
+        taken = collector(store, limit=10)
+        tracemalloc.start()
+        reader = asyncio.create_task(asyncio.to_thread(count_bytes, path))
+        await asyncio.to_thread(write_often, taken, piece, 256)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        await taken.finish()
+        assert await reader == 256 * len(piece)
+        assert peak < 3 * MAX_WAITING_BYTES
+
+    async def test_nothing_blocks_the_event_loop(self, store: FileOutputStore) -> None:
+        with blockbuster_ctx():
+            taken = collector(store)
+            for _ in range(64):
+                taken.write("stdout", b"y" * 65536)
+            got = await taken.finish()
+            assert got.ref is not None
+            assert await store.size(got.ref) == 64 * 65536
+            assert await store.read(got.ref, 0, 3) == b"yyy"
+            await store.delete_session("session")
+
     async def test_many_tiny_pieces_cost_bounded_memory(self, store: FileOutputStore) -> None:
         taken = collector(store, limit=2000)
         tracemalloc.start()
-        for _ in range(100_000):
+        for _ in range(30_000):
             taken.write("stdout", b"a")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

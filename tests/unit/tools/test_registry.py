@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from app.errors import ToolError
 from app.tools import ToolRegistry, default_tools
-from app.tools.base import Arguments
+from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.files import ReadFileArguments
+from app.tools.plan import PlanEntry
 from app.tools.registry import load_object
 from app.tools.schema import short_form
 from hypothesis import given
@@ -89,19 +90,25 @@ class TestSchemas:
     def test_a_field_called_title_stays(self) -> None:
         class Titled(Arguments):
             title: str
-            inner: list[dict[str, int | str]] | None = None
+            inner: list[dict[str, int]] | None = None
+            either: int | str = 1
+            entry: PlanEntry | None = None
 
         class Tool:
-            name = "titled"
-            description = "x"
-            parallel_safe = True
+            name: ClassVar[str] = "titled"
+            description: ClassVar[str] = "x"
+            parallel_safe: ClassVar[bool] = True
             arguments: type[Arguments] = Titled
 
-            async def run(self, args: Any, context: Any) -> Any: ...
+            async def run(self, args: Any, context: ToolContext) -> ToolOutcome:
+                return ToolOutcome()
 
         (schema,) = ToolRegistry([Tool()]).schemas()
         assert schema.parameters["properties"]["title"] == {"type": "string"}
-        assert short_form(schema) == "titled{title: string, inner?: [{}, …]}"
+        assert short_form(schema) == (
+            "titled{title: string, inner?: [{}, …], either?: any, "
+            'entry?: {text: string, status?: "pending" | "in_progress" | "completed"}}'
+        )
 
     def test_short_forms(self) -> None:
         forms = [short_form(schema) for schema in registry.schemas()]
@@ -198,6 +205,6 @@ class TestParse:
             else:
                 assert isinstance(args, registry.get(name).arguments)
 
-    @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.lists(st.text())))
+    @given(st.dictionaries(st.text(), st.integers(-(2**63), 2**63 - 1) | st.text() | st.none() | st.lists(st.text())))
     def test_objects_load_as_they_are(self, value: dict[str, Any]) -> None:
         assert load_object(json.dumps(value)) == value

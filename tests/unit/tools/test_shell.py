@@ -40,7 +40,7 @@ async def test_a_timeout_is_an_error_that_keeps_the_output(bench: Workbench) -> 
 
 
 async def test_the_default_timeout_is_the_contexts(bench: Workbench) -> None:
-    slow = Workbench(bench.sandbox, timeout_s=0.2)
+    slow = Workbench(bench.sandbox, bench.root, timeout_s=0.2)
     _, outcome = await slow.run(shell, command="sleep 60")
     assert outcome.note == "[no output]\n[timed out after 0.2 s; every process of the command was ended]"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
 from app.events import PlanItem
-from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Stream
+from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, Stream
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 
 
@@ -132,9 +132,9 @@ class Recorded:
 class Workbench:
     """Runs tools in a directory and keeps what they say."""
 
-    def __init__(self, sandbox: DirectorySandbox, *, timeout_s: float = 30, max_timeout_s: float = 100) -> None:
+    def __init__(self, sandbox: Sandbox, root: Path, *, timeout_s: float = 30, max_timeout_s: float = 100) -> None:
         self.sandbox = sandbox
-        self.root = sandbox.root
+        self.root = root
         self.sink = Recorded()
         self.plans: list[tuple[PlanItem, ...]] = []
         self.context = ToolContext("call", sandbox, self.sink, self._set_plan, timeout_s, max_timeout_s)

@@ -1,0 +1,236 @@
+"""Builds the service from its settings: the only place that knows all rooms."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from dotenv import dotenv_values
+from sqlalchemy import Connection
+
+from app.agent.ports import Collector
+from app.agent.step import ModelCalls
+from app.context.policies import resolve
+from app.context.prompts import load_template
+from app.db.engine import Database, open_database
+from app.db.migrate import upgrade
+from app.db.repositories import sessions
+from app.errors import SandboxUnavailableError, StorageError
+from app.eventlog.bus import Bus
+from app.llm.base import Prices
+from app.llm.catalog import Catalog, ModelOverride
+from app.llm.registry import ProviderConfig, Providers
+from app.runtime.agents import AgentSetup
+from app.runtime.lifecycle import ServiceRules
+from app.runtime.registry import Registry
+from app.runtime.sandboxes import SandboxPolicy, Sandboxes
+from app.runtime.service import SessionService
+from app.runtime.session import RuntimeSetup
+from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
+from app.sandbox.detect import SandboxKind, open_factory
+from app.sessions import Limits, Status
+from app.settings import DEMO_MODEL, Settings
+from app.tools import FileOutputStore, OutputCollector, ToolRegistry, default_tools
+
+log = structlog.get_logger(__name__)
+
+DEFAULT_MODELS = {"openai": "openai/gpt-5", "anthropic": "anthropic/claude-sonnet-5"}
+"""What a provider's key alone stands for."""
+
+OPENAI_URL = "https://api.openai.com/v1"
+ANTHROPIC_URL = "https://api.anthropic.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A built service, and what a person is told of it. `close_streams` ends the streams of all readers."""
+
+    service: SessionService
+    model: str
+    sandbox: str
+    close_streams: Callable[[], None]
+
+
+def provider_configs(settings: Settings) -> list[ProviderConfig]:
+    """All configured providers. A key named by `api_key_env` may stand in the environment or in `.env`."""
+    environment = {**dotenv_values(".env"), **os.environ}
+    configs = [
+        ProviderConfig("scripted", "scripted"),
+        ProviderConfig(
+            "openai",
+            "openai",
+            settings.openai_base_url or OPENAI_URL,
+            _secret(settings.openai_api_key),
+            needs_key=settings.openai_base_url is None,
+        ),
+        ProviderConfig(
+            "anthropic",
+            "anthropic",
+            settings.anthropic_base_url or ANTHROPIC_URL,
+            _secret(settings.anthropic_api_key),
+            needs_key=settings.anthropic_base_url is None,
+        ),
+    ]
+    for name, provider in settings.providers.items():
+        key = environment.get(provider.api_key_env) if provider.api_key_env else None
+        configs.append(ProviderConfig(name, provider.kind, provider.base_url, key, needs_key=False))
+    return configs
+
+
+def _secret(value: object) -> str | None:
+    get = getattr(value, "get_secret_value", None)
+    return get() or None if get is not None else None
+
+
+def default_model(settings: Settings) -> str:
+    """The model of a session that names none: the setting, else what the first key stands for, else the demo."""
+    if settings.model:
+        return settings.model
+    keyed = {"openai": settings.openai_api_key, "anthropic": settings.anthropic_api_key}
+    return next((DEFAULT_MODELS[name] for name, key in keyed.items() if _secret(key)), DEMO_MODEL)
+
+
+def secrets_of(settings: Settings) -> list[str]:
+    """All keys that this server knows, for taking them out of logs."""
+    keys = [config.api_key for config in provider_configs(settings) if config.api_key]
+    return keys + [key.get_secret_value() for key in settings.api_keys]
+
+
+def build_providers(settings: Settings) -> Providers:
+    """The model providers with their catalog."""
+    overrides = {
+        name: ModelOverride(
+            model.context_window,
+            model.max_output_tokens,
+            Prices(**model.prices.model_dump()) if model.prices is not None else None,
+        )
+        for name, model in settings.models.items()
+    }
+    configs = provider_configs(settings)
+    catalog = Catalog(overrides, base_urls={config.name: config.base_url for config in configs})
+    return Providers(configs, catalog, settings.provider_idle_timeout_s)
+
+
+async def build_sandboxes(settings: Settings, instance_id: str) -> Sandboxes:
+    """The kinds of sandbox that the settings allow and this machine has. Having none is not the end: sessions can be
+    read, and `readyz` says what is missing."""
+    kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if settings.sandbox == "auto" else (settings.sandbox,)
+    factories: dict[str, SandboxFactory] = {}
+    for kind in kinds:
+        try:
+            factories[kind] = await open_factory(
+                kind, data_dir=settings.data_dir, instance_id=instance_id, docker_host=settings.docker_host
+            )
+        except SandboxUnavailableError as error:
+            log.info("sandbox_not_found", kind=kind, reason=error.detail)
+    network = None if settings.sandbox_network is None else settings.sandbox_network == "on"
+    limits = SandboxLimits(settings.sandbox_memory_mb, settings.sandbox_cpus, settings.sandbox_pids)
+    return Sandboxes(factories, SandboxPolicy(settings.sandbox_image, network, limits, settings.sandbox_idle_s))
+
+
+def prepare_data_dir(settings: Settings) -> None:
+    """Makes the data directory, for its owner alone. Raises `StorageError`."""
+    try:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"The data directory {settings.data_dir} cannot be made: {error.strerror}.") from error
+
+
+def _agents(settings: Settings, providers: Providers) -> AgentSetup:
+    return AgentSetup(
+        models=ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts),
+        model_info=providers.info,
+        registry=ToolRegistry(default_tools(read_chars=settings.tool_output_chars)),
+        template=load_template(settings.system_prompt_file),
+        command_timeout_s=settings.command_timeout_s,
+        max_command_timeout_s=settings.command_timeout_max_s,
+        output_chars=settings.tool_output_chars,
+    )
+
+
+def _rules(settings: Settings) -> ServiceRules:
+    most = Limits(**settings.session_limits.model_dump())
+    return ServiceRules(
+        default_model=default_model(settings),
+        compaction=resolve(settings.compaction),
+        limits=Limits(max_steps=settings.max_steps),
+        most=most,
+        queue_limit=settings.queue_limit,
+    )
+
+
+@asynccontextmanager
+async def build(settings: Settings) -> AsyncIterator[Runtime]:
+    """A running service: migrated, rid of what an earlier life left behind, its interrupted runs going on. Leaving the
+    context parks the runs and closes everything. Raises `StorageError` where the database cannot be used."""
+    async with AsyncExitStack() as stack:
+        await asyncio.to_thread(prepare_data_dir, settings)
+        await asyncio.to_thread(upgrade, settings.url)
+        database = open_database(settings.url)
+        stack.push_async_callback(database.aclose)
+        instance_id = await database.writer.write(sessions.instance_id)
+        sandboxes = await build_sandboxes(settings, instance_id)
+        stack.push_async_callback(sandboxes.aclose)
+        providers = build_providers(settings)
+        stack.push_async_callback(providers.aclose)
+        store = FileOutputStore(settings.data_dir / "outputs")
+        stack.push_async_callback(store.aclose)
+        bus = Bus()
+        agents = await asyncio.to_thread(_agents, settings, providers)
+        setup = RuntimeSetup(database, bus, sandboxes, agents, _collector(settings, store))
+        registry = Registry(setup)
+        stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
+        stack.callback(bus.close)
+        service = SessionService(
+            setup,
+            registry,
+            _rules(settings),
+            models=providers.models,
+            output_path=store.path,
+            delete_outputs=store.delete_session,
+        )
+        await _take_up(database, sandboxes, registry)
+        yield Runtime(service, default_model(settings), sandboxes.describe(), bus.close)
+
+
+def _collector(
+    settings: Settings, store: FileOutputStore
+) -> Callable[[str, str, Callable[[Stream, str, int], None]], Collector]:
+    def collect(session_id: str, call_id: str, live: Callable[[Stream, str, int], None]) -> Collector:
+        return OutputCollector(
+            f"{session_id}/{call_id}",
+            limit_chars=settings.tool_output_chars,
+            max_bytes=settings.tool_output_max_bytes,
+            store=store,
+            on_live=live,
+        )
+
+    return collect
+
+
+async def _take_up(database: Database, sandboxes: Sandboxes, registry: Registry) -> None:
+    """Clears away what is left of sessions that are gone, then goes on with the runs that were going on."""
+
+    def query(connection: Connection) -> tuple[set[str], list[str]]:
+        return set(sessions.ids(connection)), list(sessions.ids(connection, status=Status.RUNNING))
+
+    known, running = await database.read(query)
+    try:
+        removed = await sandboxes.remove_orphans(known)
+    except SandboxUnavailableError as error:
+        log.warning("orphans_not_removed", reason=error.detail)
+    else:
+        if removed:
+            log.info("orphans_removed", names=removed)
+    for session_id in running:
+        registry.wake(session_id)
+
+
+def database_file(settings: Settings) -> Path:
+    """Where the default database lies."""
+    return settings.data_dir / "palimpsest.db"

@@ -1,0 +1,62 @@
+"""Structured logs: one event a line, on standard error, with every known secret taken out."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+MASK = "[secret]"
+
+
+def _without(secrets: tuple[str, ...]) -> Processor:
+    """A processor that masks secrets wherever they stand, tracebacks included."""
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            for secret in secrets:
+                value = value.replace(secret, MASK)
+            return value
+        if isinstance(value, dict):
+            return {clean(key): clean(item) for key, item in value.items()}
+        return [clean(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def process(_logger: Any, _method: str, event: EventDict) -> EventDict:
+        return {key: clean(value) for key, value in event.items()}
+
+    return process
+
+
+def configure_logging(
+    level: Literal["debug", "info", "warning", "error"],
+    form: Literal["auto", "console", "json"],
+    secrets: Iterable[str] = (),
+) -> None:
+    """Sets up structlog, and the standard library's loggers to go the same way. Short strings are not masked: they are
+    no keys, and would garble every line."""
+    console = form == "console" or (form == "auto" and sys.stderr.isatty())
+    known = tuple(secret for secret in secrets if len(secret) >= 8)
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        _without(known),
+    ]
+    renderer: Processor = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(max(logging.getLevelNamesMapping()[level.upper()], logging.WARNING))

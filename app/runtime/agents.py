@@ -1,0 +1,110 @@
+"""Makes the agent of a session from its row: what it is told, which model and tools it has, what it may spend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.agent.conversation import AgentConfig, Conversation
+from app.agent.step import ModelCalls
+from app.context.budget import make_budget
+from app.context.generation import Generation
+from app.context.policies import CompactionSettings
+from app.context.prompts import PromptEnvironment, render_system
+from app.context.tokens import Calibration
+from app.db.repositories import messages, steps
+from app.events import PlanItem
+from app.llm.base import ModelInfo, ToolSchema
+from app.messages import Message, Usage
+from app.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSetup:
+    """What all agents of this server share. Times are in seconds, `output_chars` in characters."""
+
+    models: ModelCalls
+    model_info: Callable[[str], ModelInfo]
+    registry: ToolRegistry
+    template: str
+    command_timeout_s: float
+    max_command_timeout_s: float
+    output_chars: int
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+    """By model; learnt while the server runs."""
+
+    def config(self, row: Row[Any]) -> AgentConfig:
+        """What a session's row says of its agent."""
+        settings = CompactionSettings(**row.compaction)
+        environment = PromptEnvironment(
+            sandbox=row.sandbox["kind"],
+            network=bool(row.sandbox["network"]),
+            command_timeout_s=self.command_timeout_s,
+            max_command_timeout_s=self.max_command_timeout_s,
+            output_chars=self.output_chars,
+        )
+
+        def render(plan: Sequence[PlanItem]) -> str:
+            return render_system(self.template, environment, plan, row.system_prompt)
+
+        return AgentConfig(
+            model=row.model,
+            tools=tuple(self.registry.schemas(row.tools)),
+            render=render,
+            budget=make_budget(self.model_info(row.model), settings),
+        )
+
+    def calibration(self, model: str) -> Calibration:
+        """How far estimates are off for a model, as far as this server has learnt."""
+        return self.calibrations.get(model) or Calibration.starting(model.partition("/")[0])
+
+    def conversation(self, stored: StoredConversation, row: Row[Any]) -> Conversation:
+        """A session's conversation, as it was left."""
+        return Conversation(
+            stored.history,
+            [PlanItem(**item) for item in row.plan],
+            stored.generation,
+            stored.last_usage,
+            self.calibration(row.model),
+            reported_until=stored.reported_until,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConversation:
+    """What the database holds of a conversation. `last_usage` is what the last step of this generation reported, which
+    covers the history up to and with its answer, whose seq is `reported_until`."""
+
+    history: list[Message]
+    generation: Generation | None
+    last_usage: Usage | None
+    reported_until: int
+
+
+def load_conversation(connection: Connection, session_id: str) -> StoredConversation:
+    """Reads a conversation whole; for the start of a run, never for a step."""
+    row = steps.generation(connection, session_id)
+    history = messages.history(connection, session_id)
+    if row is None:
+        return StoredConversation(history, None, None, 0)
+    last = steps.last_usage(connection, session_id)
+    usage = Usage(**last.usage) if last is not None and last.generation == row.number else None
+    if last is None or usage is None or not usage.total_tokens:
+        return StoredConversation(history, generation_of(row), None, 0)
+    return StoredConversation(history, generation_of(row), usage, last.opened_seq)
+
+
+def generation_of(row: Row[Any]) -> Generation:
+    """A stored generation as a value."""
+    return Generation(
+        id=row.id,
+        number=row.number,
+        model=row.model,
+        system=row.system,
+        tools=tuple(ToolSchema(**tool) for tool in row.tools),
+        first_seq=row.first_seq,
+        reason=row.reason,
+    )

@@ -1,0 +1,185 @@
+"""What the API shows of a session's past: messages, steps, contexts, tool calls, usage. All of it reads, in one
+transaction each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.context.generation import Generation
+from app.context.projection import Transcript
+from app.context.tokens import estimate_tools
+from app.db.repositories import messages, sessions, steps
+from app.errors import ConflictError, MalformedRequestError, NotFoundError
+from app.messages import Message, ToolCallPart, ToolResultPart, Usage
+from app.runtime.agents import AgentSetup, generation_of, load_conversation
+from app.runtime.values import (
+    ContextItemView,
+    ContextView,
+    MessagePage,
+    StepPage,
+    StepView,
+    SystemView,
+    ToolCallView,
+    ToolView,
+    UsageByModel,
+    UsageReport,
+)
+from app.sessions import ContextState
+
+MAX_SEQ = 2**62
+
+
+def read_seq(text: str | None) -> int:
+    """A place in the history. Raises `MalformedRequestError` (code `malformed_cursor`)."""
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < MAX_SEQ):
+        raise MalformedRequestError("`after` is the seq of a message, or a `next_cursor`.", code="malformed_cursor")
+    return int(text)
+
+
+def message_page(connection: Connection, session_id: str, after: int, limit: int) -> MessagePage:
+    """Full history, nothing hidden."""
+    row = sessions.row(connection, session_id)
+    found = messages.history(connection, session_id, after=after, limit=limit + 1)
+    items = found[:limit]
+    more = len(found) > limit
+    return MessagePage(items=tuple(items), last_seq=row.last_seq, next_cursor=str(items[-1].seq) if more else None)
+
+
+def step_page(connection: Connection, session_id: str, after: int, limit: int) -> StepPage:
+    """Attempts at steps, in order."""
+    row = sessions.row(connection, session_id)
+    found = steps.page(connection, session_id, after_seq=after, limit=limit + 1)
+    items = found[:limit]
+    more = len(found) > limit
+    return StepPage(
+        items=tuple(_step_view(step) for step in items),
+        last_seq=row.last_seq,
+        next_cursor=str(items[-1].opened_seq) if more else None,
+    )
+
+
+def _step_view(row: Row[Any]) -> StepView:
+    return StepView(
+        step=row.step,
+        attempt=row.attempt,
+        message_id=row.message_id,
+        generation=row.generation,
+        finish_reason=row.finish_reason,
+        usage=Usage(**row.usage),
+        context=ContextState(**row.context),
+        compaction_round=row.compaction_round,
+        started_at=row.started_at,
+        duration_ms=row.duration_ms,
+    )
+
+
+def context_view(connection: Connection, session_id: str, step: int | None, agents: AgentSetup) -> ContextView:
+    """What the next step would send, or what step N sent, built from what is stored."""
+    row = sessions.row(connection, session_id)
+    if step is None:
+        return _next_context(connection, row, agents)
+    attempt = steps.last_attempt(connection, session_id, step)
+    if attempt is None:
+        raise NotFoundError(f"The session has made no step {step}.", code="step_not_found")
+    stored = steps.generation(connection, session_id, attempt.generation)
+    assert stored is not None
+    history = messages.history(connection, session_id, before=attempt.opened_seq)
+    return _view(row, step, generation_of(stored), history, ContextState(**attempt.context))
+
+
+def _next_context(connection: Connection, row: Row[Any], agents: AgentSetup) -> ContextView:
+    stored = load_conversation(connection, row.id)
+    conversation = agents.conversation(stored, row)
+    config = agents.config(row)
+    conversation.refresh(config)
+    return _view(row, None, conversation.generation, stored.history, conversation.state(config.budget))
+
+
+def _view(
+    row: Row[Any], step: int | None, generation: Generation, history: list[Message], state: ContextState
+) -> ContextView:
+    transcript = Transcript(generation, history)
+    transcript.settle()
+    tools = tuple(
+        ToolView(name=t.name, description=t.description, parameters=t.parameters, tokens=estimate_tools([t]))
+        for t in generation.tools
+    )
+    items = tuple(
+        ContextItemView(message=item.message, tokens=item.tokens, reason=item.reason) for item in transcript.items
+    )
+    return ContextView(
+        session_id=row.id,
+        last_seq=row.last_seq,
+        step=step,
+        generation=generation.number,
+        model=generation.model,
+        system=SystemView(text=generation.system, tokens=generation.system_tokens),
+        tools=tools,
+        messages=items,
+        tokens=state.tokens,
+        limit=state.limit,
+        usable=state.usable,
+        source=state.source,
+    )
+
+
+def tool_call(connection: Connection, session_id: str, call_id: str) -> ToolCallView:
+    """A call and its result. Raises `NotFoundError`."""
+    call, result = _call_rows(connection, session_id, call_id)
+    call_part = messages.part_of(call)
+    assert isinstance(call_part, ToolCallPart)
+    result_part = messages.part_of(result) if result is not None else None
+    assert result_part is None or isinstance(result_part, ToolResultPart)
+    return ToolCallView(
+        message_id=call.message_id,
+        call=call_part,
+        result_message_id=result.message_id if result is not None else None,
+        result=result_part,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """A raw output: `ref` names where it is stored, None where `text` is all of it."""
+
+    text: bytes
+    ref: str | None
+
+
+def stored_output(connection: Connection, session_id: str, call_id: str) -> StoredOutput:
+    """Where a call's raw output is. Raises `NotFoundError`, or `ConflictError` while the call is open."""
+    _, result = _call_rows(connection, session_id, call_id)
+    if result is None:
+        raise ConflictError(f"Call {call_id} has no result yet.", code="call_open")
+    # What is shown starts with the raw output where that is short; only notes of ours follow.
+    return StoredOutput(result.body["output"].encode()[: result.body["bytes"]], result.output_ref)
+
+
+def _call_rows(connection: Connection, session_id: str, call_id: str) -> tuple[Row[Any], Row[Any] | None]:
+    sessions.row(connection, session_id)
+    by_type = {row.type: row for row in messages.call_parts(connection, session_id, call_id)}
+    if "tool_call" not in by_type:
+        raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
+    return by_type["tool_call"], by_type.get("tool_result")
+
+
+def usage_report(connection: Connection) -> UsageReport:
+    """Tokens and cost of all sessions, deleted ones included, by model and day. A sum with an unpriced step in it has
+    no cost."""
+    total: dict[str, int] = defaultdict(int)
+    items = []
+    cost: float | None = 0.0
+    for row in steps.usage_by_day(connection):
+        tokens = {name: getattr(row, name) for name in steps.TOKEN_COLUMNS}
+        price = None if row.unpriced_steps else row.cost_usd
+        items.append(UsageByModel(model=row.model, day=row.day, steps=row.steps, usage=Usage(**tokens, cost_usd=price)))
+        for name, value in tokens.items():
+            total[name] += value
+        cost = None if cost is None or price is None else cost + price
+    return UsageReport(total=Usage(**total, cost_usd=cost), items=tuple(items))

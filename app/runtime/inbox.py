@@ -1,0 +1,219 @@
+"""The queue's transactions: accept, edit, withdraw, deliver. Each writes its rows and its events together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.context.tokens import estimate_message
+from app.db.engine import Database
+from app.db.repositories import messages, queue, sessions
+from app.errors import ConflictError, NotFoundError, QueueFullError
+from app.eventlog.log import Appender, StreamItem
+from app.events import MessageDequeued, MessageEdited, MessageQueued, MessageWithdrawn
+from app.messages import Message, Role, TextPart, new_id
+from app.runtime import runs
+from app.runtime.changes import add_message
+from app.runtime.recorder import Recorder
+from app.runtime.values import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
+from app.sessions import QueueMode, Status
+
+
+def fingerprint(content: str) -> str:
+    """What tells a retry from another message under the same id."""
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def enqueue(
+    connection: Connection, session_id: str, body: QueueAdd, *, limit: int
+) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
+    """Accepts a message; the answer says too whether it is new. An idle session is set running with it."""
+    row = sessions.row(connection, session_id)
+    if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body.content)) is not None:
+        return (receipt, False), []
+    if queue.count(connection, session_id) >= limit:
+        raise QueueFullError(f"{limit} messages are waiting already; try again when some are delivered.", limit=limit)
+    appender = Appender(connection, session_id)
+    receipt = accept(connection, appender, row, body)
+    return (receipt, True), appender.flush()
+
+
+def accept(connection: Connection, appender: Appender, row: Row[Any], body: QueueAdd) -> QueueReceipt:
+    """Adds a message to the queue of a session whose row is given, and begins a run if it is idle."""
+    message_id = body.id or new_id()
+    idle = row.status == Status.IDLE
+    seq = appender.take(2 if idle else 1)
+    queue.add(
+        connection,
+        appender.session_id,
+        message_id,
+        ordinal=seq,
+        mode=body.mode,
+        content=body.content,
+        fingerprint=fingerprint(body.content),
+        at=appender.at,
+    )
+    place = queue.position(connection, appender.session_id, message_id)
+    event = MessageQueued(
+        session_id=appender.session_id,
+        at=appender.at,
+        message_id=message_id,
+        mode=body.mode,
+        content=body.content,
+        position=place,
+    )
+    appender.add(seq, event)
+    if idle:
+        runs.begin(connection, appender, seq + 1, "message")
+    elif row.queue_held:
+        sessions.change(connection, appender.session_id, queue_held=False)
+    return QueueReceipt(id=message_id, position=place, mode=body.mode, status="pending")
+
+
+def _repeated(connection: Connection, session_id: str, message_id: str, content: str) -> QueueReceipt | None:
+    """The record of a message that was posted before, None for a new one."""
+    known = queue.get(connection, session_id, message_id)
+    if known is None:
+        if messages.exists(connection, session_id, message_id):
+            raise ConflictError(f"{message_id} is the id of another message.", code="id_in_use")
+        return None
+    if known.fingerprint != fingerprint(content):
+        raise ConflictError(f"Message {message_id} was posted with other content.", code="id_in_use")
+    return _receipt(connection, known)
+
+
+def _receipt(connection: Connection, row: Row[Any]) -> QueueReceipt:
+    place = queue.position(connection, row.session_id, row.id)
+    return QueueReceipt(id=row.id, position=place, mode=row.mode, status=row.status)
+
+
+def pending_view(row: Row[Any], position: int) -> QueuedMessage:
+    """A queued message as the API shows it."""
+    return QueuedMessage(
+        id=row.id,
+        position=position,
+        mode=row.mode,
+        status=row.status,
+        content=row.content,
+        created_at=row.created_at,
+    )
+
+
+def _pending(connection: Connection, session_id: str, message_id: str) -> Row[Any]:
+    """A message that may still be changed."""
+    sessions.row(connection, session_id)
+    found = queue.get(connection, session_id, message_id)
+    if found is None:
+        raise NotFoundError(f"There is no queued message {message_id}.", code="message_not_found")
+    if found.status != queue.PENDING:
+        raise ConflictError(f"Message {message_id} is {found.status} already.", code="message_not_pending")
+    return found
+
+
+def edit(
+    connection: Connection, session_id: str, message_id: str, body: QueueEdit
+) -> tuple[QueuedMessage, list[StreamItem]]:
+    """Changes a pending message's content or mode; it keeps its place in the order of acceptance."""
+    old = _pending(connection, session_id, message_id)
+    mode = body.mode or QueueMode(old.mode)
+    content = old.content if body.content is None else body.content
+    queue.edit(connection, session_id, message_id, content=content, mode=mode)
+    place = queue.position(connection, session_id, message_id)
+    appender = Appender(connection, session_id)
+    event = MessageEdited(
+        session_id=session_id, at=appender.at, message_id=message_id, mode=mode, content=content, position=place
+    )
+    appender.add(appender.take(), event)
+    new = _pending(connection, session_id, message_id)
+    return pending_view(new, place), appender.flush()
+
+
+def withdraw(connection: Connection, session_id: str, message_id: str) -> tuple[None, list[StreamItem]]:
+    """Takes a pending message back."""
+    _pending(connection, session_id, message_id)
+    appender = Appender(connection, session_id)
+    withdraw_rows(connection, appender, [_pending(connection, session_id, message_id)])
+    return None, appender.flush()
+
+
+def withdraw_rows(connection: Connection, appender: Appender, rows: Sequence[Row[Any]]) -> None:
+    """Takes pending messages back, each with its event."""
+    queue.set_status(connection, appender.session_id, [row.id for row in rows], queue.WITHDRAWN)
+    for row in rows:
+        event = MessageWithdrawn(
+            session_id=appender.session_id, at=appender.at, message_id=row.id, mode=QueueMode(row.mode)
+        )
+        appender.add(appender.take(), event)
+
+
+def deliver(
+    connection: Connection, session_id: str, epoch: int, *, first: bool
+) -> tuple[list[Message], list[StreamItem]]:
+    """Moves messages from the queue into the history: all steers and interrupts, in order; the `first` time in a run
+    that has none, one follow-up."""
+    rows = queue.pending(connection, session_id)
+    due = [row for row in rows if row.mode != QueueMode.FOLLOW_UP]
+    if first and not due:
+        due = list(rows[:1])
+    appender = Appender(connection, session_id, epoch=epoch)
+    seq = appender.take(2 * len(due))
+    queue.set_status(connection, session_id, [row.id for row in due], queue.DELIVERED)
+    delivered = [_deliver_one(connection, appender, seq + 2 * place, row) for place, row in enumerate(due)]
+    return delivered, appender.flush()
+
+
+def _deliver_one(connection: Connection, appender: Appender, seq: int, row: Row[Any]) -> Message:
+    event = MessageDequeued(session_id=appender.session_id, at=appender.at, message_id=row.id, mode=QueueMode(row.mode))
+    appender.add(seq, event)
+    part = TextPart(id=new_id(), index=0, text=row.content)
+    message = Message(id=row.id, seq=seq + 1, role=Role.USER, parts=(part,), created_at=appender.at)
+    message = message.model_copy(update={"tokens": estimate_message(message)})
+    add_message(connection, appender, message)
+    return message
+
+
+class RunInbox:
+    """The queue as a run sees it. `ring` says that there may be something; `delivered` remembers what was, so that a
+    late interrupt for it does no harm."""
+
+    def __init__(self, recorder: Recorder, session_id: str, epoch: int) -> None:
+        self._recorder = recorder
+        self._session_id = session_id
+        self._epoch = epoch
+        self._first = True
+        self._rung = True
+        self.delivered: set[str] = set()
+
+    def ring(self) -> None:
+        self._rung = True
+
+    def begin_run(self) -> None:
+        """The next delivery is the first of a run."""
+        self._first = True
+        self._rung = True
+
+    @property
+    def waiting(self) -> bool:
+        return self._rung
+
+    async def deliver(self) -> Sequence[Message]:
+        # Lowered before the queue is read: what comes later rings again.
+        self._rung = False
+        first, self._first = self._first, False
+        messages = await self._recorder.submit(lambda c: deliver(c, self._session_id, self._epoch, first=first))
+        self.delivered.update(message.id for message in messages)
+        return messages
+
+
+async def read_queue(database: Database, session_id: str) -> tuple[list[QueuedMessage], int]:
+    """Pending messages in delivery order, and the session's last seq, from one transaction."""
+
+    def query(connection: Connection) -> tuple[list[QueuedMessage], int]:
+        row = sessions.row(connection, session_id)
+        rows = queue.pending(connection, session_id)
+        return [pending_view(row, place) for place, row in enumerate(rows, 1)], row.last_seq
+
+    return await database.read(query)

@@ -1,0 +1,143 @@
+"""The sink of a run: commits changes in order, publishes them after the commit, and shows live text without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from app.agent.ports import Change, LivePart
+from app.db.engine import Database
+from app.db.repositories import events, messages
+from app.eventlog.bus import Bus, OpenPart
+from app.eventlog.log import StreamItem
+from app.messages import Part, ReasoningPart, TextPart, ToolCallPart, now
+from app.runtime.changes import commit_changes
+from app.sandbox.base import Stream
+
+T = TypeVar("T")
+
+FLUSH_S = 0.25
+"""How often the text of a part that is being written is stored at most; what a crash can lose of it."""
+
+_EVENTS = {
+    "text": "text.delta",
+    "reasoning": "reasoning.delta",
+    "tool_call": "tool.arguments",
+    "tool_result": "tool.output",
+}
+
+
+class Recorder:
+    """The sink of one owner of one session. After a failed write nothing more of this owner's is written: its picture
+    of the session would no longer be the stored one."""
+
+    def __init__(self, database: Database, bus: Bus, session_id: str, epoch: int) -> None:
+        self._database = database
+        self._bus = bus
+        self._session_id = session_id
+        self._epoch = epoch
+        self._channel = bus.channel(session_id)
+        self._dirty: dict[str, tuple[LivePart, OpenPart]] = {}
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._failure: Exception | None = None
+
+    def record(self, *changes: Change) -> asyncio.Future[int]:
+        """See `ports.Sink.record`."""
+        return self.submit(lambda c: commit_changes(c, self._session_id, self._epoch, changes))
+
+    def submit(self, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> asyncio.Future[T]:
+        """Submits a write of this owner's own making, which returns a value and the events to publish; its order among
+        the changes is that of the calls."""
+
+        def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
+            if self._failure is not None:
+                raise self._failure
+            return work(connection)
+
+        def publish(result: tuple[T, list[StreamItem]]) -> None:
+            self._bus.publish(self._session_id, result[1])
+
+        written = self._database.writer.submit(fenced, publish, self._fail)
+        return _first(written)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+
+    def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
+        """See `ports.Sink.live`."""
+        open_part = self._channel.parts.get(part.part_id)
+        if open_part is None:
+            open_part = self._channel.open_part(part.part_id, _EVENTS[part.type], _fields(part))
+        open_part.append(text, stream if part.type == "tool_result" else "")
+        self._channel.wake()
+        if part.type != "tool_result":
+            self._dirty[part.part_id] = (part, open_part)
+            if self._flush_timer is None:
+                self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
+
+    def _flush(self) -> None:
+        """Stores what has been written of the open parts, so that a crash loses little of it."""
+        self._flush_timer = None
+        parts = [
+            (live.message_id, _partial(live, text.text))
+            for live, text in self._dirty.values()
+            if live.part_id in self._channel.parts
+        ]
+        self._dirty.clear()
+
+        def work(connection: Connection) -> tuple[None, list[StreamItem]]:
+            # Nothing is appended, but the fence holds here too.
+            events.allocate(connection, self._session_id, 0, now(), epoch=self._epoch)
+            for message_id, part in parts:
+                if not messages.part_is_closed(connection, self._session_id, part.id):
+                    messages.put_part(connection, self._session_id, message_id, part, closed=False)
+            return None, []
+
+        if parts and self._failure is None:
+            self.submit(work)
+
+    def close(self) -> None:
+        """Ends the timer; what was submitted is still committed."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+
+
+def _first(written: asyncio.Future[tuple[T, list[StreamItem]]]) -> asyncio.Future[T]:
+    """A future of the value alone, which may be cancelled without cancelling the write."""
+    value: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    value.add_done_callback(lambda f: f.cancelled() or f.exception())
+
+    def settle(done: asyncio.Future[tuple[T, list[StreamItem]]]) -> None:
+        if value.done():
+            return
+        error = done.exception()
+        if error is not None:
+            value.set_exception(error)
+        else:
+            value.set_result(done.result()[0])
+
+    written.add_done_callback(settle)
+    return value
+
+
+def _fields(part: LivePart) -> dict[str, object]:
+    """What a part's deltas carry besides their text and its place."""
+    if part.type == "tool_result":
+        return {"call_id": part.call_id, "part_id": part.part_id}
+    fields: dict[str, object] = {"message_id": part.message_id, "part_id": part.part_id, "index": part.index}
+    return fields | {"name": part.name} if part.type == "tool_call" else fields
+
+
+def _partial(live: LivePart, text: str) -> Part:
+    """A part as far as it has been written."""
+    if live.type == "text":
+        return TextPart(id=live.part_id, index=live.index, text=text)
+    if live.type == "reasoning":
+        return ReasoningPart(id=live.part_id, index=live.index, text=text)
+    return ToolCallPart(
+        id=live.part_id, index=live.index, call_id=live.call_id or "", name=live.name or "", arguments_text=text
+    )

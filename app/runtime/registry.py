@@ -1,0 +1,117 @@
+"""Which sessions run here: one owner task each, made when there is work and gone when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+from sqlalchemy import Row
+
+from app.agent.interrupt import StopReason
+from app.errors import StorageError
+from app.runtime.session import RuntimeSetup, SessionOwner
+
+log = structlog.get_logger(__name__)
+
+RETRY_S = 1.0
+"""How long after a failed write a session is taken up again."""
+
+
+class Registry:
+    """Starts, rings and stops the owners of sessions."""
+
+    def __init__(self, setup: RuntimeSetup) -> None:
+        self._setup = setup
+        self._owners: dict[str, SessionOwner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._retries: dict[str, asyncio.TimerHandle] = {}
+        self._closing = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def wake(self, session_id: str) -> None:
+        """There is work for a session: its owner hears of it, or gets made. Never waits."""
+        if self._closing:
+            return
+        owner = self._owners.get(session_id)
+        if owner is not None:
+            # It may be past its last look at the queue; then another owner follows.
+            owner.ring()
+            self._again.add(session_id)
+            return
+        owner = self._owners[session_id] = SessionOwner(self._setup, session_id)
+        task = self._tasks[session_id] = asyncio.create_task(self._run(session_id, owner), name=f"session-{session_id}")
+        task.add_done_callback(lambda _: self._after(session_id))
+
+    async def _run(self, session_id: str, owner: SessionOwner) -> None:
+        try:
+            await owner.run()
+        except StorageError as error:
+            log.error("session_not_stored", session_id=session_id, error=error.detail)
+            self._retry_later(session_id)
+        except Exception:
+            log.exception("session_owner_crashed", session_id=session_id)
+            self._retry_later(session_id)
+
+    def _retry_later(self, session_id: str) -> None:
+        """What the owner could not write is put right by the next one, as after a crash."""
+        if not self._closing and session_id not in self._retries:
+            self._retries[session_id] = asyncio.get_running_loop().call_later(RETRY_S, self._retry, session_id)
+
+    def _retry(self, session_id: str) -> None:
+        self._retries.pop(session_id, None)
+        self.wake(session_id)
+
+    def _after(self, session_id: str) -> None:
+        del self._owners[session_id], self._tasks[session_id]
+        if session_id in self._again:
+            self._again.discard(session_id)
+            self.wake(session_id)
+
+    def ring(self, session_id: str) -> None:
+        """A pending message was changed; a run under way looks at the queue again."""
+        owner = self._owners.get(session_id)
+        if owner is not None:
+            owner.ring()
+
+    def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
+        """Ends the session's step under way, if it runs here."""
+        owner = self._owners.get(session_id)
+        if owner is not None:
+            owner.interrupt(reason, message_id)
+
+    def reconfigure(self, session_id: str, row: Row[Any]) -> None:
+        owner = self._owners.get(session_id)
+        if owner is not None:
+            owner.reconfigure(row)
+
+    async def stop(self, session_id: str) -> None:
+        """Ends a session's owner and waits for it; for a session that is being deleted."""
+        self._again.discard(session_id)
+        if (timer := self._retries.pop(session_id, None)) is not None:
+            timer.cancel()
+        task = self._tasks.get(session_id)
+        if task is not None:
+            self.interrupt(session_id, "shutdown")
+            await asyncio.wait({task})
+
+    async def aclose(self, grace_s: float) -> None:
+        """Parks all runs: steps end as interrupted, and the next start goes on with them. What does not end within the
+        grace period is cut off, as a crash would."""
+        self._closing = True
+        for timer in self._retries.values():
+            timer.cancel()
+        for owner in self._owners.values():
+            owner.interrupt("shutdown")
+        tasks = set(self._tasks.values())
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=grace_s)
+        for task in late:
+            task.cancel()
+        if late:
+            log.warning("runs_cut_off", count=len(late))
+            await asyncio.wait(late)

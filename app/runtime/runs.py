@@ -1,0 +1,66 @@
+"""The beginning and the end of a run: the only places that change a session's status."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row
+
+from app.agent.loop import RunResult
+from app.db.repositories import queue, sessions
+from app.eventlog.log import Appender, StreamItem
+from app.events import SessionIdle, SessionRunning
+from app.messages import Usage
+from app.sessions import Status
+
+Trigger = Literal["message", "resume", "recovery"]
+
+
+def begin(connection: Connection, appender: Appender, seq: int, trigger: Trigger) -> None:
+    """Sets a session running, in the transaction that accepted its work; the event gets `seq`."""
+    sessions.change(
+        connection,
+        appender.session_id,
+        status=Status.RUNNING,
+        outcome=None,
+        error=None,
+        queue_held=False,
+        run_trigger=trigger,
+        run_started_at=appender.at,
+        run_steps=0,
+        run_usage=Usage().model_dump(),
+    )
+    appender.add(seq, SessionRunning(session_id=appender.session_id, at=appender.at, trigger=trigger))
+
+
+def finish(connection: Connection, session_id: str, epoch: int, result: RunResult) -> tuple[bool, list[StreamItem]]:
+    """Ends a run. Where a message waits that may be delivered the next run begins at once, and the answer is True: no
+    moment lies between in which the session is idle with work to do."""
+    row = sessions.row(connection, session_id)
+    goes_on = not row.queue_held and queue.count(connection, session_id) > 0
+    appender = Appender(connection, session_id, epoch=epoch)
+    seq = appender.take(2 if goes_on else 1)
+    _end(connection, appender, row, seq, result)
+    if goes_on:
+        begin(connection, appender, seq + 1, "message")
+    return goes_on, appender.flush()
+
+
+def _end(connection: Connection, appender: Appender, row: Row[Any], seq: int, result: RunResult) -> None:
+    sessions.change(
+        connection,
+        appender.session_id,
+        status=Status.IDLE,
+        outcome=result.outcome,
+        error=result.error,
+        cancel_requested=False,
+    )
+    event = SessionIdle(
+        session_id=appender.session_id,
+        at=appender.at,
+        outcome=result.outcome,
+        error=result.error,
+        usage=Usage(**row.run_usage),
+        steps=row.run_steps,
+    )
+    appender.add(seq, event)

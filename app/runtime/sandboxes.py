@@ -1,0 +1,190 @@
+"""The sandboxes of this server: one handle per session, started on use, stopped when idle, removed with the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxUnavailableError
+from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory, SandboxLimits
+from app.sessions import SandboxSpec
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPolicy:
+    """What the operator allows, which is also what a session gets that asks for nothing. `network` None is the kind's
+    own default; `idle_s` is how long an unused sandbox is kept running, in seconds."""
+
+    image: str
+    network: bool | None
+    limits: SandboxLimits
+    idle_s: float
+
+
+@dataclass(slots=True)
+class _Handle:
+    sandbox: Sandbox
+    users: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
+class Lease:
+    """A session's hold on its sandbox: while it lasts, the sandbox is not stopped for being idle."""
+
+    sandbox: Sandbox
+    release: Callable[[], None] = field(repr=False)
+
+
+class Sandboxes:
+    """Gives out sandboxes of the kinds that this machine has; the first one is the default."""
+
+    def __init__(self, factories: Mapping[str, SandboxFactory], policy: SandboxPolicy) -> None:
+        self._factories = dict(factories)
+        self._policy = policy
+        self._handles: dict[str, _Handle] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
+        """The complete spec of a new session. Raises `SandboxUnavailableError` where there is no sandbox, and
+        `ForbiddenError` for what goes beyond the operator's settings."""
+        spec = SandboxSpec(kind=asked) if isinstance(asked, str) else asked
+        kind = self._kind(spec)
+        policy, limits = self._policy, self._policy.limits
+        network = self._network(kind)
+        wanted = spec or SandboxSpec(kind=kind)
+        _forbid(wanted.image not in (None, policy.image), "image", policy.image)
+        _forbid(wanted.network is True and not network, "network", "off")
+        return SandboxSpec(
+            kind=kind,
+            image=policy.image if kind == "docker" else None,
+            network=network if wanted.network is None else wanted.network,
+            memory_mb=int(_tightened("memory_mb", wanted.memory_mb, limits.memory_mb)),
+            cpus=_tightened("cpus", wanted.cpus, limits.cpus),
+            pids=int(_tightened("pids", wanted.pids, limits.pids)),
+        )
+
+    def _kind(self, spec: SandboxSpec | None) -> str:
+        if not self._factories:
+            raise SandboxUnavailableError("This server has no sandbox; `palimpsest doctor` says what is missing.")
+        default = next(iter(self._factories))
+        if spec is None or spec.kind == default:
+            return default
+        if spec.kind not in self._factories or spec.kind == "local-unsafe":
+            raise ForbiddenError(
+                f"This server runs commands with {', '.join(self._factories)}; {spec.kind} is not allowed.",
+                code="sandbox_not_allowed",
+            )
+        return spec.kind
+
+    def _network(self, kind: str) -> bool:
+        return self._factories[kind].network_default if self._policy.network is None else self._policy.network
+
+    def _handle(self, session_id: str, spec: SandboxSpec) -> _Handle:
+        handle = self._handles.get(session_id)
+        if handle is None:
+            factory = self._factories.get(spec.kind)
+            if factory is None:
+                raise SandboxUnavailableError(
+                    f"The session's sandbox is of the kind {spec.kind}, which is not here now."
+                )
+            limits = SandboxLimits(
+                memory_mb=spec.memory_mb or self._policy.limits.memory_mb,
+                cpus=spec.cpus or self._policy.limits.cpus,
+                pids=spec.pids or self._policy.limits.pids,
+            )
+            config = SandboxConfig(session_id, spec.image or self._policy.image, bool(spec.network), limits)
+            handle = self._handles[session_id] = _Handle(factory.open(config))
+        return handle
+
+    def lease(self, session_id: str, spec: SandboxSpec) -> Lease:
+        """Holds a session's sandbox, which is started by its first use."""
+        handle = self._handle(session_id, spec)
+        handle.users += 1
+        if handle.timer is not None:
+            handle.timer.cancel()
+            handle.timer = None
+        return Lease(handle.sandbox, lambda: self._release(session_id, handle))
+
+    def _release(self, session_id: str, handle: _Handle) -> None:
+        handle.users -= 1
+        if handle.users == 0 and self._handles.get(session_id) is handle:
+            loop = asyncio.get_running_loop()
+            handle.timer = loop.call_later(self._policy.idle_s, self._stop_idle, session_id, handle)
+
+    def _stop_idle(self, session_id: str, handle: _Handle) -> None:
+        if handle.users == 0 and self._handles.get(session_id) is handle:
+            del self._handles[session_id]
+            task = asyncio.create_task(self._stop(session_id, handle))
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+
+    async def _stop(self, session_id: str, handle: _Handle) -> None:
+        try:
+            await handle.sandbox.stop()
+        except PalimpsestError as error:
+            log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
+
+    async def remove(self, session_id: str, spec: SandboxSpec) -> None:
+        """Ends a session's sandbox and deletes its workspace."""
+        handle = self._handle(session_id, spec)
+        if handle.timer is not None:
+            handle.timer.cancel()
+        self._handles.pop(session_id, None)
+        await handle.sandbox.remove()
+
+    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        """Removes what an earlier life of the server has left of sessions that are gone."""
+        removed: list[str] = []
+        for factory in self._factories.values():
+            removed += await factory.remove_orphans(live_sessions)
+        return removed
+
+    def describe(self) -> str:
+        """One sentence on the default kind."""
+        return next(iter(self._factories.values())).describe() if self._factories else "no sandbox"
+
+    async def check(self) -> None:
+        """Raises `SandboxUnavailableError` where the default kind does not answer."""
+        self._kind(None)
+        await next(iter(self._factories.values())).check()
+
+    async def aclose(self) -> None:
+        """Stops what runs; workspaces stay."""
+        for handle in self._handles.values():
+            if handle.timer is not None:
+                handle.timer.cancel()
+        async with asyncio.TaskGroup() as tasks:
+            for session_id, handle in self._handles.items():
+                tasks.create_task(self._stop(session_id, handle))
+        self._handles.clear()
+        await asyncio.gather(*self._stopping)
+        for factory in self._factories.values():
+            await factory.aclose()
+
+
+def _forbid(refused: bool, name: str, allowed: object) -> None:
+    if refused:
+        raise ForbiddenError(
+            f"sandbox.{name} goes beyond what this server allows ({allowed}).", code="sandbox_not_allowed"
+        )
+
+
+def _tightened(name: str, asked: float | None, allowed: float) -> float:
+    _forbid(asked is not None and asked > allowed, name, allowed)
+    return allowed if asked is None else asked
+
+
+def checked_tools(asked: list[str] | None, known: tuple[str, ...]) -> list[str] | None:
+    """The names of tools that a session asks for. Raises `InvalidRequestError` for one that does not exist."""
+    for name in asked or ():
+        if name not in known:
+            raise InvalidRequestError(
+                f"There is no tool {name[:100]!r}; the tools are {', '.join(known)}.", code="unknown_tool"
+            )
+    return asked

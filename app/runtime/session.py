@@ -1,0 +1,223 @@
+"""The owner of a running session: one task, from the first run until there is nothing left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from sqlalchemy import Row
+
+from app.agent.conversation import AgentConfig, Conversation
+from app.agent.interrupt import Interrupt, StopReason
+from app.agent.loop import AgentLoop, Progress, RunResult
+from app.agent.ports import Collector, PlanChanged
+from app.agent.step import Step
+from app.agent.tool_executor import ToolExecutor, ToolSetup
+from app.db.engine import Database
+from app.db.repositories import messages, sessions, steps
+from app.errors import PalimpsestError, StaleOwnerError, StorageError
+from app.eventlog.bus import Bus
+from app.events import PlanItem
+from app.messages import Role, Usage
+from app.runtime import recovery, runs
+from app.runtime.agents import AgentSetup, load_conversation
+from app.runtime.inbox import RunInbox
+from app.runtime.recorder import Recorder
+from app.runtime.sandboxes import Lease, Sandboxes
+from app.sandbox.base import Sandbox, Stream
+from app.sessions import Limits, Outcome, SandboxSpec, Status
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSetup:
+    """What owners share. `collector` makes a call's collector from session id, call id and the live callback."""
+
+    database: Database
+    bus: Bus
+    sandboxes: Sandboxes
+    agents: AgentSetup
+    collector: Callable[[str, str, Callable[[Stream, str, int], None]], Collector]
+
+
+class SessionOwner:
+    """Owns one session while it works. Made and awaited by the registry; `interrupt`, `ring` and `reconfigure` may be
+    called at any time."""
+
+    def __init__(self, setup: RuntimeSetup, session_id: str) -> None:
+        self._setup = setup
+        self._session_id = session_id
+        self._interrupt = Interrupt()
+        self._inbox: RunInbox | None = None
+        self._row: Row[Any] | None = None
+        self._config: AgentConfig | None = None
+        self._lease: Lease | None = None
+
+    def ring(self) -> None:
+        """There may be a new message."""
+        if self._inbox is not None:
+            self._inbox.ring()
+
+    def interrupt(self, reason: StopReason, message_id: str | None = None) -> None:
+        """Ends the step under way. An interrupting message that was delivered meanwhile ends nothing."""
+        if message_id is None or self._inbox is None or message_id not in self._inbox.delivered:
+            self._interrupt.fire(reason)
+
+    def reconfigure(self, row: Row[Any]) -> None:
+        """The session was changed; its next step goes by the new row."""
+        self._adopt(row)
+
+    def _adopt(self, row: Row[Any]) -> None:
+        """Takes a row unless a newer one is known: a read may come back after a change that was told."""
+        if self._row is None or row.last_seq >= self._row.last_seq:
+            self._row = row
+            self._config = None
+
+    async def run(self) -> None:
+        """Owns the session until it is idle, stopped with the server, or taken over."""
+        channel = self._setup.bus.channel(self._session_id)
+        channel.running = True
+        try:
+            async with AsyncExitStack() as stack:
+                await self._own(stack)
+        except StaleOwnerError:
+            log.warning("session_taken_over", session_id=self._session_id)
+        finally:
+            channel.running = False
+            channel.parts.clear()
+            self._setup.bus.release(self._session_id)
+
+    async def _own(self, stack: AsyncExitStack) -> None:
+        row = await self._setup.database.writer.write(lambda c: sessions.claim(c, self._session_id))
+        if row is None or row.status == Status.IDLE:
+            return
+        self._adopt(row)
+        recorder = Recorder(self._setup.database, self._setup.bus, self._session_id, row.epoch)
+        stack.callback(recorder.close)
+        stack.callback(self._release)
+        result = await self._recovered(recorder, row)
+        self._inbox = RunInbox(recorder, self._session_id, row.epoch)
+        if result is None or await self._finish(recorder, row.epoch, result):
+            await self._runs(recorder, row)
+
+    async def _recovered(self, recorder: Recorder, row: Row[Any]) -> RunResult | None:
+        """Puts right what an earlier owner left; the result is there if the run ends with it."""
+        left = await self._setup.database.read(
+            lambda c: (
+                steps.open_attempt(c, self._session_id) is not None
+                or bool(messages.open_parts(c, self._session_id))
+                or bool(messages.open_calls(c, self._session_id))
+                or row.run_steps > 0
+            )
+        )
+        if not left:
+            return RunResult(Outcome.CANCELLED) if row.cancel_requested else None
+        result = await recorder.submit(lambda c: recovery.recover(c, self._session_id, row.epoch))
+        self._adopt(await self._setup.database.read(lambda c: sessions.row(c, self._session_id)))
+        return result
+
+    async def _runs(self, recorder: Recorder, row: Row[Any]) -> None:
+        """Makes run after run until the session is idle or parked."""
+        stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
+        assert self._row is not None
+        conversation = self._setup.agents.conversation(stored, self._row)
+        # A message that was delivered just before a crash is still to be answered.
+        unanswered = bool(stored.history) and stored.history[-1].role is Role.USER
+        goes_on = unanswered or self._row.run_trigger in ("resume", "recovery")
+        while True:
+            result = await self._run(recorder, conversation, goes_on=goes_on)
+            if result.parked or not await self._finish(recorder, row.epoch, result):
+                return
+            goes_on = False
+            await self._renew()
+
+    async def _run(self, recorder: Recorder, conversation: Conversation, *, goes_on: bool) -> RunResult:
+        """One run; whatever goes wrong in it is its result."""
+        assert self._row is not None
+        assert self._inbox is not None
+        progress = Progress(self._row.run_steps, self._row.steps, Usage(**self._row.usage))
+        loop = AgentLoop(
+            recorder,
+            self._inbox,
+            conversation,
+            self._step(recorder, conversation),
+            self._interrupt,
+            config=self._current_config,
+            limits=self._limits,
+            progress=progress,
+            goes_on=goes_on,
+        )
+        try:
+            return await loop.run()
+        except (StaleOwnerError, StorageError):
+            raise
+        except PalimpsestError as error:
+            return RunResult(Outcome.FAILED, error.problem())
+        except Exception:
+            log.exception("run_crashed", session_id=self._session_id)
+            crash = PalimpsestError("The run failed inside the service; its log has the details.")
+            return RunResult(Outcome.FAILED, crash.problem())
+        finally:
+            self._setup.agents.calibrations[self._row.model] = conversation.calibration
+
+    def _step(self, recorder: Recorder, conversation: Conversation) -> Step:
+        async def set_plan(items: tuple[PlanItem, ...]) -> None:
+            conversation.plan = items
+            await recorder.record(PlanChanged(items))
+
+        agents = self._setup.agents
+        tools = ToolSetup(
+            registry=agents.registry,
+            sandbox=self._sandbox,
+            collector=lambda call_id, live: self._setup.collector(self._session_id, call_id, live),
+            command_timeout_s=agents.command_timeout_s,
+            max_command_timeout_s=agents.max_command_timeout_s,
+        )
+        executor = ToolExecutor(tools, recorder, allowed=self._allowed_tools, set_plan=set_plan)
+        return Step(recorder, conversation, agents.models, executor, self._interrupt)
+
+    async def _renew(self) -> None:
+        """Prepares for the next run of the same owner."""
+        row = await self._setup.database.read(lambda c: sessions.row(c, self._session_id))
+        self._adopt(row)
+        self._interrupt.begin_run()
+        if row.cancel_requested:
+            self._interrupt.fire("cancel")
+        assert self._inbox is not None
+        self._inbox.begin_run()
+
+    async def _finish(self, recorder: Recorder, epoch: int, result: RunResult) -> bool:
+        """Ends the run; true where the next one has begun with it."""
+        return await recorder.submit(lambda c: runs.finish(c, self._session_id, epoch, result))
+
+    def _current_config(self) -> AgentConfig:
+        assert self._row is not None
+        if self._config is None:
+            self._config = self._setup.agents.config(self._row)
+        return self._config
+
+    def _limits(self) -> Limits:
+        assert self._row is not None
+        return Limits(**self._row.limits)
+
+    def _allowed_tools(self) -> list[str] | None:
+        assert self._row is not None
+        allowed: list[str] | None = self._row.tools
+        return allowed
+
+    async def _sandbox(self) -> Sandbox:
+        """The session's sandbox, started, and held until the session is idle."""
+        assert self._row is not None
+        if self._lease is None:
+            self._lease = self._setup.sandboxes.lease(self._session_id, SandboxSpec(**self._row.sandbox))
+        await self._lease.sandbox.start()
+        return self._lease.sandbox
+
+    def _release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None

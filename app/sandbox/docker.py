@@ -1,0 +1,247 @@
+"""Sandboxes in Docker: one container per session, its workspace in a volume.
+
+The container is got or created by name, so that a restart of the server finds it again. It runs nothing but a process
+that waits, as an unprivileged user without capabilities; commands come in through `docker exec`. What may go wrong with
+the Engine, the container or the image meanwhile is met at the next call, which makes anew what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import aiodocker
+
+from app.errors import SandboxUnavailableError
+from app.sandbox import paths, process
+from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, SandboxConfig
+from app.sandbox.docker_exec import ContainerCommand
+from app.sandbox.docker_files import ContainerFiles
+from app.sandbox.engine import NETWORK, Engine, refused
+from app.sandbox.process import Commands
+
+USER_ID = 1000
+HOME = "/home/agent"
+INSTANCE_LABEL = "palimpsest.instance"
+SESSION_LABEL = "palimpsest.session"
+CONFIG_LABEL = "palimpsest.config"
+# `sleep infinity` is not known everywhere. The shell is no first process: docker-init is, which reaps orphans.
+_WAIT = ["/bin/sh", "-c", "while :; do sleep 3600; done"]
+
+
+def container_name(session_id: str) -> str:
+    """The name of a session's container, and of its volume."""
+    return f"palimpsest-{paths.check_session_id(session_id)}"
+
+
+def container_config(config: SandboxConfig, instance_id: str) -> dict[str, Any]:
+    """The Engine's description of a session's container."""
+    memory = config.limits.memory_mb * 1024 * 1024
+    labels = {INSTANCE_LABEL: instance_id, SESSION_LABEL: config.session_id}
+    mount = {
+        "Type": "volume",
+        "Source": container_name(config.session_id),
+        "Target": WORKSPACE,
+        "VolumeOptions": {"NoCopy": True, "Labels": labels},
+    }
+    body: dict[str, Any] = {
+        "Image": config.image,
+        "Entrypoint": _WAIT,
+        "Cmd": [],
+        "User": f"{USER_ID}:{USER_ID}",
+        "WorkingDir": WORKSPACE,
+        "Env": [f"HOME={HOME}", "LANG=C.UTF-8", "TERM=dumb", "USER=agent"],
+        "Hostname": "sandbox",
+        "StopSignal": "SIGKILL",
+        "HostConfig": {
+            "Init": True,
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "Memory": memory,
+            "MemorySwap": memory,
+            "NanoCpus": round(config.limits.cpus * 1e9),
+            "PidsLimit": config.limits.pids,
+            "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+            "NetworkMode": NETWORK if config.network else "none",
+            "Mounts": [mount],
+            "Tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={memory // 2}"},  # noqa: S108 - inside
+            "LogConfig": {"Type": "none"},
+        },
+    }
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return {**body, "Labels": {**labels, CONFIG_LABEL: digest}}
+
+
+class _Session:
+    """What the handles of one session share."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.commands = Commands()
+        self.running: set[ContainerCommand] = set()
+
+
+class DockerSandbox:
+    """One session's container and volume."""
+
+    kind = "docker"
+
+    def __init__(self, engine: Engine, config: SandboxConfig, instance_id: str, session: _Session) -> None:
+        self.network = config.network
+        self._engine = engine
+        self._config = config
+        self._instance_id = instance_id
+        self._session = session
+        self._name = container_name(config.session_id)
+        self._files = ContainerFiles(engine, self._name)
+
+    async def start(self) -> None:
+        await self._ensure(running=True)
+
+    async def exec(
+        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+    ) -> ExecResult:
+        data = process.check_command(command).decode()
+
+        async def work(ending: asyncio.Event) -> ExecResult:
+            await self._ensure(running=True)
+            running = ContainerCommand(self._engine, self._name, self._session.running)
+            return await running.run(data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin)
+
+        return await self._session.commands.run(work)
+
+    async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        await self._ensure(running=False)
+        return await self._files.read(path, max_bytes)
+
+    async def write(self, path: str, data: bytes) -> None:
+        await self._ensure(running=True)
+        await self._files.write(path, data)
+
+    async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
+        await self._ensure(running=True)
+        return await self._files.list(path, recursive, limit)
+
+    async def archive(self) -> AsyncIterator[bytes]:
+        await self._ensure(running=False)
+        async for piece in self._files.archive():
+            yield piece
+
+    async def stop(self) -> None:
+        await self._engine.kill(self._name)
+        await self._session.commands.end_all()
+
+    async def remove(self) -> None:
+        await self._engine.remove(self._name)
+        await self._session.commands.end_all()
+        await self._engine.remove_volume(self._name)
+
+    async def _ensure(self, *, running: bool) -> None:
+        """Makes sure that the container exists and, if asked for, runs."""
+        try:
+            async with self._session.lock:
+                with self._engine.translated():
+                    shown = await self._adopted() or await self._create()
+                    if running and not shown["State"]["Running"]:
+                        await self._start()
+        except aiodocker.DockerError as exc:
+            raise SandboxUnavailableError(f"The sandbox cannot be started: {exc.message}") from exc
+
+    async def _adopted(self) -> dict[str, Any] | None:
+        """The container as it is. One made with other settings is removed; its workspace stays."""
+        shown = await self._engine.find(self._name)
+        if shown is None:
+            return None
+        labels = shown["Config"]["Labels"] or {}
+        if labels.get(INSTANCE_LABEL) != self._instance_id:
+            raise SandboxUnavailableError(f"The container {self._name} belongs to another server; remove it.")
+        if labels.get(CONFIG_LABEL) == self._wanted["Labels"][CONFIG_LABEL]:
+            return shown
+        await self._engine.remove(self._name)
+        return None
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        return container_config(self._config, self._instance_id)
+
+    async def _create(self) -> dict[str, Any]:
+        containers = self._engine.docker.containers
+        try:
+            container = await containers.create(self._wanted, name=self._name)
+        except aiodocker.DockerError as exc:
+            if exc.status != 404:
+                raise
+            await self._engine.pull(self._config.image)
+            container = await containers.create(self._wanted, name=self._name)
+        await self._engine.put(self._name, "/", _own_directories())
+        return await container.show()
+
+    async def _start(self) -> None:
+        if self._config.network:
+            await self._engine.ensure_network()
+        await self._engine.container(self._name).start()
+
+
+def _own_directories() -> bytes:
+    """An archive that gives the workspace and the home directory to the user."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as file:
+        for path in (WORKSPACE, HOME):
+            entry = tarfile.TarInfo(path.strip("/"))
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            entry.uid = entry.gid = USER_ID
+            file.addfile(entry)
+    return archive.getvalue()
+
+
+class DockerFactory:
+    """Sandboxes in the Engine at `docker_host`, by default DOCKER_HOST or the local socket."""
+
+    kind = "docker"
+    network_default = True
+
+    def __init__(self, instance_id: str, docker_host: str | None = None) -> None:
+        self._instance_id = instance_id
+        self._engine = Engine(docker_host)
+        self._sessions: WeakValueDictionary[str, _Session] = WeakValueDictionary()
+        self._version: str | None = None
+
+    def describe(self) -> str:
+        version = f" {self._version}" if self._version else ""
+        return f"Docker Engine{version} at {self._engine.host}"
+
+    async def check(self) -> None:
+        self._version = await self._engine.version()
+
+    def open(self, config: SandboxConfig) -> DockerSandbox:
+        session = self._sessions.setdefault(config.session_id, _Session())
+        return DockerSandbox(self._engine, config, self._instance_id, session)
+
+    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        try:
+            containers, volumes = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
+            removed = []
+            for container in containers:
+                name = container["Names"][0].strip("/")
+                if container["Labels"].get(SESSION_LABEL) not in live_sessions:
+                    await self._engine.remove(name)
+                    removed.append(f"container {name}")
+                elif container["State"] == "running" and await self._engine.executing(name):
+                    await self._engine.kill(name)
+                    removed.append(f"commands in {name}")
+            for volume in volumes:
+                if volume["Labels"].get(SESSION_LABEL) not in live_sessions:
+                    await self._engine.remove_volume(volume["Name"])
+                    removed.append(f"volume {volume['Name']}")
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        return removed
+
+    async def aclose(self) -> None:
+        await self._engine.aclose()

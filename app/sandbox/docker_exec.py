@@ -1,0 +1,319 @@
+"""Commands in a container, through `docker exec`.
+
+The Engine neither ends an exec nor says that its command has ended while a background process holds the output open.
+So a small shell script stands around the command: it says in the output when the command began and with which code it
+ended, each time after a random mark, and `Marks` takes that out again. Another script kills what belongs to a command:
+all processes that are younger than it and are no descendants of an older one, whatever they did to detach themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import aiodocker
+from aiodocker.stream import Stream as ExecStream
+
+from app.errors import SandboxError, SandboxUnavailableError
+from app.sandbox.base import ExecResult, OnOutput, Stream
+from app.sandbox.engine import Engine, refused
+from app.sandbox.process import DRAIN_S, until
+
+KILL_TIMEOUT_S = 1.2
+"""How long the kill script may take before the whole container is killed; a cancellation has two seconds."""
+_STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
+
+# $1 mark, $2 bytes of input or -1, $3 command. The 22nd field of /proc/PID/stat is the start in clock ticks since boot;
+# the shell's own messages ("Killed") are no output of the command.
+COMMAND_SCRIPT = """
+exec 3>&2 2>/dev/null
+read -r stat </proc/$$/stat
+started() { shift 19; echo "$mark $$ $1"; }
+mark=$1
+started ${stat##*) }
+if command -v bash >/dev/null; then shell=bash; else shell=sh; fi
+if [ "$2" -ge 0 ]; then
+    head -c "$2" | (exec 2>&3 3>&-; exec "$shell" -c "$3")
+else
+    (exec 2>&3 3>&- </dev/null; exec "$shell" -c "$3")
+fi
+code=$?
+echo "$mark $code"
+echo "$mark $code" >&3
+"""
+
+# $1 start of the command in ticks, the rest: processes of other commands, which are spared with their descendants.
+# It uses nothing but what is built into a shell: there may be no process left to fork. Victims are stopped until none
+# of them runs, since a stopped one cannot fork, and then killed. Exit code 0 means that none is left.
+KILL_SCRIPT = """
+since=$1; shift
+spared=" $$ 1 $* "
+field() { state=$1; parent=$2; shift 19; start=$1; }
+look() {
+    pids=; victims=; awake=
+    for path in /proc/[0-9]*; do
+        pid=${path#/proc/}; stat=
+        while read -r line; do stat="$stat $line"; done 2>/dev/null <"$path/stat" || continue
+        [ -n "$stat" ] || continue
+        field ${stat##*) }
+        eval "parent_$pid=$parent start_$pid=$start"
+        case $state in Z|X) ;; *) pids="$pids $pid"; eval "state_$pid=$state" ;; esac
+    done
+    for pid in $pids; do
+        top=$pid
+        while eval "parent=\\${parent_$top:-0}"; [ "$parent" -gt 1 ] && eval "[ -n \\"\\${start_$parent:-}\\" ]"; do
+            case $spared in *" $top "*) break ;; esac
+            top=$parent
+        done
+        case $spared in *" $top "*) continue ;; esac
+        eval "start=\\$start_$top state=\\$state_$pid"
+        [ "$start" -ge "$since" ] || continue
+        victims="$victims $pid"
+        case $state in T|t) ;; *) awake="$awake $pid" ;; esac
+    done
+}
+for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    look
+    [ -n "$awake" ] || break
+    kill -STOP $awake 2>/dev/null
+done
+for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    look
+    [ -n "$victims" ] || exit 0
+    kill -KILL $victims 2>/dev/null
+done
+exit 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The wrapping script's process in the container and its start in clock ticks since boot."""
+
+    pid: int
+    ticks: int
+
+
+class Marks:
+    """Takes what the wrapping script says out of one stream. `feed` returns the command's own output."""
+
+    LONGEST = 64
+    """Characters that the script says after a mark at most; a longer line is the command's own."""
+
+    def __init__(self, mark: bytes) -> None:
+        self._mark = mark
+        self._held = b""
+        self.begun: Begun | None = None
+        self.exit_code: int | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        data, self._held = self._held + data, b""
+        output = bytearray()
+        while True:
+            before, mark, after = data.partition(self._mark)
+            if not mark:
+                kept = self._partial_mark(data)
+                output += data[: len(data) - kept]
+                self._held = data[len(data) - kept :]
+                return bytes(output)
+            output += before
+            line, newline, rest = after.partition(b"\n")
+            if not newline and len(line) <= self.LONGEST:
+                self._held = mark + after
+                return bytes(output)
+            if not (newline and self._understood(line)):
+                output += mark
+                rest = after
+            data = rest
+
+    def close(self) -> bytes:
+        """What was held back and turned out to be output."""
+        held, self._held = self._held, b""
+        return held
+
+    def _understood(self, line: bytes) -> bool:
+        words = line.split()
+        if not all(word.isdigit() for word in words) or len(line) > self.LONGEST:
+            return False
+        if len(words) == 2:
+            self.begun = Begun(int(words[0]), int(words[1]))
+        elif len(words) == 1:
+            self.exit_code = int(words[0])
+        return len(words) in (1, 2)
+
+    def _partial_mark(self, data: bytes) -> int:
+        longest = min(len(data), len(self._mark) - 1)
+        return next((size for size in range(longest, 0, -1) if data.endswith(self._mark[:size])), 0)
+
+
+class ContainerCommand:
+    """One command in a running container. `others` are the sandbox's commands that run at the same time; this one adds
+    itself while it runs, so that ending one of them spares the rest."""
+
+    def __init__(self, engine: Engine, container: str, others: set[ContainerCommand]) -> None:
+        self._engine = engine
+        self._container = container
+        self._others = others
+        mark = secrets.token_hex(16)
+        self._mark = mark
+        self._heard = asyncio.Event()
+        """Set when the command has begun, or will never say so."""
+        self._marks = {stream: Marks(mark.encode()) for stream in _STREAMS}
+
+    @property
+    def begun(self) -> Begun | None:
+        return self._marks[1].begun
+
+    async def run(
+        self, command: str, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput, stdin: bytes | None
+    ) -> ExecResult:
+        """Runs it to its end, its time-out or until `ending` is set; afterwards it is dead in each case but the first,
+        where its background processes go on."""
+        started = time.monotonic()
+        size = -1 if stdin is None else len(stdin)
+        argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command", self._mark, str(size), command]
+        self._others.add(self)
+        try:
+            with self._engine.translated():
+                execution = await self._engine.container(self._container).exec(argv, stdin=stdin is not None)
+                async with execution.start() as stream:
+                    timed_out = await self._attend(stream, stdin, ending, timeout_s, on_output)
+                code = await self._exit_code(execution) if not timed_out else None
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        finally:
+            self._others.discard(self)
+        return ExecResult(code, timed_out, round((time.monotonic() - started) * 1000))
+
+    async def _attend(
+        self, stream: ExecStream, stdin: bytes | None, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
+    ) -> bool:
+        reading = asyncio.create_task(self._read(stream, on_output))
+        try:
+            async with _feeding(stream, stdin or b""):
+                timed_out = await until(reading, ending, timeout_s)
+        finally:
+            if self._marks[1].exit_code is None:
+                await self.kill()
+            await asyncio.wait({reading}, timeout=DRAIN_S)
+            reading.cancel()
+            await asyncio.wait({reading})
+        if not reading.cancelled() and (failure := reading.exception()):
+            raise failure
+        return timed_out
+
+    async def _read(self, stream: ExecStream, on_output: OnOutput) -> None:
+        """Hands the output on until the stream ends, or the script has said on both that the command has."""
+        try:
+            await self._read_messages(stream, on_output)
+        finally:
+            self._heard.set()
+        for number, marks in self._marks.items():
+            if output := marks.close():
+                on_output(_STREAMS[number], output)
+
+    async def _read_messages(self, stream: ExecStream, on_output: OnOutput) -> None:
+        while any(marks.exit_code is None for marks in self._marks.values()):
+            message = await stream.read_out()
+            if message is None:
+                break
+            output = self._marks[message.stream].feed(message.data)
+            if self.begun is not None:
+                self._heard.set()
+            if output:
+                on_output(_STREAMS[message.stream], output)
+
+    async def _exit_code(self, execution: aiodocker.execs.Exec) -> int:
+        said = self._marks[1].exit_code
+        if said is not None:
+            return said
+        # the script was killed together with the command, or with the whole container
+        with suppress(aiodocker.DockerError):
+            described = await execution.inspect()
+            if described.get("ExitCode") is not None:
+                return int(described["ExitCode"])
+        shown = await self._engine.find(self._container)
+        if shown is None or not shown["State"]["Running"]:
+            reason = " for lack of memory" if shown and shown["State"].get("OOMKilled") else ""
+            raise SandboxError(f"The sandbox's container ended{reason} while the command ran.")
+        return 137
+
+    async def kill(self) -> None:
+        """Ends all processes of the command; where that cannot be done one by one, all of the container."""
+        with suppress(SandboxError, SandboxUnavailableError, aiodocker.DockerError, TimeoutError):
+            async with asyncio.timeout(KILL_TIMEOUT_S):
+                if await self._kill_processes():
+                    return
+        with suppress(aiodocker.DockerError):
+            await self._engine.kill(self._container)
+
+    async def _kill_processes(self) -> bool:
+        await self._heard.wait()
+        if self.begun is None:
+            return False
+        others = [str(other.begun.pid) for other in self._others - {self} if other.begun is not None]
+        arguments = [str(self.begun.ticks), *others]
+        code, _, _ = await run_script(self._engine, self._container, KILL_SCRIPT, arguments)
+        return code == 0
+
+
+_SCRIPT_HEAD = """cleanup() { :; }
+trap 'code=$?; cleanup; echo "MARK $code"' EXIT
+"""
+
+
+@asynccontextmanager
+async def _feeding(stream: ExecStream, data: bytes) -> AsyncIterator[None]:
+    """Gives a command its input while its output is read."""
+    feeding = asyncio.create_task(_feed(stream, data))
+    try:
+        yield
+    finally:
+        feeding.cancel()
+        await asyncio.wait({feeding})
+
+
+async def _feed(stream: ExecStream, data: bytes) -> None:
+    # a command may end without reading all of its input
+    with suppress(ConnectionError, aiodocker.DockerError):
+        for start in range(0, len(data), 64 * 1024):
+            await stream.write_in(data[start : start + 64 * 1024])
+
+
+async def run_script(
+    engine: Engine,
+    container: str,
+    script: str,
+    arguments: Sequence[str],
+    *,
+    stdin: bytes | None = None,
+    limit: int = 1024 * 1024,
+) -> tuple[int, bytes, bytes]:
+    """Runs a shell script of ours in a container; its exit code (137 where it was killed), output and messages.
+
+    `cleanup`, if the script defines such a function, is called when it exits. Raises `SandboxError` where the script
+    cannot run or prints more than `limit` bytes.
+    """
+    mark = secrets.token_hex(16)
+    argv = ["/bin/sh", "-c", _SCRIPT_HEAD.replace("MARK", mark) + script, "palimpsest", *arguments]
+    marks, messages, output = Marks(mark.encode()), bytearray(), bytearray()
+    try:
+        with engine.translated():
+            execution = await engine.container(container).exec(argv, stdin=stdin is not None)
+            async with execution.start() as stream, _feeding(stream, stdin or b""):
+                # the stream's end would come too late: the Engine holds it back for seconds where another command
+                # has left a background process
+                while marks.exit_code is None and (message := await stream.read_out()) is not None:
+                    if message.stream == 1:
+                        output += marks.feed(message.data)
+                    else:
+                        messages += message.data
+                    if len(output) + len(messages) > limit:
+                        raise SandboxError("The sandbox answered with more than was asked for.")
+    except aiodocker.DockerError as exc:
+        raise refused(exc) from exc
+    return (137 if marks.exit_code is None else marks.exit_code), bytes(output), bytes(messages)

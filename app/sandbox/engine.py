@@ -1,0 +1,241 @@
+"""One Docker Engine, or whatever speaks its API, with its errors told in ours."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiodocker
+import aiohttp
+from aiodocker.containers import DockerContainer
+
+from app.errors import SandboxError, SandboxUnavailableError
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+NETWORK = "palimpsest"
+"""The bridge that sandboxes with a network share; it passes nothing from one to another."""
+PIECE = 256 * 1024
+_PING_TIMEOUT_S = 5.0
+
+# Go's os.FileMode bits, in which the Engine describes a path
+_GO_DIRECTORY, _GO_LINK = 1 << 31, 1 << 27
+_GO_TYPES = _GO_DIRECTORY | _GO_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class PathStatus:
+    """What the Engine says of one path in a container; a link is described itself, not what it points to."""
+
+    mode: int
+    size: int
+
+    @property
+    def is_link(self) -> bool:
+        return bool(self.mode & _GO_LINK)
+
+    @property
+    def is_directory(self) -> bool:
+        return bool(self.mode & _GO_DIRECTORY)
+
+    @property
+    def is_regular(self) -> bool:
+        return not self.mode & _GO_TYPES
+
+
+class Engine:
+    """A connection to the Engine at `host`, made on first use. Methods raise `SandboxUnavailableError` where it does
+    not answer and `aiodocker.DockerError` for what it refuses, unless said otherwise."""
+
+    def __init__(self, host: str | None = None) -> None:
+        self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
+        self._docker: aiodocker.Docker | None = None
+        self._connector: aiohttp.UnixConnector | None = None
+
+    @property
+    def docker(self) -> aiodocker.Docker:
+        if self._docker is None:
+            try:
+                self._docker = self._connect()
+            except ValueError as exc:
+                raise self._unavailable("the address cannot be understood") from exc
+        return self._docker
+
+    def _connect(self) -> aiodocker.Docker:
+        prefix, _, path = self.host.partition("unix://")
+        if prefix or not path:
+            return aiodocker.Docker(url=self.host)
+        # every running command holds a connection, so the client's own limit of 100 must not stand
+        self._connector = aiohttp.UnixConnector(path, limit=0)
+        return aiodocker.Docker(url="unix://localhost", connector=self._connector)
+
+    async def version(self) -> str:
+        """The Engine's version. Raises `SandboxUnavailableError` where none answers within five seconds."""
+        with self.translated():
+            try:
+                async with asyncio.timeout(_PING_TIMEOUT_S):
+                    version = await self.docker.version()
+            except (aiodocker.DockerError, TimeoutError) as exc:
+                raise self._unavailable(f"it does not answer ({exc})") from exc
+        return str(version.get("Version", "of an unknown version"))
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turns a connection's errors into `SandboxUnavailableError`; the Engine's own refusals pass."""
+        try:
+            yield
+        except aiodocker.DockerError as exc:
+            if exc.status == 900:  # aiodocker's own, for a refused connection
+                raise self._unavailable("it does not answer") from exc
+            raise
+        except (aiohttp.ClientError, OSError) as exc:
+            raise self._unavailable("the connection was lost") from exc
+
+    def _unavailable(self, reason: str) -> SandboxUnavailableError:
+        return SandboxUnavailableError(
+            f"No Docker Engine at {self.host}: {reason}. Start it, give this user access to its socket,"
+            " or set DOCKER_HOST."
+        )
+
+    async def find(self, name: str) -> dict[str, Any] | None:
+        """A container's description, None where there is none of that name."""
+        with self.translated():
+            try:
+                return await self.docker.containers.container(name).show()
+            except aiodocker.DockerError as exc:
+                if exc.status == 404:
+                    return None
+                raise
+
+    def container(self, name: str) -> DockerContainer:
+        return self.docker.containers.container(name)
+
+    async def pull(self, image: str) -> None:
+        """Raises `SandboxUnavailableError` where the image cannot be had."""
+        with self.translated():
+            try:
+                await self.docker.images.pull(image)
+            except (aiodocker.DockerError, ValueError) as exc:
+                raise SandboxUnavailableError(
+                    f"The image {image} is not here and cannot be pulled ({exc}). Run `docker pull {image}` where the"
+                    " Engine runs, or name another one in PALIMPSEST_SANDBOX_IMAGE."
+                ) from exc
+
+    async def ensure_network(self) -> None:
+        with self.translated():
+            try:
+                await self.docker.networks.create(
+                    {
+                        "Name": NETWORK,
+                        "CheckDuplicate": True,
+                        "Driver": "bridge",
+                        "Options": {"com.docker.network.bridge.enable_icc": "false"},
+                    }
+                )
+            except aiodocker.DockerError as exc:
+                if exc.status != 409:  # there already
+                    raise
+
+    async def kill(self, name: str) -> None:
+        """Kills all that runs in a container, which stays; does nothing where nothing runs."""
+        with self.translated():
+            try:
+                await self.container(name).kill()
+            except aiodocker.DockerError as exc:
+                if exc.status not in (404, 409):
+                    raise
+
+    async def remove(self, name: str) -> None:
+        """Removes a container with all that runs in it; does nothing where there is none."""
+        with self.translated():
+            try:
+                await self.container(name).delete(force=True, v=True)
+            except aiodocker.DockerError as exc:
+                if exc.status not in (404, 409):  # 409: it is being removed already
+                    raise
+
+    async def remove_volume(self, name: str) -> None:
+        with self.translated():
+            try:
+                async with self.docker._query(f"volumes/{name}", method="DELETE", params={"force": "1"}):
+                    pass
+            except aiodocker.DockerError as exc:
+                if exc.status != 404:
+                    raise
+
+    async def labelled(self, label: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The containers, running or not, and the volumes that carry a label."""
+        with self.translated():
+            filters = json.dumps({"label": [label]})
+            containers = await self.docker._query_json("containers/json", params={"all": "1", "filters": filters})
+            volumes = await self.docker._query_json("volumes", params={"filters": filters})
+        return containers, volumes["Volumes"] or []
+
+    async def executing(self, name: str) -> bool:
+        """Whether a command started through the Engine is still running in the container."""
+        shown = await self.find(name)
+        for exec_id in (shown or {}).get("ExecIDs") or ():
+            with self.translated():
+                try:
+                    described = await self.docker._query_json(f"exec/{exec_id}/json")
+                except aiodocker.DockerError:
+                    continue  # it has ended and is forgotten
+            if described.get("Running"):
+                return True
+        return False
+
+    async def status(self, name: str, path: str) -> PathStatus | None:
+        """What lies at `path` in a container, running or not; None where nothing does."""
+        with self.translated():
+            docker = self.docker
+            # not through aiodocker: it takes a refusal's body for JSON, and the answer to HEAD has none
+            url = f"{docker.docker_host}/{docker.api_version}/containers/{name}/archive"
+            async with docker.session.head(url, params={"path": path}) as response:
+                if response.status == 404:
+                    return None
+                if response.status != 200:
+                    raise aiodocker.DockerError(response.status, f"It cannot look at {path!r}.")
+                status = json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"]))
+        return PathStatus(int(status["mode"]), int(status["size"]))
+
+    async def fetch(self, name: str, path: str) -> AsyncIterator[bytes]:
+        """What lies at `path` in a container, running or not, as a tar in pieces."""
+        with self.translated():
+            async with self._archive(name, path, "GET") as response:
+                async for piece in response.content.iter_chunked(PIECE):
+                    yield piece
+
+    async def put(self, name: str, path: str, archive: bytes) -> None:
+        """Unpacks a tar at `path` in a container, running or not, with the owners that it names."""
+        with self.translated():
+            async with self._archive(name, path, "PUT", archive):
+                pass
+
+    def _archive(
+        self, name: str, path: str, method: str, data: bytes | None = None
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self.docker._query(
+            f"containers/{name}/archive",
+            method=method,
+            params={"path": path},
+            data=data,
+            headers={"Content-Type": "application/x-tar"},
+            timeout=aiohttp.ClientTimeout(),
+        )
+
+    async def aclose(self) -> None:
+        if self._docker is not None:
+            docker, self._docker = self._docker, None
+            await docker.close()
+        if self._connector is not None:
+            await self._connector.close()
+
+
+def refused(exc: aiodocker.DockerError) -> SandboxError:
+    """The Engine's refusal as an error of ours."""
+    return SandboxError(f"The Docker Engine refused: {exc.message}")

@@ -1,0 +1,123 @@
+"""Runs the HTTP server: binds, says what was found, serves, and goes down tidily."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from app.api.main import ApiConfig, create_app
+from app.bootstrap import Runtime, build, secrets_of
+from app.errors import PalimpsestError
+from app.logs import configure_logging
+from app.settings import Settings
+
+BACKLOG = 2048
+
+
+class StartError(PalimpsestError):
+    """The server cannot start; the detail says how to mend it."""
+
+    status = 500
+    code = "cannot_start"
+    title = "The server cannot start"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bind(settings: Settings) -> socket.socket:
+    """The listening socket. Raises `StartError`: without keys on a public address, or for an address in use."""
+    if not settings.api_keys and not is_loopback(settings.host):
+        raise StartError(
+            f"Without PALIMPSEST_API_KEYS the server listens on loopback only, not on {settings.host}.",
+            code="key_required",
+        )
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise StartError(
+            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}. Choose another port with --port.",
+            code="port_in_use",
+        ) from error
+    listener.set_inheritable(False)
+    return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which ends the streams of readers before it waits for their connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.close_streams: Callable[[], None] = lambda: None
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.close_streams()
+        await super().shutdown(sockets)
+
+
+def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Server:
+    """The server of these settings, not started; `on_ready` is called when the service is built."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with build(settings) as runtime:
+            app.state.service = runtime.service
+            server.close_streams = runtime.close_streams
+            on_ready(runtime)
+            yield
+
+    config = ApiConfig(
+        api_keys=tuple(key.get_secret_value() for key in settings.api_keys),
+        allowed_hosts=settings.allowed_hosts,
+        bind_host=settings.host,
+        upload_max_bytes=settings.upload_max_bytes,
+    )
+    server = Server(
+        uvicorn.Config(
+            create_app(config, lifespan=lifespan),
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+        )
+    )
+    return server
+
+
+async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:
+    """Serves until a signal ends it. `on_ready` gets what was built and the server's base URL."""
+    configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
+    listener = bind(settings)
+    host, port = listener.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    server = make_server(settings, lambda runtime: on_ready(runtime, url))
+    with listener:
+        await server.serve(sockets=[listener])
+    if not server.started:
+        raise StartError("The server could not start; the log above says why.")
+
+
+def run(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:
+    """`serve`, with the event loop that suits a server: uvloop where it is installed."""
+    loop_factory = uvicorn.Config("app", loop="auto").get_loop_factory()
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(serve(settings, on_ready))

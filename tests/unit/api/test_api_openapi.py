@@ -1,0 +1,145 @@
+"""The OpenAPI document, and whether the routes keep to it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from app.api import ApiConfig, create_app
+from app.api.examples import EVENTS, type_of
+from app.api.openapi import ALL_EVENTS
+from app.api.problems import CATALOGUE
+from app.messages import new_id
+from app.runtime.values import RawOutput
+from app.sessions import Session
+from fastapi import FastAPI
+
+from tests.unit.api.double import CALL_ID, InMemoryService
+
+DOCUMENT = create_app(ApiConfig()).openapi()
+SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
+OPERATIONS = [
+    (method, path, operation) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
+]
+
+
+def resolved(name: str) -> dict[str, Any]:
+    """The component's schema with all components beside it, as a validator of JSON Schema needs it."""
+    return {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
+
+
+async def test_the_document_is_served(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/openapi.json")
+    assert answer.json() == json.loads(json.dumps(DOCUMENT))
+
+
+def test_every_reference_leads_somewhere() -> None:
+    names = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(DOCUMENT)))
+    assert names <= set(SCHEMAS)
+    assert not {"HTTPValidationError", "ValidationError"} & set(SCHEMAS)
+
+
+def test_every_event_has_a_schema_and_a_valid_example() -> None:
+    assert {type_of(event) for event in ALL_EVENTS} == {type_of(example) for example in EVENTS}
+    for event in ALL_EVENTS:
+        name = type_of(event)
+        (example,) = SCHEMAS[name]["examples"]
+        jsonschema.Draft202012Validator(resolved(name)).validate(example)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", example["at"])
+
+
+def test_the_streams_name_their_events() -> None:
+    def events(path: str, method: str = "get") -> set[str]:
+        responses = DOCUMENT["paths"][path][method]["responses"]
+        return set(responses["200"]["content"]["text/event-stream"]["x-events"])
+
+    everything = {type_of(event) for event in ALL_EVENTS}
+    assert events("/v1/sessions/{session_id}/events") == events("/v1/sessions", "post") == everything
+    assert events("/v1/events") == {name for name in everything if name.startswith("session.")}
+
+
+def test_every_error_is_a_problem_with_an_example() -> None:
+    for _, _, operation in OPERATIONS:
+        for status, response in operation["responses"].items():
+            if int(status) < 400:
+                continue
+            media = response["content"]["application/problem+json"]
+            assert list(response["content"]) == ["application/problem+json"]
+            assert media["examples"]
+            for code, example in media["examples"].items():
+                jsonschema.Draft202012Validator(resolved("Problem")).validate(example["value"])
+                assert (str(example["value"]["status"]), example["value"]["code"]) == (status, code)
+
+
+def test_every_code_of_the_catalogue_is_documented_somewhere() -> None:
+    documented = set(re.findall(r'"code": "([a-z_]+)"', json.dumps(DOCUMENT)))
+    secured = set(re.findall(r'"code": "([a-z_]+)"', json.dumps(create_app(ApiConfig(api_keys=("k",))).openapi())))
+    assert secured - documented == {"unauthorized"}
+    assert set(CATALOGUE) - secured == {"method_not_allowed", "not_found"}
+
+
+def test_every_operation_says_what_it_does() -> None:
+    ids = [operation["operationId"] for _, _, operation in OPERATIONS]
+    assert len(ids) == len(set(ids))
+    assert all(operation["description"] and operation["tags"] for _, _, operation in OPERATIONS)
+
+
+def test_keys_are_asked_for_where_they_are_needed(keyed_app: FastAPI) -> None:
+    document = keyed_app.openapi()
+    assert document["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
+    open_paths = {path for path, methods in document["paths"].items() if "security" not in next(iter(methods.values()))}
+    assert open_paths == {"/healthz", "/readyz"}
+    assert "securitySchemes" not in DOCUMENT["components"]
+
+
+BAD_REQUESTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"json": {}},
+    {"json": {"nonsense": 1}},
+    {"json": []},
+    {"content": b"{", "headers": {"Content-Type": "application/json"}},
+    {"content": b"{}", "headers": {"Content-Type": "text/plain"}},
+    {"params": {"limit": "-1", "step": "x", "after": "\x00", "until": "x", "format": "x", "path": "..", "status": "x"}},
+    {"params": {"limit": 1, "step": 2, "after": "5"}},
+    {"headers": {"Host": "evil.example"}},
+    {"headers": {"Origin": "null"}},
+    {"headers": {"Range": "bytes=9999-"}},
+    {"headers": {"Last-Event-ID": "-1"}},
+    {"headers": {"Content-Length": "999999999999"}},
+)
+
+
+@pytest.mark.parametrize(("method", "path"), [(method, path) for method, path, _ in OPERATIONS])
+@pytest.mark.parametrize("known", [True, False])
+async def test_routes_answer_documented_statuses_only(
+    client: httpx.AsyncClient, session: Session, service: InMemoryService, method: str, path: str, known: bool
+) -> None:
+    if path.endswith("/events"):
+        await service.finish(session.id)
+    service.outputs[CALL_ID] = RawOutput(size=1, data=b"x")
+    target = path.format(session_id=session.id if known else new_id(), message_id=new_id(), call_id=CALL_ID, path="a/b")
+    documented = DOCUMENT["paths"][path][method]["responses"]
+    for request in BAD_REQUESTS:
+        if path == "/v1/events" and not is_guarded(request):
+            continue
+        answer = await client.request(method, target, **until_idle(path, request))
+        assert str(answer.status_code) in documented, (request, answer.text)
+        if answer.status_code >= 400:
+            media = documented[str(answer.status_code)]["content"]["application/problem+json"]
+            assert answer.json()["code"] in media["examples"]
+
+
+def is_guarded(request: dict[str, Any]) -> bool:
+    """Whether the guard refuses the request; any other opens the stream of all sessions, which has no end."""
+    return bool({"Host", "Origin", "Content-Length"} & set(request.get("headers", ())))
+
+
+def until_idle(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The request; of a session's events, one that ends."""
+    if not path.endswith("/events"):
+        return request
+    return {**request, "params": {"until": "idle", **request.get("params", {})}}

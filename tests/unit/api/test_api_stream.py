@@ -1,0 +1,309 @@
+"""Event streams: their encoding, and their life on a real server and a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+
+import httpx
+import orjson
+import pytest
+import structlog
+from app.api import ApiConfig, create_app
+from app.api.connection import drop, remember
+from app.api.errors import MalformedEventIdError
+from app.api.stream import MAX_SEQ, encode, start_after
+from app.messages import new_id
+from app.runtime.values import StreamItem
+from app.sessions import Session, Status
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message, Scope
+
+from tests.unit.api.double import InMemoryService, Server, serving
+
+Event = tuple[str | None, str, bytes]
+
+
+def parse(stream: bytes) -> list[Event]:
+    """A plain reader of the format: `(id, event, data)` of each block; comments and `retry` are left out."""
+    events = []
+    for block in stream.decode().split("\n\n")[:-1]:
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith((":", "retry:")))
+        if fields:
+            events.append((fields.get("id"), fields["event"], fields["data"].encode()))
+    return events
+
+
+items = st.lists(
+    st.builds(
+        StreamItem,
+        type=st.sampled_from(["text.delta", "tool.call", "session.idle"]),
+        seq=st.none() | st.integers(1, MAX_SEQ),
+        data=st.dictionaries(st.text(max_size=5), st.text(max_size=20)).map(orjson.dumps),
+    )
+)
+
+
+@given(items)
+def test_a_reader_gets_back_what_was_encoded(batch: list[StreamItem]) -> None:
+    expected = [(None if item.seq is None else str(item.seq), item.type, item.data) for item in batch]
+    assert parse(encode(batch)) == expected
+
+
+@pytest.mark.parametrize(
+    ("after", "last_event_id", "start"),
+    [
+        (None, None, 0),
+        ("0", None, 0),
+        ("7", None, 7),
+        (None, "9", 9),
+        ("7", "9", 9),
+        ("9", "7", 7),
+        ("nonsense", "7", 7),
+        ("007", None, 7),
+        (str(MAX_SEQ), None, MAX_SEQ),
+    ],
+)
+def test_where_a_stream_starts(after: str | None, last_event_id: str | None, start: int) -> None:
+    assert start_after(after, last_event_id) == start
+
+
+@pytest.mark.parametrize(
+    "given_id", ["", " ", "-1", "+1", "1.0", "1e3", "0x1", "1_000", "٣", "abc", "1 ", str(MAX_SEQ + 1), "9" * 40]
+)
+def test_ids_that_cannot_be_read(given_id: str) -> None:
+    with pytest.raises(MalformedEventIdError):
+        start_after(given_id, None)
+    with pytest.raises(MalformedEventIdError):
+        start_after("1", given_id)
+
+
+async def test_errors_come_before_the_stream(client: httpx.AsyncClient, session: Session) -> None:
+    path = f"/v1/sessions/{session.id}/events"
+    cases = [
+        (await client.get(f"{path}?after=-1"), 400, "malformed_event_id"),
+        (await client.get(path, headers={"Last-Event-ID": "x"}), 400, "malformed_event_id"),
+        (await client.get(f"{path}?after=2"), 409, "ahead_of_log"),
+        (await client.get(f"{path}?after=0", headers={"Last-Event-ID": "2"}), 409, "ahead_of_log"),
+        (await client.get(f"{path}?until=later"), 422, "validation_error"),
+        (await client.get(f"/v1/sessions/{new_id()}/events"), 404, "session_not_found"),
+        (await client.get("/v1/sessions/x/events"), 404, "session_not_found"),
+    ]
+    for answer, status, code in cases:
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+async def test_until_idle_ends_at_once_where_nothing_runs(
+    client: httpx.AsyncClient, session: Session, service: InMemoryService
+) -> None:
+    await service.finish(session.id)
+    answer = await client.get(f"/v1/sessions/{session.id}/events?until=idle")
+    assert answer.content == b'retry: 1000\n\nid: 1\nevent: session.created\ndata: {"n":1}\n\n'
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-accel-buffering"] == "no"
+    assert service.readers == 0
+
+
+async def test_last_event_id_wins_over_after(
+    client: httpx.AsyncClient, session: Session, service: InMemoryService
+) -> None:
+    await service.append(session.id, StreamItem("plan.updated", 2, b"{}"), StreamItem("session.idle", 3, b"{}"))
+    await service.finish(session.id)
+    path = f"/v1/sessions/{session.id}/events?until=idle&after=0"
+    answer = await client.get(path, headers={"Last-Event-ID": "2"})
+    assert parse(answer.content) == [("3", "session.idle", b"{}")]
+
+
+async def test_a_stream_of_a_new_session_needs_a_task(client: httpx.AsyncClient, service: InMemoryService) -> None:
+    answer = await client.post("/v1/sessions", json={}, headers={"Accept": "text/event-stream"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "task_required")
+    assert service.sessions == {}
+
+
+@pytest.fixture
+async def server(app: FastAPI) -> AsyncIterator[Server]:
+    async with serving(app) as server:
+        yield server
+
+
+async def test_a_new_session_is_followed_to_its_idle(server: Server, service: InMemoryService) -> None:
+    async with (
+        httpx.AsyncClient(base_url=server.url) as client,
+        client.stream(
+            "POST", "/v1/sessions", json={"task": "Say hello."}, headers={"Accept": "text/event-stream"}
+        ) as answer,
+    ):
+        session_id = answer.headers["session-id"]
+        assert (answer.status_code, answer.headers["location"]) == (200, f"/v1/sessions/{session_id}")
+        await service.append(session_id, StreamItem("text.delta", None, b"{}"))
+        await service.finish(session_id)
+        received = parse(await answer.aread())
+    assert received == [("1", "session.created", b'{"n":1}'), (None, "text.delta", b"{}")]
+
+
+async def test_a_reader_that_leaves_ends_its_subscription_but_not_the_run(
+    server: Server, service: InMemoryService
+) -> None:
+    async with (
+        httpx.AsyncClient(base_url=server.url) as client,
+        client.stream(
+            "POST", "/v1/sessions", json={"task": "Say hello."}, headers={"Accept": "text/event-stream"}
+        ) as answer,
+    ):
+        session_id = answer.headers["session-id"]
+        await service.wait_for_readers(1)
+    async with asyncio.timeout(5):
+        await service.wait_for_readers(0)
+    assert service.sessions[session_id].status is Status.RUNNING
+
+
+async def test_events_of_all_sessions_come_without_ids(server: Server, service: InMemoryService) -> None:
+    async with (
+        httpx.AsyncClient(base_url=server.url) as client,
+        client.stream("GET", "/v1/events") as answer,
+    ):
+        assert service.readers == 1
+        await service.append("all", StreamItem("session.updated", None, b"{}"))
+        received = b""
+        async for chunk in answer.aiter_bytes():
+            received += chunk
+            if b"session.updated" in received:
+                break
+    assert received == b"retry: 1000\n\nevent: session.updated\ndata: {}\n\n"
+
+
+async def test_a_quiet_stream_is_kept_alive_by_comments(service: InMemoryService) -> None:
+    async with (
+        serving(create_app(ApiConfig(ping_s=0.01, retry_ms=5), service=service)) as server,
+        httpx.AsyncClient(base_url=server.url) as client,
+        client.stream("GET", "/v1/events") as answer,
+    ):
+        received = b""
+        async for chunk in answer.aiter_bytes():
+            received += chunk
+            if received.count(b": ping\n\n") == 2:
+                break
+    assert received == b"retry: 5\n\n: ping\n\n: ping\n\n"
+
+
+@pytest.mark.parametrize("next_send", ["event", "comment"])
+async def test_a_reader_that_takes_nothing_is_dropped(
+    next_send: str, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(ApiConfig(send_timeout_s=0.2, ping_s=0.3 if next_send == "comment" else 15), service=service)
+    large = StreamItem("tool.result", 2, b'"' + b"x" * 32 * 1024 * 1024 + b'"')
+    async with serving(app) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as reader:
+            reader.sendall(f"GET /v1/sessions/{session.id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            await service.wait_for_readers(1)
+            await service.append(session.id, large)
+            async with asyncio.timeout(5):
+                await service.wait_for_sent(session.id)
+                if next_send == "event":
+                    await service.append(session.id, StreamItem("session.idle", 3, b"{}"))
+                await service.wait_for_readers(0)
+                await asyncio.gather(*server.server_state.tasks)
+            assert server.server_state.connections == set()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_server_that_stops_ends_its_streams_as_it_should(
+    app: FastAPI, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        serving(app) as server,
+        httpx.AsyncClient(base_url=server.url) as client,
+        client.stream("GET", f"/v1/sessions/{session.id}/events") as answer,
+    ):
+        await service.wait_for_readers(1)
+        server.should_exit = True
+        async with asyncio.timeout(5):
+            received = await answer.aread()
+            await service.wait_for_readers(0)
+    assert parse(received) == [("1", "session.created", b'{"n":1}')]
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("life", [1, 2])
+async def test_streams_work_on_one_server_after_another(service: InMemoryService, session: Session, life: int) -> None:
+    await service.finish(session.id)
+    for _ in range(2):
+        async with (
+            serving(create_app(ApiConfig(), service=service)) as server,
+            httpx.AsyncClient(base_url=server.url) as client,
+        ):
+            answer = await client.get(f"/v1/sessions/{session.id}/events?until=idle")
+            assert len(parse(answer.content)) == 1
+
+
+async def test_a_stream_that_fails_is_cut_off_and_logged(
+    server: Server, service: InMemoryService, session: Session
+) -> None:
+    async with httpx.AsyncClient(base_url=server.url) as client:
+        async with client.stream("GET", f"/v1/sessions/{session.id}/events?until=idle") as answer:
+            await service.wait_for_readers(1)
+            with structlog.testing.capture_logs() as logs:
+                del service.sessions[session.id]
+                await service.append(session.id)
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await answer.aread()
+        await service.wait_for_readers(0)
+        assert [entry["event"] for entry in logs] == ["request_failed", "request"]
+        assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_a_client_that_leaves_in_its_own_request_is_no_error(
+    server: Server, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = f"PUT /v1/sessions/{session.id}/files/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf"
+        writer.write(head.encode())
+        async with httpx.AsyncClient(base_url=server.url) as client:
+            await client.get("/healthz")
+        (upload,) = server.server_state.tasks
+        writer.close()
+        await upload
+    assert [entry["event"] for entry in logs if entry["path"] != "/healthz"] == ["client_left", "request"]
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_connection_is_dropped_once_the_server_has_noticed() -> None:
+    calls = []
+
+    class Cycle:
+        """What uvicorn's `send` is bound to."""
+
+        @property
+        def transport(self) -> Cycle:
+            return self
+
+        def abort(self) -> None:
+            calls.append("abort")
+
+        async def send(self, message: Message) -> None:
+            calls.append("send")
+
+    waiting = iter(["http.request", "http.disconnect"])
+
+    async def receive() -> Message:
+        return {"type": next(waiting)}
+
+    scope: Scope = {}
+    remember(scope, Cycle().send)
+    await drop(scope, receive)
+    assert (calls, list(waiting)) == (["abort"], [])
+
+
+async def test_without_a_server_there_is_no_connection_to_drop() -> None:
+    async def nothing(message: Message | None = None) -> Message:
+        raise AssertionError("nobody is asked")
+
+    scope: Scope = {}
+    remember(scope, nothing)  # type: ignore[arg-type]  # it is never called
+    await drop(scope, nothing)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+from app.errors import MissingApiKeyError, UnknownModelError
+from app.llm import Catalog, ModelOverride, ProviderConfig, Providers
+from app.llm.anthropic import AnthropicProvider
+from app.llm.openai import OpenAiProvider
+from app.llm.scripted import ScriptedProvider
+
+from .servers import Scripted, local_server, sse
+from .values import collect, prose, request
+
+CONFIGS = (
+    ProviderConfig("openai", "openai", "https://api.openai.com/v1", None),
+    ProviderConfig("anthropic", "anthropic", "https://api.anthropic.com", "sk-ant-secret"),
+    ProviderConfig("local", "openai", "http://127.0.0.1:1/v1", None, needs_key=False),
+    ProviderConfig("scripted", "scripted"),
+)
+
+
+def providers(*configs: ProviderConfig, **models: ModelOverride) -> Providers:
+    return Providers(configs or CONFIGS, Catalog(models))
+
+
+async def test_a_name_leads_to_its_provider_and_the_models_name_there() -> None:
+    known = providers()
+    provider, model = known.resolve("anthropic/claude-sonnet-5")
+    assert isinstance(provider, AnthropicProvider)
+    assert (provider.name, model) == ("anthropic", "claude-sonnet-5")
+    provider, model = known.resolve("local/Qwen/Qwen3-32B")
+    assert isinstance(provider, OpenAiProvider)
+    assert (provider.name, model) == ("local", "Qwen/Qwen3-32B")
+    assert isinstance(known.resolve("scripted/demo")[0], ScriptedProvider)
+    await known.aclose()
+
+
+async def test_a_provider_is_opened_once() -> None:
+    known = providers()
+    assert known.resolve("local/a")[0] is known.resolve("local/b")[0]
+    await known.aclose()
+
+
+@pytest.mark.parametrize("name", ["", "gpt-5", "nobody/gpt-5", "openai/", "/gpt-5", "scripted/other"])
+def test_an_unknown_name_is_refused_with_the_providers_there_are(name: str) -> None:
+    for ask in (providers().resolve, providers().info):
+        with pytest.raises(UnknownModelError, match="anthropic, local, openai, scripted"):
+            ask(name)
+
+
+def test_a_very_long_name_is_clipped_in_the_error() -> None:
+    with pytest.raises(UnknownModelError) as caught:
+        providers().resolve("x" * 10_000)
+    assert len(caught.value.detail) < 500
+
+
+def test_without_a_key_a_model_can_be_described_but_not_called() -> None:
+    with pytest.raises(MissingApiKeyError, match="openai has no API key"):
+        providers().resolve("openai/gpt-5")
+    described = providers().info("openai/gpt-5")
+    assert (described.key_present, described.context_window) == (False, 400_000)
+
+
+def test_a_provider_with_an_address_of_its_own_needs_no_key() -> None:
+    assert providers().info("local/x").key_present
+
+
+def test_the_models_on_offer_are_those_of_the_configured_providers_with_the_demo_last() -> None:
+    offered = providers(**{"local/mine": ModelOverride(context_window=4096), "gone/x": ModelOverride()}).models()
+    names = [model.name for model in offered]
+    assert names[0] == "local/mine"
+    assert names[-1] == "scripted/demo"
+    assert {model.provider for model in offered} == {"local", "openai", "anthropic", "scripted"}
+    assert len(names) == len(set(names))
+    keys = {model.provider: model.key_present for model in offered}
+    assert keys == {"openai": False, "anthropic": True, "local": True, "scripted": True}
+
+
+def test_no_scripted_provider_means_no_demo() -> None:
+    assert providers(CONFIGS[2]).models() == []
+
+
+def test_a_key_is_not_in_a_configurations_text() -> None:
+    assert "secret" not in repr(CONFIGS[1])
+
+
+async def test_a_closed_registry_has_closed_its_connections_and_can_open_anew() -> None:
+    answer = Scripted(pieces=sse({"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}, "[DONE]"))
+    async with local_server(answer) as server:
+        known = providers(ProviderConfig("local", "openai", server.url + "/v1", needs_key=False))
+        provider, model = known.resolve("local/x")
+        assert prose(await collect(provider.stream(request(model=model)))) == "ok"
+        await known.aclose()
+        again, _ = known.resolve("local/x")
+        assert again is not provider
+        await known.aclose()
