@@ -28,7 +28,7 @@ from app.llm.registry import ProviderConfig, Providers
 from app.runtime.agents import AgentSetup
 from app.runtime.lifecycle import ServiceRules
 from app.runtime.registry import Registry
-from app.runtime.sandboxes import SandboxPolicy, Sandboxes
+from app.runtime.sandboxes import Sandboxes, SandboxPolicy
 from app.runtime.service import SessionService
 from app.runtime.session import RuntimeSetup
 from app.sandbox.base import SandboxFactory, SandboxLimits, Stream

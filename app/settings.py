@@ -153,8 +153,8 @@ class Settings(BaseSettings):
     max_steps: int | None = Field(50, ge=1, description="Steps per run unless a session says otherwise.")
     session_limits: LimitSettings = Field(
         LimitSettings(),
-        description="JSON: the most that a session may ask for, `{max_steps?, max_seconds?, max_cost_usd?, max_tokens?}`;"
-        " what is left out is not bounded.",
+        description="JSON: the most that a session may ask for, `{max_steps?, max_seconds?, max_cost_usd?,"
+        " max_tokens?}`; what is left out is not bounded.",
     )
     queue_limit: int = Field(100, ge=1, description="Messages that may wait in one session's queue.")
     upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Largest file that may be uploaded.")

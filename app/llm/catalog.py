@@ -190,6 +190,7 @@ def _offered(provider: PricedProvider) -> list[PricedModel]:
         for model in provider.models
         if not model.deprecated and model.context_window and model.context_window >= 100_000
         if base_prices(model).output is not None and not _NO_CHAT.search(model.id)
+        if provider.find_model(model.id) is model  # some ids are the data's own and no name to call a model by
     ]
     return sorted(chat, key=_newest_first)[:KNOWN_PER_PROVIDER]
 

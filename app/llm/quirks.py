@@ -17,7 +17,13 @@ _REFUSAL = re.compile(
     r"|deprecated|invalid (?:parameter|argument)|does not exist|may not be",
     re.I,
 )
-_MAXIMUM = re.compile(r"(?:at most|maximum (?:of|is)|less than or equal to|<=|> )\s*`?(\d{2,9})\b", re.I)
+# The last way of saying it is a range, as in `[1, 8192]`.
+_MAXIMUM = re.compile(
+    r"(?:at most|maximum (?:of|is)|less than or equal to|<=|>|\[\d+,)\s*`?(\d{2,9})\b",
+    re.I,
+)
+_NAMED = {name: re.compile(rf"\b{name}\b") for name in _OPTIONAL} | {"stop": re.compile(r"""['"`]stop\\?['"`]""")}
+"""How a text names a parameter; `stop` is a common word and counts only in quotes."""
 
 
 @dataclass
@@ -71,7 +77,7 @@ def _refused(body: str, sent: dict[str, Any]) -> str | None:
     candidates = [name for name in sent if name in _OPTIONAL]
     if (named := _param_field(body)) is not None:
         return named if named in candidates else None
-    places = {name: match.start() for name in candidates if (match := re.search(rf"\b{name}\b", body))}
+    places = {name: match.start() for name in candidates if (match := _NAMED[name].search(body))}
     return min(places, key=places.__getitem__) if places else None
 
 

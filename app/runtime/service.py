@@ -48,7 +48,7 @@ from app.runtime.values import (
     UsageReport,
 )
 from app.sandbox.base import FileInfo, Sandbox
-from app.sessions import QueueMode, SandboxSpec, Session, Status
+from app.sessions import QueueMode, Session, Status
 
 T = TypeVar("T")
 
@@ -73,9 +73,9 @@ class SessionService:
         *,
         models: Callable[[], list[ModelInfo]],
         output_path: Callable[[str], Path],
-        delete_outputs: Callable[[str], AbstractAsyncContextManager[None]],
+        delete_outputs: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`output_path` gives the file of a stored raw output; `delete_outputs` removes those of a session on exit."""
+        """`output_path` gives the file of a stored raw output; `delete_outputs` removes those of a session."""
         self._setup = setup
         self._database = setup.database
         self._bus = setup.bus
@@ -127,8 +127,8 @@ class SessionService:
         """Ends the session's run, removes its sandbox and outputs, then its rows."""
         session = await self.get(session_id)
         await self._registry.stop(session_id)
-        async with self._delete_outputs(session_id):
-            await self._setup.sandboxes.remove(session_id, SandboxSpec(**session.sandbox.model_dump()))
+        await self._setup.sandboxes.remove(session_id, session.sandbox)
+        await self._delete_outputs(session_id)
         last = await self._database.writer.write(lambda c: _remove(c, session_id))
         await self._registry.stop(session_id)
         event = SessionDeleted(session_id=session_id, at=now(), session=last)

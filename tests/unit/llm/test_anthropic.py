@@ -90,7 +90,7 @@ async def failed(*answers: Scripted) -> ProviderError:
 
 
 async def test_text_streams_and_ends_with_usage() -> None:
-    events = await said(START, {"type": "ping"}, *words(0, "Hel", "lo"), ending("end_turn", output_tokens=9), STOP)
+    events = await said(START, {"type": "ping"}, *words(0, "He", "llo"), ending("end_turn", output_tokens=9), STOP)
     assert (prose(events), finish(events)) == ("Hello", "stop")
     report = usage(events)
     assert report is not None
@@ -270,7 +270,7 @@ async def test_message_stop_ends_the_call_though_the_server_keeps_the_connection
 
 async def test_text_in_the_start_of_a_block_is_not_lost() -> None:
     events = await said(
-        START, begin(0, "text", text="Hel"), more(0, "text_delta", text="lo"), stop(0), ending("end_turn"), STOP
+        START, begin(0, "text", text="He"), more(0, "text_delta", text="llo"), stop(0), ending("end_turn"), STOP
     )
     assert prose(events) == "Hello"
 

@@ -60,8 +60,8 @@ async def failed(*answers: Scripted) -> ProviderError:
 async def test_text_streams_and_ends_with_usage() -> None:
     events = await said(
         delta(role="assistant", content=""),
-        delta(content="Hel"),
-        delta(content="lo"),
+        delta(content="He"),
+        delta(content="llo"),
         delta("stop"),
         {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 2}},
         DONE,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,39 @@ from app.llm.base import StreamEvent, ToolArgumentsDelta
 from app.llm.demo import next_reply
 from app.llm.scripted import DEMO_MODEL, ScriptedProvider
 from app.messages import (
+    CompactionMarkerPart,
     FinishReason,
     Message,
-    ReasoningPart,
     Role,
-    TextPart,
     ToolResultPart,
     ToolStatus,
-    parse_arguments,
 )
 from app.tools.registry import ToolRegistry, default_tools
 
-from .values import assistant, call, calls, collect, finish, message, prose, request, result, results, text, usage, user
+from .values import (
+    assistant,
+    call,
+    calls,
+    collect,
+    finish,
+    image,
+    message,
+    prose,
+    reasoning,
+    request,
+    result,
+    results,
+    text,
+    thoughts,
+    usage,
+    user,
+)
 
 REGISTRY = ToolRegistry(default_tools())
 TOOLS = tuple(REGISTRY.schemas())
 NAMES = frozenset(tool.name for tool in TOOLS)
 MODEL = ScriptedProvider(word_delay_s=0)
+_numbers = count(1)
 BUSYBOX = shutil.which("busybox")
 
 Run = Callable[[str, dict[str, Any]], tuple[str, int | None]]
@@ -67,9 +84,9 @@ async def ask(history: list[Message], tools: tuple[Any, ...] = TOOLS) -> list[St
     return await collect(MODEL.stream(request(*history, model=DEMO_MODEL, tools=tools)))
 
 
-def answered(events: list[StreamEvent], number: int) -> Message:
+def answered(events: list[StreamEvent]) -> Message:
     """The response as a loop would store it."""
-    made = [call(f"c{number}.{index}", name, arguments) for index, (name, arguments) in enumerate(calls(events))]
+    made = [call(f"c{next(_numbers)}", name, arguments) for name, arguments in calls(events)]
     return assistant(text(prose(events)), *made, finish_reason=FinishReason.TOOL_CALLS if made else FinishReason.STOP)
 
 
@@ -86,8 +103,8 @@ def carried_out(response: Message, run: Run) -> Message:
 
 async def play(history: list[Message], run: Run, steps: int = 20) -> list[Message]:
     """Runs the demo until it stops asking for tools."""
-    for number in range(steps):
-        response = answered(await ask(history), number)
+    for _ in range(steps):
+        response = answered(await ask(history))
         history.append(response)
         if not response.tool_calls:
             return history
@@ -154,14 +171,14 @@ async def test_plans_move_on_and_end_with_everything_done(tmp_path: Path) -> Non
 async def test_a_steer_is_taken_up_and_the_task_goes_on(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     history = [user("Go")]
-    for number in range(2):
-        history.append(answered(await ask(history), number))
+    for _ in range(2):
+        history.append(answered(await ask(history)))
         history.append(carried_out(history[-1], workspace.run))
     history += [user("Use tabs,\nplease"), user("And hurry")]
     events = await ask(history)
     assert prose(events).startswith("You said: “Use tabs, please” “And hurry”")
     assert [name for name, _ in calls(events)] == ["update_plan", "execute_command"]
-    history.append(answered(events, 2))
+    history.append(answered(events))
     history.append(carried_out(history[-1], workspace.run))
     assert "You said" not in prose(await ask(history))
     check_the_story(await play(history, workspace.run), tmp_path)
@@ -169,7 +186,7 @@ async def test_a_steer_is_taken_up_and_the_task_goes_on(tmp_path: Path) -> None:
 
 async def test_control_messages_are_not_taken_for_the_user(tmp_path: Path) -> None:
     history = [user("Go")]
-    history.append(answered(await ask(history), 0))
+    history.append(answered(await ask(history)))
     history.append(carried_out(history[-1], Workspace(tmp_path).run))
     history.append(message(Role.CONTROL, text("Resume.")))
     assert "You said" not in prose(await ask(history))
@@ -187,7 +204,7 @@ async def test_a_second_task_gets_an_honest_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", [ToolStatus.ERROR, ToolStatus.DENIED])
 async def test_a_tool_that_fails_ends_the_demo_with_what_it_said(status: ToolStatus) -> None:
     history = [user("Go")]
-    history.append(answered(await ask(history), 0))
+    history.append(answered(await ask(history)))
     failed = [result(c.call_id, "no such sandbox", status, c.name) for c in history[-1].tool_calls]
     events = await ask([*history, results(*failed)])
     assert calls(events) == []
@@ -210,7 +227,7 @@ async def test_a_second_test_that_fails_ends_the_demo(tmp_path: Path) -> None:
 async def test_calls_that_were_stopped_are_made_again(status: ToolStatus) -> None:
     history = [user("Go")]
     first = await ask(history)
-    history.append(answered(first, 0))
+    history.append(answered(first))
     history.append(results(*(result(c.call_id, "", status, c.name) for c in history[-1].tool_calls)))
     history.append(message(Role.CONTROL, text("Resume.")))
     assert calls(await ask(history)) == calls(first)
@@ -262,7 +279,7 @@ async def test_the_stream_is_in_small_pieces_and_has_usage_without_cost(tmp_path
     assert (before.cost_usd, before.cache_read_tokens) == (0.0, 0)
     assert before.input_tokens > 100
     assert before.output_tokens > 50
-    history.append(answered(first, 0))
+    history.append(answered(first))
     history.append(carried_out(history[-1], Workspace(tmp_path).run))
     after = usage(await ask(history))
     assert after is not None
@@ -270,11 +287,34 @@ async def test_the_stream_is_in_small_pieces_and_has_usage_without_cost(tmp_path
     assert after.cache_read_tokens > after.input_tokens
 
 
-async def test_reasoning_is_shown_once_and_counted() -> None:
-    seen = [ReasoningPart(id="p", index=0, text="x"), TextPart(id="p", index=1, text="y")]
-    asked = [user("Go"), assistant(*seen, call("a", "execute_command", '{"command":"sh test.sh"}'))]
-    reply = next_reply([*asked, results(result("a", "FAIL", exit_code=2, name="execute_command"))], NAMES)
-    assert not reply.reasoning, "calls that are no stage of the script leave it at the start"
+async def test_reasoning_is_shown_before_the_bug_is_mended_and_counted(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    history = [user("Go")]
+    shown: list[tuple[str, int]] = []
+    while not history[-1].text.startswith("Done"):
+        events = await ask(history)
+        report = usage(events)
+        assert report is not None
+        shown.append((thoughts(events), report.reasoning_tokens))
+        history.append(answered(events))
+        if history[-1].tool_calls:
+            history.append(carried_out(history[-1], workspace.run))
+    assert [bool(thought) for thought, _ in shown].count(True) == 1
+    assert all(bool(thought) == bool(tokens) for thought, tokens in shown)
+    assert len(shown) == 8
+
+
+async def test_every_kind_of_part_counts_in_the_usage() -> None:
+    async def tokens(*more: Message) -> int:
+        report = usage(await ask([user("Go"), *more], ()))
+        assert report is not None
+        return report.prompt_tokens
+
+    bare = await tokens()
+    assert await tokens(user("x" * 400)) == bare + 100
+    assert await tokens(assistant(reasoning("x" * 400))) == bare + 100
+    assert await tokens(message(Role.USER, image())) == bare + 1000
+    assert await tokens(message(Role.USER, CompactionMarkerPart(id="p", index=0, round=1))) == bare
 
 
 async def test_no_other_model_is_served() -> None:
@@ -287,7 +327,10 @@ async def test_closing_does_nothing_and_pacing_is_optional() -> None:
     assert prose(await collect(ScriptedProvider(word_delay_s=0).stream(request(model=DEMO_MODEL))))
 
 
-def test_arguments_of_the_script_are_json_objects() -> None:
-    reply = next_reply([user("Go")], NAMES)
-    assert reply.calls
-    assert all(isinstance(parse_arguments("{}"), dict) and isinstance(made.arguments, dict) for made in reply.calls)
+def test_the_script_is_a_function_of_the_messages_alone() -> None:
+    history = [user("Go"), assistant(text("Partly"), finish_reason=FinishReason.CANCELLED), user("On")]
+    assert next_reply(history, NAMES) == next_reply(list(history), NAMES)
+    assert next_reply(history, NAMES).text.startswith("You said: “On”")
+    long = next_reply([user("word " * 500)], NAMES).text
+    assert "…”" in long
+    assert len(long) < 1000
