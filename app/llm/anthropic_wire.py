@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from app.llm.base import ModelRequest, ToolSchema
-from app.llm.wire import wire_arguments, wire_name
+from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
 from app.messages import (
     ImagePart,
     Message,
@@ -25,21 +26,23 @@ _CACHE = b',"cache_control":{"type":"ephemeral"}}'
 _CACHED_TURNS = 2
 """User turns with a cache breakpoint: the last is written for the next step, the one before was written by the step
 before. With system and tools that makes four, which is all that the API takes."""
+_TAIL = 2 * _CACHED_TURNS
+"""Turns that are not settled yet: those that may hold a breakpoint, and with roles taking turns no others."""
 
 
+@dataclass(slots=True, eq=False)
 class _Turn:
-    """Consecutive messages of one wire role; the API wants them as one."""
+    """Consecutive messages of one wire role; the API wants them as one. `last` is the last of them, at `end - 1`."""
 
-    __slots__ = ("blocks", "role")
+    role: bytes
+    last: Message
+    end: int
+    blocks: list[bytes] = field(default_factory=list)
 
-    def __init__(self, role: bytes) -> None:
-        self.role = role
-        self.blocks: list[bytes] = []
-
-    def encode(self, *, cached: bool) -> bytes:
+    def encode(self, *, cached: bool = False) -> bytes:
         blocks = b",".join(self.blocks)
         if cached:
-            blocks = blocks[:-1] + _CACHE
+            blocks = _cached(blocks)
         return b'{"role":"%s","content":[%s]}' % (self.role, blocks)
 
 
@@ -52,7 +55,7 @@ def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str
     if request.tools:
         tools = [orjson.dumps(_tool(tool)) for tool in request.tools]
         body += b',"tools":[%s]' % b",".join([*tools[:-1], _cached(tools[-1])])
-    return body + b',"messages":[%s]}' % b",".join(_encode_turns(_turns(request, provider)))
+    return body + b',"messages":[%s]}' % _messages(request, provider)
 
 
 def to_anthropic(message: Message, *, own_reasoning: bool) -> tuple[bytes, ...]:
@@ -64,28 +67,49 @@ def to_anthropic(message: Message, *, own_reasoning: bool) -> tuple[bytes, ...]:
     return tuple(block for part in parts for block in _block(part, own_reasoning))
 
 
-def _encode_turns(turns: list[_Turn]) -> Iterator[bytes]:
-    user = [index for index, turn in enumerate(turns) if turn.role == b"user"]
-    cached = set(user[-_CACHED_TURNS:])
-    for index, turn in enumerate(turns):
-        yield turn.encode(cached=index in cached)
+def _messages(request: ModelRequest, provider: str) -> bytes:
+    cache, prefix = request.wire_cache, _cache_prefix(request)
+    front = settled_front(cache, prefix, request.messages)
+    start = front.count
+    turns = _turns(request, start, provider)
+    if settling := turns[:-_TAIL]:
+        front = front.extended(settling[-1].end, settling[-1].last.id, [turn.encode() for turn in settling])
+        cache[prefix] = front
+        forget(cache, prefix, request.messages[start : front.count])
+    tail = turns[-_TAIL:]
+    users = [turn for turn in tail if turn.role == b"user"][-_CACHED_TURNS:]
+    return joined([front.data, *(turn.encode(cached=turn in users) for turn in tail)])
 
 
-def _turns(request: ModelRequest, provider: str) -> list[_Turn]:
+def _turns(request: ModelRequest, start: int, provider: str) -> list[_Turn]:
     own = (request.model, f"{provider}/{request.model}")
-    cache, turns = request.wire_cache, list[_Turn]()
-    for message in request.messages:
-        key = "anthropic:" + message.id
-        blocks = cache.get(key)
-        if blocks is None:
-            blocks = cache[key] = to_anthropic(message, own_reasoning=message.model in own)
+    prefix = _cache_prefix(request)
+    turns: list[_Turn] = []
+    for end, message in enumerate(request.messages[start:], start + 1):
+        blocks = _encoded(message, request.wire_cache, prefix, own_reasoning=message.model in own)
         if not blocks:
             continue
         role = b"assistant" if message.role is Role.ASSISTANT else b"user"
         if not turns or turns[-1].role != role:
-            turns.append(_Turn(role))
+            turns.append(_Turn(role, message, end))
+        turns[-1].last, turns[-1].end = message, end
         turns[-1].blocks.extend(blocks)
     return turns
+
+
+def _cache_prefix(request: ModelRequest) -> str:
+    """By model, since a history looks otherwise to another one: a summary may be asked of a cheaper model."""
+    return f"anthropic:{request.model}:"
+
+
+def _encoded(
+    message: Message, cache: MutableMapping[str, Any], prefix: str, *, own_reasoning: bool
+) -> tuple[bytes, ...]:
+    key = prefix + message.id
+    blocks: tuple[bytes, ...] | None = cache.get(key)
+    if blocks is None:
+        blocks = cache[key] = to_anthropic(message, own_reasoning=own_reasoning)
+    return blocks
 
 
 def _block(part: Part, own_reasoning: bool) -> Iterator[bytes]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any
 
 import orjson
 
 from app.llm.base import ModelRequest, ToolSchema
-from app.llm.wire import wire_arguments, wire_name
+from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
 from app.messages import ImagePart, Message, Role
+
+_TAIL = 4
+"""Messages that are not settled yet: another call on the same history, a summary, leaves the newest ones out."""
 
 
 def encode_body(request: ModelRequest, parameters: dict[str, Any]) -> bytes:
@@ -17,7 +20,7 @@ def encode_body(request: ModelRequest, parameters: dict[str, Any]) -> bytes:
     head = {"model": request.model, "stream": True, **parameters}
     if request.tools:
         head["tools"] = [_tool(tool) for tool in request.tools]
-    return b'%s,"messages":[%s]}' % (orjson.dumps(head)[:-1], b",".join(_messages(request)))
+    return b'%s,"messages":[%s]}' % (orjson.dumps(head)[:-1], _messages(request))
 
 
 def to_openai(message: Message) -> list[dict[str, Any]]:
@@ -34,19 +37,25 @@ def to_openai(message: Message) -> list[dict[str, Any]]:
             return [{"role": "user", "content": _user_content(message)}]
 
 
-def _messages(request: ModelRequest) -> list[bytes]:
-    cache = request.wire_cache
-    encoded: list[bytes] = []
-    if request.system:
-        encoded.append(orjson.dumps({"role": "system", "content": request.system}))
-    for message in request.messages:
-        key = "openai:" + message.id
-        data = cache.get(key)
-        if data is None:
-            data = cache[key] = b",".join(map(orjson.dumps, to_openai(message)))
-        if data:
-            encoded.append(data)
-    return encoded
+def _messages(request: ModelRequest) -> bytes:
+    system = orjson.dumps({"role": "system", "content": request.system}) if request.system else b""
+    front = settled_front(request.wire_cache, "openai", request.messages)
+    tail = request.messages[front.count :]
+    pieces = [_encoded(message, request.wire_cache) for message in tail]
+    if (settling := len(tail) - _TAIL) > 0:
+        last = tail[settling - 1]
+        front, pieces = front.extended(front.count + settling, last.id, pieces[:settling]), pieces[settling:]
+        request.wire_cache["openai"] = front
+        forget(request.wire_cache, "openai:", tail[:settling])
+    return joined([system, front.data, *pieces])
+
+
+def _encoded(message: Message, cache: MutableMapping[str, Any]) -> bytes:
+    key = "openai:" + message.id
+    data = cache.get(key)
+    if data is None:
+        data = cache[key] = b",".join(map(orjson.dumps, to_openai(message)))
+    return bytes(data)
 
 
 def _tool(tool: ToolSchema) -> dict[str, Any]:

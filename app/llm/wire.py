@@ -1,17 +1,60 @@
-"""What both wire formats share: names that providers accept, arguments as a JSON object, documents from bytes."""
+"""What both wire formats share: names that providers accept, arguments as a JSON object, documents from bytes, and the
+memory of what was encoded before."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from app.errors import ProviderError
-from app.messages import clean_text, parse_arguments
+from app.messages import Message, clean_text, parse_arguments
 
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The encoded front of a history, `count` messages of which the last has the id `last_id`, as one piece of bytes.
+
+    Within a context generation a request extends the one before, so all but a short tail of it is taken from here and
+    the work per step does not grow with the history.
+    """
+
+    count: int = 0
+    last_id: str = ""
+    data: bytes = b""
+
+    def extended(self, count: int, last_id: str, pieces: Sequence[bytes]) -> Settled:
+        """With `pieces` behind it, which bring it to `count` messages."""
+        return Settled(count, last_id, joined([self.data, *pieces]))
+
+
+def settled_front(cache: Mapping[str, Any], key: str, messages: Sequence[Message]) -> Settled:
+    """What the cache holds of the front of these messages; nothing where they are another history."""
+    known = cache.get(key)
+    if (
+        isinstance(known, Settled)
+        and 0 < known.count <= len(messages)
+        and messages[known.count - 1].id == known.last_id
+    ):
+        return known
+    return Settled()
+
+
+def forget(cache: MutableMapping[str, Any], prefix: str, messages: Sequence[Message]) -> None:
+    """Drops the bytes of single messages, which have settled."""
+    for message in messages:
+        cache.pop(prefix + message.id, None)
+
+
+def joined(pieces: Sequence[bytes]) -> bytes:
+    """Pieces as members of a JSON array, empty ones left out."""
+    return b",".join(filter(None, pieces))
 
 
 def wire_name(name: str) -> str:

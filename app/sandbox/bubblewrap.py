@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -299,7 +300,7 @@ class BubblewrapFactory:
 
     async def check(self) -> None:
         """Starts a sandbox of no session and ends it again."""
-        sandbox = self.open(SandboxConfig("check", "", network=False, limits=SandboxLimits()))
+        sandbox = self.open(SandboxConfig(f"check-{secrets.token_hex(8)}", "", network=False, limits=SandboxLimits()))
         output = bytearray()
         try:
             result = await sandbox.exec("exit 42", timeout_s=10, on_output=lambda _, data: output.extend(data))

@@ -180,7 +180,7 @@ class ContainerCommand:
         try:
             with self._engine.translated():
                 execution = await self._engine.container(self._container).exec(argv, stdin=stdin is not None)
-                async with execution.start() as stream:
+                async with _attached(execution) as stream:
                     timed_out = await self._attend(stream, stdin, ending, timeout_s, on_output)
                 code = await self._exit_code(execution) if not timed_out else None
         except aiodocker.DockerError as exc:
@@ -267,6 +267,19 @@ trap 'code=$?; cleanup; echo "MARK $code"' EXIT
 
 
 @asynccontextmanager
+async def _attached(execution: aiodocker.execs.Exec) -> AsyncIterator[ExecStream]:
+    """Starts a command, with a connection to its input and output."""
+    async with execution.start() as stream:
+        try:
+            yield stream
+        finally:
+            # a mere close would wait for ever to send input that nobody reads
+            connection = stream._resp.connection if stream._resp is not None else None
+            if connection is not None and connection.transport is not None:
+                connection.transport.abort()
+
+
+@asynccontextmanager
 async def _feeding(stream: ExecStream, data: bytes) -> AsyncIterator[None]:
     """Gives a command its input while its output is read."""
     feeding = asyncio.create_task(_feed(stream, data))
@@ -304,7 +317,7 @@ async def run_script(
     try:
         with engine.translated():
             execution = await engine.container(container).exec(argv, stdin=stdin is not None)
-            async with execution.start() as stream, _feeding(stream, stdin or b""):
+            async with _attached(execution) as stream, _feeding(stream, stdin or b""):
                 # the stream's end would come too late: the Engine holds it back for seconds where another command
                 # has left a background process
                 while marks.exit_code is None and (message := await stream.read_out()) is not None:

@@ -234,6 +234,7 @@ class Engine:
             await docker.close()
         if self._connector is not None:
             await self._connector.close()
+        await asyncio.sleep(0)  # closed sockets are let go in the event loop's next round
 
 
 def refused(exc: aiodocker.DockerError) -> SandboxError:

@@ -51,7 +51,7 @@ class HostSandbox:
     async def archive(self) -> AsyncIterator[bytes]:
         await self.start()
         pieces = self._workspace.archive()
-        while piece := await asyncio.to_thread(next, pieces, b""):
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
 
     async def stop(self) -> None:

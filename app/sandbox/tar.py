@@ -39,7 +39,8 @@ def regular(name: bytes, file: int) -> Iterator[bytes]:
         data = os.read(file, min(left, PIECE)) or bytes(min(left, PIECE))
         left -= len(data)
         yield data
-    yield bytes(-status.st_size % BLOCK)
+    if padding := -status.st_size % BLOCK:
+        yield bytes(padding)
 
 
 async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -149,6 +150,16 @@ def test_signed_reasoning_goes_back_to_its_own_model_alone(author: str | None, s
     assert content == ([SIGNED] if sent else []) + [{"type": "text", "text": "Yes"}]
 
 
+def test_another_model_on_the_same_cache_gets_no_foreign_reasoning() -> None:
+    history = (user("Hi"), assistant(reasoning("hm", SIGNED), text("Yes"), model="claude-x"))
+    cache: dict[str, Any] = {}
+    kinds = []
+    for model in ("claude-x", "claude-y", "claude-x"):
+        wire = anthropic(request(*history, model=model, wire_cache=cache))
+        kinds.append([block["type"] for block in wire["messages"][1]["content"]])
+    assert kinds == [["thinking", "text"], ["text"], ["thinking", "text"]]
+
+
 def test_reasoning_that_is_not_whole_is_left_out() -> None:
     cut_off = assistant(reasoning("hm", SIGNED, interrupted=True), reasoning("no signature"), text("Yes"), model="m")
     assert [block["type"] for block in uncached(anthropic(request(cut_off)))[0]["content"]] == ["text"]
@@ -190,15 +201,75 @@ def test_breakpoints_leave_no_trace_in_the_cache() -> None:
     assert first == {"role": "user", "content": [{"type": "text", "text": "One"}]}
 
 
-@pytest.mark.parametrize("encode", [openai_wire.encode_body, lambda r, p: anthropic_wire.encode_body(r, p, "x")])
-def test_a_message_is_encoded_once_per_generation(encode: Any) -> None:
+Encode = Callable[[ModelRequest, dict[str, Any]], bytes]
+ENCODERS = pytest.mark.parametrize(
+    "encode",
+    [
+        pytest.param(openai_wire.encode_body, id="openai"),
+        pytest.param(lambda asked, sent: anthropic_wire.encode_body(asked, sent, "x"), id="anthropic"),
+    ],
+)
+
+
+class Watched(tuple[Message, ...]):
+    """A history that counts how many of its messages were looked at."""
+
+    seen: int
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.seen = getattr(self, "seen", 0) + (len(found) if isinstance(index, slice) else 1)
+        return found
+
+    def __iter__(self) -> Iterator[Message]:
+        raise AssertionError("the whole history was walked through")
+
+
+def long_history(length: int) -> list[Message]:
+    turn = [user("u"), assistant(text("a"), call("c")), results(result("c")), message(Role.CONTROL, text("k"))]
+    return [known.model_copy(update={"id": f"h{n}"}) for n, known in enumerate(turn * (length // 4))]
+
+
+@ENCODERS
+def test_a_growing_history_is_encoded_as_a_fresh_one_would_be(encode: Encode) -> None:
     cache: dict[str, Any] = {}
-    encode(request(*HISTORY, wire_cache=cache), {})
-    assert {key.partition(":")[2] for key in cache} == {known.id for known in HISTORY}
-    kept = dict(cache)
-    body = encode(request(*HISTORY, user("New"), wire_cache=cache), {})
-    assert all(cache[key] is value for key, value in kept.items())
-    assert body == encode(request(*HISTORY, user("New")), {})
+    history = long_history(40)
+    for end in range(1, len(history) + 1):
+        warm = encode(request(*history[:end], wire_cache=cache), {})
+        assert warm == encode(request(*history[:end]), {})
+
+
+@ENCODERS
+def test_the_work_of_a_step_does_not_grow_with_the_history(encode: Encode) -> None:
+    cache: dict[str, Any] = {}
+    history = long_history(400)
+    encode(request(*history, wire_cache=cache), {})
+    grown = Watched([*history, assistant(text("new")), user("newer")])
+    body = encode(ModelRequest("m", "Be good.", grown, wire_cache=cache), {})
+    assert b"newer" in body
+    assert grown.seen < 20
+    assert len(cache) < 20
+
+
+@ENCODERS
+def test_a_side_call_on_the_same_history_leaves_the_next_step_its_bytes(encode: Encode) -> None:
+    cache: dict[str, Any] = {}
+    history = long_history(80)
+    encode(request(*history, wire_cache=cache), {})
+    encode(request(*history, user("Summarise"), wire_cache=cache), {})
+    grown = Watched([*history, assistant(text("new")), user("newer")])
+    body = encode(ModelRequest("m", "Be good.", grown, wire_cache=cache), {})
+    assert grown.seen < 20
+    assert body == encode(request(*tuple(history), *grown[-2:]), {})
+
+
+@ENCODERS
+def test_another_history_under_the_same_cache_is_encoded_anew(encode: Encode) -> None:
+    cache: dict[str, Any] = {}
+    encode(request(*long_history(40), wire_cache=cache), {})
+    other = [user(f"other {number}") for number in range(50)]
+    assert encode(request(*other, wire_cache=cache), {}) == encode(request(*other), {})
+    assert encode(request(*other[:3], wire_cache=cache), {}) == encode(request(*other[:3]), {})
 
 
 def test_the_two_formats_do_not_share_cached_bytes() -> None:

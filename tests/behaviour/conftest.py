@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+
+from tests.behaviour.harness import Client, RunningServer, settings_for
+from tests.provider import FakeProvider
+from tests.provider.fixtures import provider
+from tests.requirements import need
+
+__all__ = ["provider"]
+
+StartServer = Callable[..., RunningServer]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_blocking() -> Iterator[None]:
+    """A blocking call of ours on an event loop fails the test that made it."""
+    with blockbuster_ctx("app") as guard:
+        guard.deactivate()
+        yield
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:
+        if name.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_")) and not name.startswith("PALIMPSEST_TEST_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+        pytest.param("docker", marks=pytest.mark.docker),
+    ]
+)
+def sandbox(request: pytest.FixtureRequest) -> str:
+    """The kind of sandbox; a test that asks for it runs with each."""
+    need(request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def sandbox_image() -> str:
+    return os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
+
+
+@pytest.fixture
+def start_server(
+    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
+) -> Iterator[StartServer]:
+    """Starts servers, all on one data directory unless told otherwise; with the test's sandbox, else bubblewrap."""
+    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
+    need(kind)
+    running: list[RunningServer] = []
+
+    def start(**more: Any) -> RunningServer:
+        data_dir = more.pop("data_dir", tmp_path / "data")
+        settings = settings_for(data_dir, provider, kind, **{"sandbox_image": sandbox_image, **more})
+        server = RunningServer(settings).start()
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> RunningServer:
+    return start_server()
+
+
+@pytest.fixture
+async def client(server: RunningServer) -> AsyncIterator[Client]:
+    async with Client(server.url) as client:
+        yield client

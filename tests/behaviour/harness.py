@@ -1,0 +1,195 @@
+"""Runs the real server in a thread with an event loop of its own, and speaks to it over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from app.server import Server, bind, make_server
+from app.settings import Settings
+from tests.provider import FakeProvider
+
+OPENAI, ANTHROPIC = "fake-openai/model", "fake-anthropic/model"
+"""One strict provider, under both wire formats."""
+
+
+@dataclass(slots=True)
+class Event:
+    """An event as a client reads it; `id` is None for a live one."""
+
+    type: str
+    data: dict[str, Any]
+    id: int | None = None
+
+
+@dataclass
+class RunningServer:
+    """The server under test. Leaving the context shuts it down tidily."""
+
+    settings: Settings
+    url: str = ""
+    _server: Server | None = None
+    _thread: threading.Thread | None = None
+    _failure: BaseException | None = None
+    _ready: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> Self:
+        listener = bind(self.settings)
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self._server = make_server(self.settings, lambda _: self._ready.set())
+
+        def run() -> None:
+            assert self._server is not None
+            try:
+                with listener, asyncio.Runner() as runner:
+                    runner.run(self._server.serve(sockets=[listener]))
+            except BaseException as error:
+                self._failure = error
+            finally:
+                self._ready.set()
+
+        self._thread = threading.Thread(target=run, name="server-under-test", daemon=True)
+        self._thread.start()
+        assert self._ready.wait(60), "the server did not start"
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def stop(self) -> None:
+        if self._server is None or self._thread is None:
+            return
+        self._server.should_exit = True
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "the server did not stop"
+        self._server = None
+
+
+class Client:
+    """A client of the server under test, with the calls that most tests make."""
+
+    def __init__(self, url: str, *, key: str | None = None) -> None:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self.http = httpx.AsyncClient(base_url=url, headers=headers, timeout=30, trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.http.aclose()
+
+    async def create(self, task: str | None = None, **fields: Any) -> dict[str, Any]:
+        """A new session, of the strict provider's OpenAI model unless `model` is given."""
+        body = {"model": OPENAI, **({"task": task} if task is not None else {}), **fields}
+        return _ok(await self.http.post("/v1/sessions", json=body))
+
+    async def post(self, session_id: str, content: str, mode: str = "steer", **fields: Any) -> dict[str, Any]:
+        """Queues a message."""
+        body = {"content": content, "mode": mode, **fields}
+        return _ok(await self.http.post(f"/v1/sessions/{session_id}/queue", json=body))
+
+    async def get(self, path: str, **params: Any) -> dict[str, Any]:
+        return _ok(await self.http.get(path, params=params))
+
+    async def session(self, session_id: str) -> dict[str, Any]:
+        return await self.get(f"/v1/sessions/{session_id}")
+
+    async def messages(self, session_id: str) -> list[dict[str, Any]]:
+        """The whole history."""
+        items: list[dict[str, Any]] = []
+        after: str | None = None
+        while True:
+            page = await self.get(f"/v1/sessions/{session_id}/messages", **({"after": after} if after else {}))
+            items += page["items"]
+            after = page["next_cursor"]
+            if after is None:
+                return items
+
+    async def events(
+        self, session_id: str, *, after: int | None = None, until_idle: bool = False, last_event_id: int | None = None
+    ) -> AsyncIterator[Event]:
+        """The session's stream, event by event."""
+        params: dict[str, Any] = {"after": after} if after is not None else {}
+        if until_idle:
+            params["until"] = "idle"
+        headers = {"Last-Event-ID": str(last_event_id)} if last_event_id is not None else {}
+        path = f"/v1/sessions/{session_id}/events"
+        async with self.http.stream("GET", path, params=params, headers=headers) as response:
+            if response.status_code != 200:
+                await response.aread()
+            assert response.status_code == 200, response.text
+            async for event in read_events(response):
+                yield event
+
+    async def until_idle(self, session_id: str, after: int | None = None) -> list[Event]:
+        """All events until the session is idle."""
+        return [event async for event in self.events(session_id, after=after, until_idle=True)]
+
+    async def wait_for(self, session_id: str, wanted: Callable[[Event], bool], after: int | None = None) -> Event:
+        """The first event that is wanted, from the log or live."""
+        async with asyncio.timeout(30):
+            async for event in self.events(session_id, after=after):
+                if wanted(event):
+                    return event
+        raise AssertionError("the stream ended without the event")
+
+    async def run(self, task: str, **fields: Any) -> tuple[dict[str, Any], list[Event]]:
+        """Makes a session with a task and follows it to its end: the session then, and its events."""
+        made = await self.create(task, **fields)
+        events = await self.until_idle(made["id"])
+        return await self.session(made["id"]), events
+
+
+def _ok(response: httpx.Response) -> dict[str, Any]:
+    assert response.is_success, f"{response.status_code} {response.text}"
+    body: dict[str, Any] = response.json()
+    return body
+
+
+async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
+    """Parses an event stream the way the standard says; comments and `retry` are passed over."""
+    fields: dict[str, str] = {}
+    async for line in response.aiter_lines():
+        if line:
+            name, _, value = line.partition(":")
+            if name:
+                fields[name] = value.removeprefix(" ")
+        elif "data" in fields:
+            seq = int(fields["id"]) if "id" in fields else None
+            yield Event(fields.get("event", "message"), json.loads(fields["data"]), seq)
+            fields = {}
+        else:
+            fields = {}
+
+
+def durable(events: list[Event]) -> list[Event]:
+    return [event for event in events if event.id is not None]
+
+
+def of_type(events: list[Event], *types: str) -> list[Event]:
+    return [event for event in events if event.type in types]
+
+
+def settings_for(data_dir: Path, provider: FakeProvider, sandbox: str, **more: Any) -> Settings:
+    """Settings of a server under test: loopback, a free port, the strict provider under two names, no `.env`."""
+    values: dict[str, Any] = {
+        "port": 0,
+        "data_dir": data_dir,
+        "model": OPENAI,
+        "sandbox": sandbox,
+        "providers": {
+            "fake-openai": {"kind": "openai", "base_url": provider.openai_url},
+            "fake-anthropic": {"kind": "anthropic", "base_url": provider.url},
+        },
+        "models": {name: {"context_window": 128_000} for name in (OPENAI, ANTHROPIC)},
+        "log_level": "error",
+        "shutdown_grace_s": 5,
+        **more,
+    }
+    return Settings(_env_file=None, **values)  # type: ignore[call-arg]

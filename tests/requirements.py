@@ -1,0 +1,46 @@
+"""What a test needs of the machine: a server that is absent skips it, unless `PALIMPSEST_TEST_REQUIRE` names it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from app.errors import SandboxUnavailableError
+from app.sandbox import open_factory
+from app.sandbox.detect import SandboxKind
+
+
+def required() -> set[str]:
+    """Names of what must be there, from the environment; CI names everything."""
+    return {name.strip() for name in os.environ.get("PALIMPSEST_TEST_REQUIRE", "").split(",") if name.strip()}
+
+
+@cache
+def missing(kind: SandboxKind) -> str | None:
+    """Why a kind of sandbox cannot be had here, None if it can."""
+
+    async def check(folder: str) -> str | None:
+        try:
+            factory = await open_factory(kind, data_dir=Path(folder), instance_id="requirements")
+        except SandboxUnavailableError as error:
+            return error.detail
+        await factory.aclose()
+        return None
+
+    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        return runner.run(check(folder))
+
+
+def need(kind: SandboxKind) -> None:
+    """Skips the test, or fails it where CI requires the kind, if this machine cannot make such a sandbox."""
+    reason = missing(kind)
+    if reason is None:
+        return
+    if kind in required():
+        pytest.fail(f"{kind} is required and missing: {reason}")
+    pytest.skip(reason)

@@ -1,0 +1,178 @@
+"""How commands are ended: by time-out, by cancellation, by a stop; whatever they did to get away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from app.sandbox.base import SandboxFactory, Stream
+
+from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds
+
+ESCAPES = {
+    "child": "sleep {n} & sleep {n}",
+    "own session": "setsid sleep {n} & sleep {n}",
+    "double fork": "(sleep {n} &) ; (setsid sh -c 'sleep {n} & exit') ; sleep {n}",
+    "empty environment": "(env -i setsid sh -c 'sleep {n} & sleep {n}' &) ; sleep {n}",
+    "deaf to signals": "trap '' TERM HUP INT; (setsid sh -c 'trap \"\" TERM HUP; sleep {n}' &); sleep {n}",
+    "shell gone": "(setsid sleep {n} &) ; exec sleep {n}",
+    "output closed": "(setsid sleep {n} >/dev/null 2>&1 </dev/null &) ; exec >/dev/null 2>&1; sleep {n}",
+}
+
+
+@pytest.fixture(params=ESCAPES.values(), ids=ESCAPES.keys())
+def escape(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A command with processes that detach themselves, and what their sleep is known by."""
+    seconds = unique_seconds()
+    return str(request.param).format(n=seconds), seconds
+
+
+async def begin(shell: Shell, command: str, timeout_s: float = 60) -> asyncio.Task[object]:
+    """Starts a command and waits until it has said so."""
+    begun = asyncio.Event()
+
+    def listen(_: Stream, data: bytes) -> None:
+        if b"begun" in data:
+            begun.set()
+
+    task: asyncio.Task[object] = asyncio.create_task(
+        shell.sandbox.exec(f"echo begun; {command}", timeout_s=timeout_s, on_output=listen)
+    )
+    await begun.wait()
+    return task
+
+
+async def test_a_time_out_leaves_no_process(shell: Shell, escape: tuple[str, str]) -> None:
+    command, seconds = escape
+    ran = await shell.run(f"echo partial; {command}", timeout_s=0.7)
+    assert sleepers(seconds) == 0
+    assert (ran.result.timed_out, ran.code, ran.out) == (True, None, "partial\n")
+    assert 700 <= ran.result.duration_ms < 5000
+
+
+async def test_a_cancellation_leaves_no_process_within_two_seconds(shell: Shell, escape: tuple[str, str]) -> None:
+    command, seconds = escape
+    running = await begin(shell, command)
+    cancelled_at = time.monotonic()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert time.monotonic() - cancelled_at < 2
+    assert sleepers(seconds) == 0
+
+
+async def test_a_cancellation_at_once(shell: Shell) -> None:
+    """It comes while the command is still being started."""
+    seconds = unique_seconds()
+    await shell.sandbox.start()
+    running = asyncio.create_task(shell.run(f"sleep {seconds}"))
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert sleepers(seconds) == 0
+
+
+async def test_a_second_cancellation_does_not_cut_the_first_one_short(shell: Shell) -> None:
+    seconds = unique_seconds()
+    running = await begin(shell, f"setsid sleep {seconds} & sleep {seconds}")
+    running.cancel()
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert sleepers(seconds) == 0
+
+
+async def test_stopping_ends_running_commands(shell: Shell) -> None:
+    seconds = unique_seconds()
+    running = await begin(shell, f"setsid sleep {seconds} & sleep {seconds}")
+    await shell.sandbox.stop()
+    assert sleepers(seconds) == 0
+    await asyncio.wait([running], timeout=5)
+    assert running.done()
+    running.exception()
+
+
+async def test_what_was_printed_before_the_end_is_kept(shell: Shell) -> None:
+    ran = await shell.run("i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; sleep 60", timeout_s=1)
+    assert ran.out.splitlines()[-1] == "line 499"
+
+
+async def test_the_next_command_runs_after_a_time_out(shell: Shell) -> None:
+    await shell.run("echo kept > file; sleep 60", timeout_s=0.7)
+    assert (await shell.run("cat file")).out == "kept\n"
+
+
+async def test_ending_one_command_spares_another(shell: Shell) -> None:
+    """Both have children in sessions of their own; the one that goes on was started first, then last."""
+    for order in (0, 1):
+        doomed, spared = unique_seconds(), unique_seconds()
+        texts = [
+            f"sleep {doomed} & sleep {doomed}",
+            f"sh -c 'sleep {spared} & wait' & while [ ! -e go{order} ]; do sleep 0.02; done",
+        ]
+        tasks = [await begin(shell, text) for text in (texts if order == 0 else reversed(texts))]
+        victim, other = (tasks[0], tasks[1]) if order == 0 else (tasks[1], tasks[0])
+        victim.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await victim
+        assert sleepers(doomed) == 0
+        assert sleepers(spared) >= 1
+        await shell.sandbox.write(f"go{order}", b"")
+        assert getattr(await other, "exit_code", None) == 0
+    await shell.sandbox.stop()
+
+
+async def test_background_processes_of_an_earlier_command_go_on(shell: Shell) -> None:
+    """A server started by one command is there for the next, a time-out in between notwithstanding."""
+    if shell.kind == "bubblewrap":
+        pytest.skip("a command's namespace ends with it")
+    seconds = unique_seconds()
+    await shell.run(f"sleep {seconds} >/dev/null 2>&1 &")
+    assert sleepers(seconds) == 1
+    await shell.run("sleep 60", timeout_s=0.5)
+    assert sleepers(seconds) == 1
+    await shell.sandbox.stop()
+    assert sleepers(seconds) == 0
+
+
+async def test_nothing_outlives_a_command_in_bubblewrap(shell: Shell) -> None:
+    if shell.kind != "bubblewrap":
+        pytest.skip("background processes go on in this kind")
+    seconds = unique_seconds()
+    await shell.run(f"(setsid sleep {seconds} &) ; (env -i setsid sleep {seconds} &)")
+    assert sleepers(seconds) == 0
+
+
+async def test_a_fork_bomb_is_contained(walled: Shell) -> None:
+    """It fills its own number of processes, ends in time, and the sandbox can be used afterwards."""
+    started = time.monotonic()
+    ran = await walled.run("bomb() { bomb | bomb & }; bomb; while :; do :; done", timeout_s=1)
+    assert ran.result.timed_out
+    assert time.monotonic() - started < 6
+    assert (await walled.run("echo alive")).out == "alive\n"
+
+
+async def test_the_number_of_processes_is_limited(walled: Shell) -> None:
+    seconds = unique_seconds()
+    command = f"i=0; while [ $i -lt 200 ]; do sleep {seconds} & i=$((i+1)); done; wait"
+    running = asyncio.create_task(walled.run(command, timeout_s=1.5))
+    most = 0
+    while not running.done():
+        most = max(most, await asyncio.to_thread(sleepers, seconds))
+    assert 30 <= most <= 64
+    assert sleepers(seconds) == 0
+
+
+async def test_orphaned_sessions_are_removed_and_live_ones_kept(factory: SandboxFactory) -> None:
+    live, gone = new_config(), new_config()
+    for config in (live, gone):
+        await factory.open(config).write("file", b"x")
+    removed = await factory.remove_orphans({live.session_id})
+    assert removed
+    assert all(gone.session_id in name for name in removed)
+    assert await factory.open(live).read("file") == b"x"
+    assert [info.path for info in await factory.open(gone).list()] == []
+    assert await factory.remove_orphans({live.session_id, gone.session_id}) == []
