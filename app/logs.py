@@ -48,7 +48,12 @@ def configure_logging(
         structlog.processors.format_exc_info,
         _without(known),
     ]
-    renderer: Processor = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+    # Plain tracebacks: rich's would show the values of local variables, which may be a person's text.
+    renderer: Processor = (
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        if console
+        else structlog.processors.JSONRenderer()
+    )
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),

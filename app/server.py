@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 import uvicorn
 from fastapi import FastAPI
@@ -61,46 +61,62 @@ def bind(settings: Settings) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which ends the streams of readers before it waits for their connections."""
+    """uvicorn's server with the service inside it.
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    The service is built before the first connection is taken, and what stops it from being built is raised by `serve`
+    as it is. At the end the streams of readers end first, then their connections, then the service.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, settings: Settings, on_ready: Callable[[Runtime], None]):
         super().__init__(config)
-        self.close_streams: Callable[[], None] = lambda: None
+        self._app = app
+        self._settings = settings
+        self._on_ready = on_ready
+        self._stack = AsyncExitStack()
+        self._close_streams: Callable[[], None] = lambda: None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            runtime = await self._stack.enter_async_context(build(self._settings))
+            self._app.state.service = runtime.service
+            self._close_streams = runtime.close_streams
+            await super().startup(sockets)
+            self._on_ready(runtime)
+        except BaseException:
+            await self._stack.aclose()
+            raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.close_streams()
-        await super().shutdown(sockets)
+        self._close_streams()
+        try:
+            await super().shutdown(sockets)
+        finally:
+            await self._stack.aclose()
 
 
 def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Server:
-    """The server of these settings, not started; `on_ready` is called when the service is built."""
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with build(settings) as runtime:
-            app.state.service = runtime.service
-            server.close_streams = runtime.close_streams
-            on_ready(runtime)
-            yield
-
+    """The server of these settings, not started; `on_ready` is called when the service is built and answers."""
     config = ApiConfig(
         api_keys=tuple(key.get_secret_value() for key in settings.api_keys),
         allowed_hosts=settings.allowed_hosts,
         bind_host=settings.host,
         upload_max_bytes=settings.upload_max_bytes,
     )
-    server = Server(
+    app = create_app(config)
+    return Server(
         uvicorn.Config(
-            create_app(config, lifespan=lifespan),
-            lifespan="on",
+            app,
+            lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
             backlog=BACKLOG,
             timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
-        )
+        ),
+        app,
+        settings,
+        on_ready,
     )
-    return server
 
 
 async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:
@@ -112,12 +128,10 @@ async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) ->
     server = make_server(settings, lambda runtime: on_ready(runtime, url))
     with listener:
         await server.serve(sockets=[listener])
-    if not server.started:
-        raise StartError("The server could not start; the log above says why.")
 
 
 def run(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:
     """`serve`, with the event loop that suits a server: uvloop where it is installed."""
-    loop_factory = uvicorn.Config("app", loop="auto").get_loop_factory()
+    loop_factory = uvicorn.Config("app", loop="auto", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(serve(settings, on_ready))

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from app.settings import ModelSettings, PriceSettings, ProviderSettings, Settings
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
+
+from app.settings import ModelSettings, PriceSettings, ProviderSettings, Settings
 
 DOCS = Path(__file__).resolve().parent
 APP = DOCS.parent / "app"
@@ -169,7 +170,8 @@ def error_classes(trees: Iterable[ast.Module]) -> dict[str, ErrorCode]:
     def resolve(name: str) -> ErrorCode | None:
         if name in known or name not in classes:
             return known.get(name)
-        parents = (resolve(_name(base)) for base in classes[name].bases)
+        # A class may bear the name of a base from elsewhere: `class Server(uvicorn.Server)`.
+        parents = (resolve(_name(base)) for base in classes[name].bases if _name(base) != name)
         parent = next((p for p in parents if p is not None), None)
         if name == ROOT_ERROR:
             parent = ErrorCode(0, "", "", name)

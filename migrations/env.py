@@ -1,9 +1,10 @@
 """Alembic's entry: runs migrations on the connection that `app/db/migrate.py` hands in, or on one of its own."""
 
 from alembic import context
+from sqlalchemy import Connection
+
 from app.db.migrate import connect
 from app.db.models import metadata
-from sqlalchemy import Connection
 
 
 def run(connection: Connection) -> None:

@@ -13,7 +13,7 @@ from app.agent.interrupt import Interrupt
 from app.agent.ports import Change, ControlAdded, Inbox, Sink
 from app.agent.step import Outcome, Step, StepResult
 from app.context.prompts import ControlKind, control_text
-from app.context.tokens import estimate_message
+from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import PalimpsestError, ProviderError
 from app.messages import Message, Role, TextPart, Usage, new_id, now
 from app.sessions import Limits
@@ -151,7 +151,7 @@ class AgentLoop:
     async def _say(self, kind: ControlKind) -> None:
         """Adds a control message to the history and the conversation."""
         message = control_message(kind)
-        seq = await self._sink.record(ControlAdded(message.id, message.text, message.tokens))
+        seq = await self._sink.record(ControlAdded(message))
         self._conversation.append(message.model_copy(update={"seq": seq}))
 
     def _stopped(self) -> RunResult | None:
@@ -191,9 +191,10 @@ class AgentLoop:
 
 def control_message(kind: ControlKind) -> Message:
     """A control message without a seq yet."""
-    part = TextPart(id=new_id(), index=0, text=control_text(kind))
-    message = Message(id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), created_at=now())
-    return message.model_copy(update={"tokens": estimate_message(message)})
+    text = control_text(kind)
+    part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
+    tokens = PER_MESSAGE + part.tokens
+    return Message(id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=tokens, created_at=now())
 
 
 def _limit_result(code: str, value: float | None) -> RunResult:

@@ -88,11 +88,9 @@ class StepClosed:
 
 @dataclass(frozen=True, slots=True)
 class ControlAdded:
-    """A message of ours enters the history."""
+    """A message of ours enters the history; its seq is given when it is committed."""
 
-    message_id: str
-    text: str
-    tokens: int
+    message: Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,8 @@ def _complete_operation(path: str, operation: dict[str, Any], secured: bool) -> 
 
 def _common_codes(path: str, operation: dict[str, Any], secured: bool) -> list[str]:
     """Codes that routes of this kind share: the guards', those of parameters and bodies, and the server's own."""
-    codes = ["too_large"] if path in PROBES else ["too_large", "foreign_origin", "wrong_host"]
+    codes = ["malformed_request", "too_large"]
+    codes += [] if path in PROBES else ["foreign_origin", "wrong_host"]
     if secured and needs_key(path):
         codes.append("unauthorized")
     if path.startswith("/v1"):

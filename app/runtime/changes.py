@@ -34,7 +34,7 @@ from app.events import (
     ToolCalled,
     ToolResulted,
 )
-from app.messages import FinishReason, Message, ReasoningPart, Role, TextPart, ToolCallPart, Usage, new_id
+from app.messages import FinishReason, Message, ReasoningPart, Role, TextPart, ToolCallPart, Usage
 
 SILENT = (GenerationOpened, ResponseClosed)
 """Changes without an event of their own."""
@@ -254,15 +254,7 @@ class ChangeWriter:
         steps.add_usage(self._connection, day=day, model=change.model, usage=change.usage)
 
     def _control(self, change: ControlAdded, seq: int) -> None:
-        part = TextPart(id=new_id(), index=0, text=change.text, tokens=change.tokens)
-        message = Message(
-            id=change.message_id,
-            seq=seq,
-            role=Role.CONTROL,
-            parts=(part,),
-            tokens=change.tokens,
-            created_at=self._at,
-        )
+        message = change.message.model_copy(update={"seq": seq, "created_at": self._at})
         add_message(self._connection, self._appender, message)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.context.tokens import estimate_message
+from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.engine import Database
 from app.db.repositories import messages, queue, sessions
 from app.errors import ConflictError, NotFoundError, QueueFullError
@@ -168,9 +168,15 @@ def deliver(
 def _deliver_one(connection: Connection, appender: Appender, seq: int, row: Row[Any]) -> Message:
     event = MessageDequeued(session_id=appender.session_id, at=appender.at, message_id=row.id, mode=QueueMode(row.mode))
     appender.add(seq, event)
-    part = TextPart(id=new_id(), index=0, text=row.content)
-    message = Message(id=row.id, seq=seq + 1, role=Role.USER, parts=(part,), created_at=appender.at)
-    message = message.model_copy(update={"tokens": estimate_message(message)})
+    part = TextPart(id=new_id(), index=0, text=row.content, tokens=estimate_text(row.content))
+    message = Message(
+        id=row.id,
+        seq=seq + 1,
+        role=Role.USER,
+        parts=(part,),
+        tokens=PER_MESSAGE + part.tokens,
+        created_at=appender.at,
+    )
     add_message(connection, appender, message)
     return message
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row
 from app.agent.loop import control_message
 from app.context.policies import CompactionSettings, resolve
 from app.db.repositories import queue, sessions
-from app.errors import ConflictError, ForbiddenError, MalformedRequestError, NotSupportedError
+from app.errors import ConflictError, ForbiddenError, InvalidRequestError, MalformedRequestError, NotSupportedError
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionCreated, SessionUpdated
 from app.messages import Usage, new_id, now
@@ -112,7 +112,7 @@ def _limits(asked: LimitsPatch | None, base: Limits, most: Limits) -> Limits:
 
 def _checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
     if metadata and len(orjson.dumps(metadata)) > MAX_METADATA_BYTES:
-        raise MalformedRequestError(f"metadata may have {MAX_METADATA_BYTES:,} bytes.", code="metadata_too_large")
+        raise InvalidRequestError(f"metadata may have {MAX_METADATA_BYTES:,} bytes.", code="metadata_too_large")
     return metadata or {}
 
 

@@ -70,12 +70,15 @@ class Sandboxes:
         )
 
     def _kind(self, spec: SandboxSpec | None) -> str:
+        if spec is not None and spec.kind == "local-unsafe":
+            raise ForbiddenError(
+                "A request may not ask for local-unsafe; the operator alone can.", code="sandbox_not_allowed"
+            )
         if not self._factories:
             raise SandboxUnavailableError("This server has no sandbox; `palimpsest doctor` says what is missing.")
-        default = next(iter(self._factories))
-        if spec is None or spec.kind == default:
-            return default
-        if spec.kind not in self._factories or spec.kind == "local-unsafe":
+        if spec is None:
+            return next(iter(self._factories))
+        if spec.kind not in self._factories:
             raise ForbiddenError(
                 f"This server runs commands with {', '.join(self._factories)}; {spec.kind} is not allowed.",
                 code="sandbox_not_allowed",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 from app.eventlog.log import StreamItem as StreamItem
 from app.messages import FinishReason, Message, Timestamp, ToolCallPart, ToolResultPart, Usage, Value, clean_text
@@ -16,12 +17,25 @@ from app.sessions import Approval, ContextState, QueueMode, SandboxSpec, Session
 MAX_CONTENT_CHARS = 1_000_000
 """Longest message; a JSON body is refused over 1 MiB anyway."""
 
+MAX_NUMBER = 2**53 - 1
+"""Largest number in a request: what every JSON implementation reads exactly, and well within the database's 64 bits."""
+
 
 def _clean(value: Any) -> Any:
     return clean_text(value) if isinstance(value, str) else value
 
 
+def _number(value: Any) -> Any:
+    """JSON knows one kind of number, so 50.0 is 50; but true is no number, and neither is "50"."""
+    if isinstance(value, bool | str):
+        raise PydanticCustomError("number_type", "Input should be a number")
+    return value
+
+
+Integer = Annotated[int, BeforeValidator(_number), Field(le=MAX_NUMBER)]
+Number = Annotated[float, BeforeValidator(_number), Field(le=MAX_NUMBER)]
 Text = Annotated[str, BeforeValidator(_clean)]
+ModelName = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
 Content = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARS)]
 Title = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
 ClientId = Annotated[
@@ -34,10 +48,26 @@ ClientId = Annotated[
 class LimitsPatch(Value):
     """Limits to set; a name that is left out keeps its value, null lifts the limit."""
 
-    max_steps: int | None = Field(default=None, ge=1)
-    max_seconds: float | None = Field(default=None, gt=0)
-    max_cost_usd: float | None = Field(default=None, ge=0)
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_steps: Annotated[Integer, Field(ge=1)] | None = None
+    max_seconds: Annotated[Number, Field(gt=0)] | None = None
+    max_cost_usd: Annotated[Number, Field(ge=0)] | None = None
+    max_tokens: Annotated[Integer, Field(ge=1)] | None = None
+
+
+class SandboxRequest(SandboxSpec):
+    """A kind of sandbox and limits within the operator's; what is left out is as the operator set it."""
+
+    image: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
+    network: StrictBool | None = None
+    memory_mb: Annotated[Integer, Field(ge=64)] | None = None
+    cpus: Annotated[Number, Field(gt=0)] | None = None
+    pids: Annotated[Integer, Field(ge=16)] | None = None
+
+
+class ApprovalRequest(Approval):
+    """Which calls wait for a person, and for how long, in seconds."""
+
+    timeout_s: Annotated[Number, Field(gt=0)] = 300
 
 
 class HistoryImport(Value):
@@ -53,12 +83,12 @@ class SessionCreate(Value):
     id: ClientId | None = None
     task: Content | None = None
     title: Title | None = None
-    model: Text | None = None
+    model: ModelName | None = None
     system_prompt: Annotated[str, BeforeValidator(_clean), StringConstraints(max_length=200_000)] | None = None
-    sandbox: Literal["docker", "bubblewrap", "local-unsafe"] | SandboxSpec | None = None
+    sandbox: Literal["docker", "bubblewrap", "local-unsafe"] | SandboxRequest | None = None
     compaction: str | dict[str, Any] | None = None
     limits: LimitsPatch | None = None
-    approval: Approval | None = None
+    approval: ApprovalRequest | None = None
     tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if left out.")
     history: HistoryImport | None = None
     metadata: dict[str, Any] | None = None
@@ -68,17 +98,17 @@ class SessionPatch(Value):
     """`PATCH /v1/sessions/{id}`; takes effect from the next step. What is left out stays."""
 
     title: Title | None = None
-    model: Text | None = None
+    model: ModelName | None = None
     system_prompt: Annotated[str, BeforeValidator(_clean), StringConstraints(max_length=200_000)] | None = None
     tools: list[str] | None = None
     compaction: str | dict[str, Any] | None = None
     limits: LimitsPatch | None = None
-    approval: Approval | None = None
+    approval: ApprovalRequest | None = None
     metadata: dict[str, Any] | None = None
 
 
 class CancelRequest(Value):
-    clear_queue: bool = False
+    clear_queue: StrictBool = False
 
 
 class QueueAdd(Value):
@@ -91,6 +121,14 @@ class QueueAdd(Value):
 
 class QueueEdit(Value):
     """Edits a pending message; at least one of the two."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in ("content", "mode")
+            ]
+        }
+    )
 
     content: Content | None = None
     mode: QueueMode | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -27,7 +28,8 @@ async def open_factory(
     kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if kind == "auto" else (kind,)
     failures: list[str] = []
     for candidate in kinds:
-        factory = _make(candidate, data_dir, instance_id, docker_host)
+        # Looking for programs on the disk blocks.
+        factory = await asyncio.to_thread(_make, candidate, data_dir, instance_id, docker_host)
         try:
             await factory.check()
         except SandboxUnavailableError as exc:

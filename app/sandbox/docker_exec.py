@@ -13,141 +13,19 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 
 import aiodocker
 from aiodocker.stream import Stream as ExecStream
 
 from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import ExecResult, OnOutput, Stream
+from app.sandbox.docker_scripts import COMMAND_SCRIPT, KILL_SCRIPT, SCRIPT_HEAD, Begun, Marks
 from app.sandbox.engine import Engine, refused
 from app.sandbox.process import DRAIN_S, until
 
 KILL_TIMEOUT_S = 1.2
 """How long the kill script may take before the whole container is killed; a cancellation has two seconds."""
 _STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
-
-# $1 mark, $2 bytes of input or -1, $3 command. The 22nd field of /proc/PID/stat is the start in clock ticks since boot;
-# the shell's own messages ("Killed") are no output of the command.
-COMMAND_SCRIPT = """
-exec 3>&2 2>/dev/null
-read -r stat </proc/$$/stat
-started() { shift 19; echo "$mark $$ $1"; }
-mark=$1
-started ${stat##*) }
-if command -v bash >/dev/null; then shell=bash; else shell=sh; fi
-if [ "$2" -ge 0 ]; then
-    head -c "$2" | (exec 2>&3 3>&-; exec "$shell" -c "$3")
-else
-    (exec 2>&3 3>&- </dev/null; exec "$shell" -c "$3")
-fi
-code=$?
-echo "$mark $code"
-echo "$mark $code" >&3
-"""
-
-# $1 start of the command in ticks, the rest: processes of other commands, which are spared with their descendants.
-# It uses nothing but what is built into a shell: there may be no process left to fork. Victims are stopped until none
-# of them runs, since a stopped one cannot fork, and then killed. Exit code 0 means that none is left.
-KILL_SCRIPT = """
-since=$1; shift
-spared=" $$ 1 $* "
-field() { state=$1; parent=$2; shift 19; start=$1; }
-look() {
-    pids=; victims=; awake=
-    for path in /proc/[0-9]*; do
-        pid=${path#/proc/}; stat=
-        while read -r line; do stat="$stat $line"; done 2>/dev/null <"$path/stat" || continue
-        [ -n "$stat" ] || continue
-        field ${stat##*) }
-        eval "parent_$pid=$parent start_$pid=$start"
-        case $state in Z|X) ;; *) pids="$pids $pid"; eval "state_$pid=$state" ;; esac
-    done
-    for pid in $pids; do
-        top=$pid
-        while eval "parent=\\${parent_$top:-0}"; [ "$parent" -gt 1 ] && eval "[ -n \\"\\${start_$parent:-}\\" ]"; do
-            case $spared in *" $top "*) break ;; esac
-            top=$parent
-        done
-        case $spared in *" $top "*) continue ;; esac
-        eval "start=\\$start_$top state=\\$state_$pid"
-        [ "$start" -ge "$since" ] || continue
-        victims="$victims $pid"
-        case $state in T|t) ;; *) awake="$awake $pid" ;; esac
-    done
-}
-for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    look
-    [ -n "$awake" ] || break
-    kill -STOP $awake 2>/dev/null
-done
-for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    look
-    [ -n "$victims" ] || exit 0
-    kill -KILL $victims 2>/dev/null
-done
-exit 1
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """The wrapping script's process in the container and its start in clock ticks since boot."""
-
-    pid: int
-    ticks: int
-
-
-class Marks:
-    """Takes what the wrapping script says out of one stream. `feed` returns the command's own output."""
-
-    LONGEST = 64
-    """Characters that the script says after a mark at most; a longer line is the command's own."""
-
-    def __init__(self, mark: bytes) -> None:
-        self._mark = mark
-        self._held = b""
-        self.begun: Begun | None = None
-        self.exit_code: int | None = None
-
-    def feed(self, data: bytes) -> bytes:
-        data, self._held = self._held + data, b""
-        output = bytearray()
-        while True:
-            before, mark, after = data.partition(self._mark)
-            if not mark:
-                kept = self._partial_mark(data)
-                output += data[: len(data) - kept]
-                self._held = data[len(data) - kept :]
-                return bytes(output)
-            output += before
-            line, newline, rest = after.partition(b"\n")
-            if not newline and len(line) <= self.LONGEST:
-                self._held = mark + after
-                return bytes(output)
-            if not (newline and self._understood(line)):
-                output += mark
-                rest = after
-            data = rest
-
-    def close(self) -> bytes:
-        """What was held back and turned out to be output."""
-        held, self._held = self._held, b""
-        return held
-
-    def _understood(self, line: bytes) -> bool:
-        words = line.split()
-        if not all(word.isdigit() for word in words) or len(line) > self.LONGEST:
-            return False
-        if len(words) == 2:
-            self.begun = Begun(int(words[0]), int(words[1]))
-        elif len(words) == 1:
-            self.exit_code = int(words[0])
-        return len(words) in (1, 2)
-
-    def _partial_mark(self, data: bytes) -> int:
-        longest = min(len(data), len(self._mark) - 1)
-        return next((size for size in range(longest, 0, -1) if data.endswith(self._mark[:size])), 0)
 
 
 class ContainerCommand:
@@ -261,11 +139,6 @@ class ContainerCommand:
         return code == 0
 
 
-_SCRIPT_HEAD = """cleanup() { :; }
-trap 'code=$?; cleanup; echo "MARK $code"' EXIT
-"""
-
-
 @asynccontextmanager
 async def _attached(execution: aiodocker.execs.Exec) -> AsyncIterator[ExecStream]:
     """Starts a command, with a connection to its input and output."""
@@ -312,7 +185,7 @@ async def run_script(
     cannot run or prints more than `limit` bytes.
     """
     mark = secrets.token_hex(16)
-    argv = ["/bin/sh", "-c", _SCRIPT_HEAD.replace("MARK", mark) + script, "palimpsest", *arguments]
+    argv = ["/bin/sh", "-c", SCRIPT_HEAD.replace("MARK", mark) + script, "palimpsest", *arguments]
     marks, messages, output = Marks(mark.encode()), bytearray(), bytearray()
     try:
         with engine.translated():

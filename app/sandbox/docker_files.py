@@ -10,6 +10,7 @@ what that can reach is the container's own file system with its own user's right
 
 from __future__ import annotations
 
+import asyncio
 import io
 import secrets
 import tarfile
@@ -65,7 +66,7 @@ class ContainerFiles:
             archive += piece
             if len(archive) > limit + tar.OVERHEAD:
                 raise paths.too_large(path, len(archive), limit)
-        return _content(bytes(archive), path)
+        return await asyncio.to_thread(_content, bytes(archive), path)
 
     async def write(self, path: str, data: bytes) -> None:
         names = paths.resolve(path)

@@ -10,8 +10,9 @@ from weakref import WeakValueDictionary
 from app.errors import SandboxUnavailableError
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, SandboxConfig
+from app.sandbox.deletion import delete_tree
 from app.sandbox.process import Commands
-from app.sandbox.workspace import Workspace, delete_tree
+from app.sandbox.workspace import Workspace
 
 
 class HostSandbox:
@@ -78,6 +79,9 @@ class HostWorkspaces:
     def workspaces(self) -> list[Path]:
         return _children(self.data_dir / "workspaces")
 
+    def scratches(self) -> list[Path]:
+        return _children(self.data_dir / "scratch")
+
     def commands(self, session_id: str) -> Commands:
         """The session's commands, the same for all its handles."""
         return self._commands.setdefault(session_id, Commands())
@@ -85,7 +89,7 @@ class HostWorkspaces:
     def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         """Deletes what belongs to no live session, and what an earlier life of the server left for a moment's use."""
         removed = [path for path in self.workspaces() if path.name not in live_sessions]
-        for path in [*removed, *_children(self.data_dir / "scratch")]:
+        for path in [*removed, *self.scratches()]:
             delete_tree(path)
         return [f"workspace {path.name}" for path in removed]
 

@@ -22,10 +22,10 @@ from typing import Literal
 from app.errors import InvalidRequestError, PalimpsestError, SandboxError
 from app.sandbox import paths, tar
 from app.sandbox.base import FileInfo
+from app.sandbox.deletion import OPEN_DIRECTORY, closing_file, delete_tree
 
 MAX_DEPTH = 200
 """Directories deeper than this are neither listed nor archived; a hostile tree has no end otherwise."""
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO must not wait for its other end
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -108,7 +108,7 @@ class Workspace:
                 if parts == start:
                     raise
                 continue  # changed under our hands, or closed to us
-            with _closing(directory):
+            with closing_file(directory):
                 below: list[tuple[bytes, ...]] = []
                 for entry in _entries(parts, directory):
                     yield entry
@@ -133,13 +133,13 @@ class Workspace:
         if not names:
             raise paths.not_a_file(path)
         parts = [os.fsencode(name) for name in names]
-        with _translated(path), _closing(self._open_directory(parts[:-1], path, create)) as parent:
+        with _translated(path), closing_file(self._open_directory(parts[:-1], path, create)) as parent:
             yield parent, parts[-1]
 
     def _open_directory(self, parts: Sequence[bytes], path: str, create: bool = False) -> int:
         current = _open_root(self.root)
         for name in parts:
-            with _closing(current):
+            with closing_file(current):
                 if create:
                     self._make_directory(current, name)
                 current = _open_below(current, name, path)
@@ -156,16 +156,16 @@ class Workspace:
 
 def _open_root(root: Path) -> int:
     try:
-        return os.open(root, _DIRECTORY)
+        return os.open(root, OPEN_DIRECTORY)
     except FileNotFoundError as exc:
         raise SandboxError("The session has no workspace.") from exc
 
 
 def _open_below(parent: int, name: bytes, path: str) -> int:
     try:
-        return os.open(name, _DIRECTORY, dir_fd=parent)
+        return os.open(name, OPEN_DIRECTORY, dir_fd=parent)
     except OSError as exc:
-        # the kernel answers ENOTDIR for a link too when O_DIRECTORY and O_NOFOLLOW are both given
+        # the kernel answers ENOTDIR for a link too when OOPEN_DIRECTORY and O_NOFOLLOW are both given
         if exc.errno in (errno.ENOTDIR, errno.ELOOP):
             status = _status(parent, name)
             linked = status is None or stat.S_ISLNK(status.st_mode)
@@ -175,18 +175,10 @@ def _open_below(parent: int, name: bytes, path: str) -> int:
 
 @contextmanager
 def _opened(parent: int, name: bytes, path: str) -> Iterator[int]:
-    with _closing(os.open(name, _FILE, dir_fd=parent)) as file:
+    with closing_file(os.open(name, _FILE, dir_fd=parent)) as file:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise paths.not_a_file(path)
         yield file
-
-
-@contextmanager
-def _closing(file: int) -> Iterator[int]:
-    try:
-        yield file
-    finally:
-        os.close(file)
 
 
 @contextmanager
@@ -268,41 +260,3 @@ def kind_of(mode: int) -> Kind:
 def _read_all(file: int, limit: int | None = None) -> bytes:
     with os.fdopen(os.dup(file), "rb") as reader:
         return reader.read(-1 if limit is None else limit)
-
-
-def delete_tree(root: Path) -> None:
-    """Deletes a tree that a sandbox owned, of any depth and with directories that their owner closed.
-
-    Each directory met is emptied by moving its own directories up to the root, so neither recursion nor long paths nor
-    open descriptors grow with the depth. Nothing may run in the sandbox meanwhile.
-    """
-    try:
-        top = os.open(root, _DIRECTORY)
-    except FileNotFoundError:
-        return
-    with _closing(top):
-        while names := os.listdir(top):
-            for name in names:
-                _delete_entry(top, name)
-    os.rmdir(root)
-
-
-def _delete_entry(top: int, name: str) -> None:
-    if not _opened_up(top, name):
-        os.unlink(name, dir_fd=top)
-        return
-    with _closing(os.open(name, _DIRECTORY, dir_fd=top)) as directory:
-        for child in os.listdir(directory):
-            if _opened_up(directory, child):
-                os.rename(child, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=top)
-            else:
-                os.unlink(child, dir_fd=directory)
-    os.rmdir(name, dir_fd=top)
-
-
-def _opened_up(parent: int, name: str) -> bool:
-    """Whether this is a directory; if so its owner may enter and change it afterwards."""
-    mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-    if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
-        os.chmod(name, 0o700, dir_fd=parent)
-    return stat.S_ISDIR(mode)

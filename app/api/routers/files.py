@@ -17,7 +17,16 @@ from app.runtime.values import FileList, RawOutput, Text
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["files"], route_class=JsonRoute)
 
-SANDBOXED = ("session_not_found", "file_not_found", "outside_workspace", "sandbox_unavailable", "sandbox_error")
+SANDBOXED = (
+    "session_not_found",
+    "file_not_found",
+    "outside_workspace",
+    "invalid_path",
+    "not_a_directory",
+    "permission_denied",
+    "sandbox_unavailable",
+    "sandbox_error",
+)
 
 FilePath = Annotated[
     Text,
@@ -41,7 +50,7 @@ async def list_files(
 @router.get(
     "/files/{path:path}",
     response_class=Response,
-    responses={**RAW_CONTENT, **problems(*SANDBOXED, "too_large", "range_not_satisfiable")},
+    responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "too_large", "range_not_satisfiable")},
 )
 @router.head("/files/{path:path}", include_in_schema=False)
 async def download_file(service: Service, session_id: SessionId, path: FilePath) -> Response:
@@ -56,7 +65,7 @@ async def download_file(service: Service, session_id: SessionId, path: FilePath)
     status_code=201,
     response_class=Response,
     openapi_extra={"requestBody": RAW_BODY},
-    responses={**UPLOADED, **problems(*SANDBOXED, "conflict")},
+    responses={**UPLOADED, **problems(*SANDBOXED, "not_a_file")},
 )
 async def upload_file(service: Service, request: Request, session_id: SessionId, path: FilePath) -> Response:
     """Stores the body as a file, whatever its content type; missing directories are made."""

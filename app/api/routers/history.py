@@ -19,7 +19,7 @@ router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["history"], route_c
 MAX_STEP = 2**31 - 1
 
 
-@router.get("/messages", responses=problems("session_not_found", "malformed_request", "not_supported"))
+@router.get("/messages", responses=problems("session_not_found", "malformed_cursor", "not_supported"))
 async def list_messages(
     service: Service,
     session_id: SessionId,
@@ -33,7 +33,7 @@ async def list_messages(
     return await service.messages(session_id, after=after, limit=limit)
 
 
-@router.get("/context", responses=problems("session_not_found", "step_not_found"))
+@router.get("/context", responses=problems("session_not_found", "step_not_found", "unknown_model"))
 async def get_context(
     service: Service,
     session_id: SessionId,
@@ -43,7 +43,7 @@ async def get_context(
     return await service.context(session_id, step=step)
 
 
-@router.get("/steps", responses=problems("session_not_found", "malformed_request"))
+@router.get("/steps", responses=problems("session_not_found", "malformed_cursor"))
 async def list_steps(service: Service, session_id: SessionId, after: Cursor = None, limit: Limit = 100) -> StepPage:
     """Every attempt at a step, oldest first."""
     return await service.steps(session_id, after=after, limit=limit)
@@ -60,7 +60,7 @@ async def get_tool_call(service: Service, session_id: SessionId, call_id: CallId
     response_class=Response,
     responses={
         **RAW_CONTENT,
-        **problems("session_not_found", "call_not_found", "output_not_found", "range_not_satisfiable"),
+        **problems("session_not_found", "call_not_found", "output_not_found", "call_open", "range_not_satisfiable"),
     },
 )
 @router.head("/tool-calls/{call_id}/output", include_in_schema=False)

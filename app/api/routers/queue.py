@@ -11,10 +11,10 @@ from app.runtime.values import QueueAdd, QueuedMessage, QueueEdit, QueuePage, Qu
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], route_class=JsonRoute)
 
-PENDING = ("session_not_found", "message_not_found", "already_delivered")
+PENDING = ("session_not_found", "message_not_found", "message_not_pending")
 
 
-@router.post("", status_code=202, responses=problems("session_not_found", "conflict", "queue_full"))
+@router.post("", status_code=202, responses=problems("session_not_found", "id_in_use", "queue_full"))
 async def enqueue_message(service: Service, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
     """Accepts a message, whatever the session is doing. The answer's `id` becomes the message's id."""
     return await service.enqueue(session_id, body)

@@ -31,14 +31,22 @@ CREATED: dict[int | str, dict[str, Any]] = {
     },
     201: {"description": "The new session.", "headers": LOCATION},
 }
-REFUSED = ("invalid_request", "unknown_model", "missing_api_key", "not_supported")
+REFUSED = (
+    "limit_not_allowed",
+    "unknown_model",
+    "missing_api_key",
+    "unknown_tool",
+    "invalid_compaction",
+    "metadata_too_large",
+    "not_supported",
+)
 
 
 @router.post(
     "",
     status_code=201,
     response_model=Session,
-    responses={**CREATED, **problems("forbidden", "conflict", *REFUSED, "task_required", "sandbox_unavailable")},
+    responses={**CREATED, **problems("sandbox_not_allowed", "id_in_use", *REFUSED, "task_required", "sandbox_unavailable")},
 )
 async def create_session(
     service: Service,
@@ -62,7 +70,7 @@ async def create_session(
     return session
 
 
-@router.get("", responses=problems("malformed_request"))
+@router.get("", responses=problems("malformed_cursor"))
 async def list_sessions(
     service: Service,
     status: Annotated[Status | None, Query(description="Only sessions in this status.")] = None,
@@ -83,19 +91,23 @@ async def get_session(service: Service, session_id: SessionId) -> Session:
     return await service.get(session_id)
 
 
-@router.patch("/{session_id}", responses=problems("session_not_found", "forbidden", "conflict", *REFUSED))
+@router.patch("/{session_id}", responses=problems("session_not_found", *REFUSED))
 async def patch_session(service: Service, session_id: SessionId, body: SessionPatch) -> Session:
     """Changes what is named; it takes effect from the next step."""
     return await service.patch(session_id, body)
 
 
-@router.delete("/{session_id}", status_code=204, responses=problems("session_not_found", "conflict"))
+@router.delete(
+    "/{session_id}",
+    status_code=204,
+    responses=problems("session_not_found", "sandbox_unavailable", "sandbox_error"),
+)
 async def delete_session(service: Service, session_id: SessionId) -> None:
     """Cancels the session, removes its sandbox and then all that is stored of it."""
     await service.delete(session_id)
 
 
-@router.post("/{session_id}/cancel", status_code=202, responses=problems("session_not_found", "conflict"))
+@router.post("/{session_id}/cancel", status_code=202, responses=problems("session_not_found"))
 async def cancel_session(service: Service, session_id: SessionId, body: CancelRequest | None = None) -> Session:
     """Ends the step within two seconds; what it has written is kept. Pending messages are held unless cleared."""
     return await service.cancel(session_id, clear_queue=body is not None and body.clear_queue)
@@ -104,7 +116,7 @@ async def cancel_session(service: Service, session_id: SessionId, body: CancelRe
 @router.post(
     "/{session_id}/resume",
     status_code=202,
-    responses=problems("session_not_found", "nothing_to_resume", "unknown_model", "missing_api_key"),
+    responses=problems("session_not_found", "session_running", "nothing_to_resume"),
 )
 async def resume_session(service: Service, session_id: SessionId) -> Session:
     """Goes on after a run that was cancelled, failed, was interrupted or reached a limit."""

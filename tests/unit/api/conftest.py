@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
+from fastapi import FastAPI
+
 from app.api import ApiConfig, create_app
 from app.runtime.values import SessionCreate
 from app.sessions import Session
-from fastapi import FastAPI
-
 from tests.unit.api.double import InMemoryService
 
 KEY = "key-one"

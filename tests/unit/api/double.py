@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
 import uvicorn
+from fastapi import FastAPI
+
 from app.api.examples import AT, SESSION
 from app.errors import ConflictError, ForbiddenError, NotFoundError, NotSupportedError, QueueFullError
 from app.messages import ToolCallPart, Usage, new_id
@@ -40,7 +42,6 @@ from app.runtime.values import (
     UsageReport,
 )
 from app.sessions import ContextState, Session, Status
-from fastapi import FastAPI
 
 CALL_ID = "call_1"
 
@@ -70,7 +71,7 @@ class InMemoryService(SessionService):
             raise NotSupportedError("Not in this version.")
         if body.id in self.sessions:
             if self.bodies[body.id] != body:
-                raise ConflictError("The id was used with other content.")
+                raise ConflictError("The id was used with other content.", code="id_in_use")
             return self.sessions[body.id], False
         status = Status.RUNNING if body.task else Status.IDLE
         session = SESSION.model_copy(

@@ -13,15 +13,15 @@ from urllib.parse import unquote
 import httpx
 import pytest
 import structlog
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.api import ApiConfig, create_app
 from app.api.downloads import CHUNK_BYTES, content_disposition, parse_range
 from app.messages import new_id
 from app.runtime.values import RawOutput
 from app.sessions import Session
-from fastapi import FastAPI
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.unit.api.double import CALL_ID, InMemoryService, Server, serving
 
 CONTENT = bytes(range(100))

@@ -9,16 +9,16 @@ import httpx
 import orjson
 import pytest
 import structlog
-from app.api import ApiConfig, create_app
-from app.api.body import MAX_DEPTH, parse_json
-from app.api.errors import MalformedJsonError, field_errors, from_http_exception
-from app.errors import ProviderError, SandboxError, StorageError
-from app.sessions import Session
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
+from app.api import ApiConfig, create_app
+from app.api.body import MAX_DEPTH, parse_json
+from app.api.errors import MalformedJsonError, field_errors, from_http_exception
+from app.errors import ProviderError, SandboxError, StorageError
+from app.sessions import Session
 from tests.unit.api.conftest import ClientFor
 from tests.unit.api.double import InMemoryService
 

@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from fastapi import FastAPI
+
 from app.api import ApiConfig, create_app
 from app.api.examples import EVENTS, type_of
 from app.api.openapi import ALL_EVENTS
@@ -16,8 +18,6 @@ from app.api.problems import CATALOGUE
 from app.messages import new_id
 from app.runtime.values import RawOutput
 from app.sessions import Session
-from fastapi import FastAPI
-
 from tests.unit.api.double import CALL_ID, InMemoryService
 
 DOCUMENT = create_app(ApiConfig()).openapi()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import httpx
 import pytest
+
 from app.api.routers.sessions import wants_stream
 from app.messages import new_id
 from app.runtime.values import RawOutput
 from app.sessions import Session, Status
-
 from tests.unit.api.double import CALL_ID, InMemoryService
 
 
@@ -32,7 +32,7 @@ async def test_an_id_used_with_other_content_is_a_conflict(client: httpx.AsyncCl
     session_id = new_id()
     await client.post("/v1/sessions", json={"id": session_id, "title": "Once"})
     answer = await client.post("/v1/sessions", json={"id": session_id, "title": "Twice"})
-    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    assert (answer.status_code, answer.json()["code"]) == (409, "id_in_use")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,11 @@ import httpx
 import orjson
 import pytest
 import structlog
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Message, Scope
+
 from app.api import ApiConfig, create_app
 from app.api.connection import drop, remember
 from app.api.errors import MalformedEventIdError
@@ -18,11 +23,6 @@ from app.api.stream import MAX_SEQ, encode, start_after
 from app.messages import new_id
 from app.runtime.values import StreamItem
 from app.sessions import Session, Status
-from fastapi import FastAPI
-from hypothesis import given
-from hypothesis import strategies as st
-from starlette.types import Message, Scope
-
 from tests.unit.api.double import InMemoryService, Server, serving
 
 Event = tuple[str | None, str, bytes]

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+from hypothesis import strategies as st
+
 from app.context.generation import Generation
 from app.messages import (
     CompactionMarkerPart,
@@ -20,7 +22,6 @@ from app.messages import (
     ToolResultPart,
     ToolStatus,
 )
-from hypothesis import strategies as st
 
 AT = datetime(2026, 11, 22, 10, 0, tzinfo=UTC)
 MODEL = "openai/gpt-5"

@@ -3,12 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.context.budget import Budget, context_state, context_tokens, make_budget, trigger
 from app.context.policies import POLICIES, resolve
 from app.llm.base import ModelInfo, Prices, WindowSource
 from app.messages import Usage
-from hypothesis import given
-from hypothesis import strategies as st
 
 REACTIVE = resolve("reactive")
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import orjson
 import pytest
-from app.context.policies import DEFAULT, POLICIES, CompactionSettings, preset, public, resolve
-from app.errors import InvalidRequestError
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+
+from app.context.policies import DEFAULT, POLICIES, CompactionSettings, preset, public, resolve
+from app.errors import InvalidRequestError
 
 DOCUMENTED = {
     "model", "threshold_percent", "system_reserve", "safety_buffer", "recent_messages_to_keep", "prune_protect",

@@ -3,13 +3,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.context.projection import Checkpoint, ContextItem, Projection, Transcript, project
 from app.context.tokens import estimate_message
 from app.context.validator import repair
 from app.llm.base import ToolSchema
 from app.messages import Message, Role
-from hypothesis import given
-from hypothesis import strategies as st
 
 from .builders import (
     AT,

@@ -4,6 +4,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.context.prompts import (
     SYSTEM_TEMPLATE,
     ControlKind,
@@ -15,8 +18,6 @@ from app.context.prompts import (
     render_system,
 )
 from app.events import PlanItem
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def environment(**changes: Any) -> PromptEnvironment:

@@ -3,6 +3,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.context.tokens import (
     Calibration,
     counted_tokens,
@@ -13,8 +16,6 @@ from app.context.tokens import (
 )
 from app.llm.base import ToolSchema
 from app.messages import Part, Role
-from hypothesis import given
-from hypothesis import strategies as st
 
 from .builders import assistant, call, image, marker, message, reasoning, result, text, user
 

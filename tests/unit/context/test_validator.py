@@ -3,11 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.context.mending import mend
 from app.context.validator import SoundnessCheck, repair
 from app.messages import Message, Role, ToolStatus
-from hypothesis import given
-from hypothesis import strategies as st
 
 from .builders import (
     AT,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.errors import PalimpsestError
 from app.settings import ProviderSettings, Settings
 from docs.generate import APP, DOCS, ErrorCode, bounds, error_codes, kind, main, settings_page, table
-from hypothesis import given
-from hypothesis import strategies as st
 
 MORE_ERRORS = """
 from app import errors

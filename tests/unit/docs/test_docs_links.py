@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from app.settings import ModelSettings, ProviderSettings
 
 ROOT = Path(__file__).resolve().parents[3]

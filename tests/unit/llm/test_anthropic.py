@@ -8,6 +8,9 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.errors import ContextOverflowError, ProviderError
 from app.llm.anthropic import DEFAULT_MAX_TOKENS, AnthropicProvider
 from app.llm.anthropic_stream import AnthropicStream
@@ -21,8 +24,6 @@ from app.llm.base import (
     UsageReport,
 )
 from app.llm.sse import SseParser
-from hypothesis import given
-from hypothesis import strategies as st
 
 from .servers import LocalServer, Scripted, document, local_server
 from .values import READ_FILE, calls, collect, finish, prose, request, thoughts, usage, user
@@ -72,7 +73,7 @@ def named(*events: Event) -> list[bytes]:
 
 async def run(*answers: Scripted, asked: ModelRequest | None = None) -> tuple[list[StreamEvent], LocalServer]:
     async with local_server(*answers) as server:
-        provider = AnthropicProvider("anthropic", server.url, "sk-ant-key-0123456789", idle_timeout_s=5)
+        provider = AnthropicProvider("anthropic", server.url, "sk-ant-key-0123456789", idle_timeout_s=60)
         try:
             return await collect(provider.stream(asked or request())), server
         finally:
@@ -261,6 +262,7 @@ async def test_a_block_that_was_never_stopped_ends_with_the_message() -> None:
     assert events[-2:] == [BlockEnd(0), events[-1]]
 
 
+@pytest.mark.timeout(20)
 async def test_message_stop_ends_the_call_though_the_server_keeps_the_connection() -> None:
     pieces = named(START, *words(0, "x"), ending("end_turn"), STOP)
     events, server = await run(Scripted(pieces=pieces, end="hang"))

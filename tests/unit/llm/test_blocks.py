@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.llm.base import (
     BlockEnd,
     Finish,
@@ -12,8 +15,6 @@ from app.llm.base import (
     ToolCallStart,
 )
 from app.llm.blocks import Blocks
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def test_numbers_count_up_whatever_the_kind() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from app.llm.base import ModelInfo, Prices
 from app.llm.catalog import ASSUMED_WINDOW, KNOWN_PER_PROVIDER, Catalog, ModelOverride
 from app.llm.limits import max_output_tokens

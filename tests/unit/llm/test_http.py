@@ -5,6 +5,7 @@ import gzip
 from datetime import UTC, datetime
 
 import pytest
+
 from app.errors import ContextOverflowError, ProviderError
 from app.llm.http import CLIP_CHARS, AnswerError, ProviderClient, error_message, retry_after_s
 
@@ -110,6 +111,13 @@ async def test_no_key_is_in_an_errors_text(said: str) -> None:
     for secret in (KEY, "sk-someone-elses-0123456789", "abc.def", "hunter2"):
         assert secret not in error.detail
     assert "***" in error.detail
+
+
+async def test_a_key_of_any_form_is_taken_out() -> None:
+    async with local_server(document(401, {"error": "The key open sesame is wrong."})) as server:
+        with pytest.raises(ProviderError) as caught:
+            await fetch(server, secret="open sesame")
+    assert caught.value.detail == "acme answered 401: The key *** is wrong."
 
 
 async def test_a_web_page_for_an_error_is_clipped() -> None:

@@ -7,14 +7,15 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.errors import ContextOverflowError, ProviderError
 from app.llm.base import BlockEnd, Finish, ModelRequest, ReasoningDelta, StreamEvent, TextDelta, ToolCallStart
 from app.llm.http import AnswerError
 from app.llm.openai import OpenAiProvider
 from app.llm.openai_stream import OpenAiStream
 from app.llm.sse import SseParser
-from hypothesis import given
-from hypothesis import strategies as st
 
 from .servers import LocalServer, Scripted, document, local_server, sse
 from .values import READ_FILE, calls, collect, finish, prose, request, thoughts, usage, user
@@ -40,7 +41,7 @@ def tools(*deltas: dict[str, Any]) -> dict[str, Any]:
 
 async def run(*answers: Scripted, asked: ModelRequest | None = None) -> tuple[list[StreamEvent], LocalServer]:
     async with local_server(*answers) as server:
-        provider = OpenAiProvider("acme", server.url + "/v1", "sk-key-0123456789ab", idle_timeout_s=5)
+        provider = OpenAiProvider("acme", server.url + "/v1", "sk-key-0123456789ab", idle_timeout_s=60)
         try:
             return await collect(provider.stream(asked or request())), server
         finally:
@@ -316,6 +317,7 @@ async def test_a_finish_without_done_is_enough() -> None:
     assert finish(events) == "stop"
 
 
+@pytest.mark.timeout(20)
 async def test_done_ends_the_call_though_the_server_keeps_the_connection() -> None:
     events, server = await run(Scripted(pieces=sse(delta("stop", content="x"), DONE), end="hang"))
     assert finish(events) == "stop"

@@ -4,9 +4,10 @@ from typing import Any
 
 import orjson
 import pytest
-from app.llm.quirks import Quirks
 from hypothesis import given
 from hypothesis import strategies as st
+
+from app.llm.quirks import Quirks
 
 WANTED: dict[str, Any] = {"temperature": 0.3, "stop": ["END"], "stream_options": {"include_usage": True}}
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from app.errors import MissingApiKeyError, UnknownModelError
 from app.llm import Catalog, ModelOverride, ProviderConfig, Providers
 from app.llm.anthropic import AnthropicProvider

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from app.errors import ProviderError
 from app.llm.base import StreamEvent, ToolArgumentsDelta
 from app.llm.demo import next_reply

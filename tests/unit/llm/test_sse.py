@@ -3,10 +3,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from app.errors import ProviderError
-from app.llm.sse import SseParser
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from app.errors import ProviderError
+from app.llm.sse import SseParser
 
 Event = tuple[bytes, bytes]
 
@@ -86,6 +87,13 @@ def test_where_the_chunks_are_cut_does_not_matter(stream: bytes, cuts: list[int]
 @given(st.binary(max_size=60), st.integers(0, 60))
 def test_garbage_is_parsed_as_the_standard_says(stream: bytes, cut: int) -> None:
     assert parse(stream[:cut], stream[cut:]) == reference(stream)
+
+
+@pytest.mark.parametrize("stream", [b"data: x\n\n", b"data: x\r\r", b"event: e\ndata: x\n\n"])
+def test_an_event_is_handed_out_with_the_byte_that_completes_it(stream: bytes) -> None:
+    parser = SseParser()
+    counts = [len(parser.feed(bytes([byte]))) for byte in stream]
+    assert counts == [0] * (len(stream) - 1) + [1]
 
 
 def test_an_event_over_the_limit_is_refused_while_it_grows() -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.errors import ProviderError
 from app.llm import anthropic_wire, openai_wire
 from app.llm.base import ModelRequest
 from app.llm.wire import count, parse_document, wire_arguments, wire_name
 from app.messages import CompactionMarkerPart, Message, Role, ToolStatus
-from hypothesis import given
-from hypothesis import strategies as st
 
 from .values import LIST, READ_FILE, assistant, call, image, message, reasoning, request, result, results, text, user
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from app.errors import InvalidRequestError
 from app.sandbox.base import SandboxFactory, Stream
-
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds
 
 

@@ -6,8 +6,8 @@ import asyncio
 import time
 
 import pytest
-from app.sandbox.base import SandboxFactory, Stream
 
+from app.sandbox.base import SandboxFactory, Stream
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds
 
 ESCAPES = {
@@ -21,7 +21,7 @@ ESCAPES = {
 }
 
 
-@pytest.fixture(params=ESCAPES.values(), ids=ESCAPES.keys())
+@pytest.fixture(params=list(ESCAPES.values()), ids=list(ESCAPES))
 def escape(request: pytest.FixtureRequest) -> tuple[str, str]:
     """A command with processes that detach themselves, and what their sleep is known by."""
     seconds = unique_seconds()

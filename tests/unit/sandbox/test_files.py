@@ -6,8 +6,8 @@ import io
 import tarfile
 
 import pytest
-from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, PalimpsestError, TooLargeError
 
+from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, PalimpsestError, TooLargeError
 from tests.unit.sandbox.shell import Shell
 
 NAMES = [

@@ -3,11 +3,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from app.errors import ToolError
-from app.tools.edit import MAX_SNIPPET_LINES, EditFile, replace_once, snippet
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.errors import ToolError
+from app.tools.edit import MAX_SNIPPET_LINES, EditFile, replace_once, snippet
 from tests.unit.tools.workbench import Workbench
 
 edit = EditFile()

@@ -4,6 +4,10 @@ import os
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, ToolError
 from app.sandbox.base import FileInfo
 from app.tools.files import (
@@ -16,10 +20,6 @@ from app.tools.files import (
     excerpt,
 )
 from app.tools.text import MAX_FILE_BYTES, escape_name, split_lines
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import ValidationError
-
 from tests.unit.tools.workbench import Workbench
 
 read, write, listing = ReadFile(), WriteFile(), ListDirectory()

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from blockbuster import blockbuster_ctx
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from app.errors import NotFoundError
 from app.sandbox.base import Stream
 from app.tools.output import ClippedText, CollectedOutput, OnLive, OutputCollector, left_out_line
 from app.tools.store import MAX_WAITING_BYTES, FileOutputStore
-from blockbuster import blockbuster_ctx
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 KEY = "session/call"
 FLOOD_BYTES = 64 * 1024 * 1024

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from app.events import PlanItem
-from app.tools.plan import UpdatePlan, UpdatePlanArguments, render_plan
 from pydantic import ValidationError
 
+from app.events import PlanItem
+from app.tools.plan import UpdatePlan, UpdatePlanArguments, render_plan
 from tests.unit.tools.workbench import Workbench
 
 plan = UpdatePlan()

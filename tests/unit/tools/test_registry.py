@@ -5,6 +5,9 @@ from typing import Any, ClassVar
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from app.errors import ToolError
 from app.tools import ToolRegistry, default_tools
 from app.tools.base import Arguments, ToolContext, ToolOutcome
@@ -12,8 +15,6 @@ from app.tools.files import ReadFileArguments
 from app.tools.plan import PlanEntry
 from app.tools.registry import load_object
 from app.tools.schema import short_form
-from hypothesis import given
-from hypothesis import strategies as st
 
 registry = ToolRegistry(default_tools())
 NAMES = (

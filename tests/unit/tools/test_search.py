@@ -4,6 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
 from app.errors import ForbiddenError, NotFoundError, ToolError
 from app.messages import ToolStatus
 from app.tools.search import (
@@ -17,10 +21,6 @@ from app.tools.search import (
     parse_matches,
     search_script,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from pydantic import ValidationError
-
 from tests.unit.tools.engines import shell_command, tools_directory
 from tests.unit.tools.workbench import DirectorySandbox, Workbench
 

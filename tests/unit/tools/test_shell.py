@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
+
 from app.errors import ToolError
 from app.messages import ToolStatus
 from app.tools.shell import MAX_COMMAND_CHARS, ExecuteCommand, ExecuteCommandArguments
-from pydantic import ValidationError
-
 from tests.unit.tools.workbench import Workbench
 
 shell = ExecuteCommand()

@@ -1,0 +1,121 @@
+"""How a command of bubblewrap's begins and ends: its PID namespace is met before it runs anything, and killed as one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+from app.sandbox.process import Process
+
+_STATUS_TIMEOUT_S = 30.0
+"""Only a machine that is out of processor time comes near it."""
+
+
+class Handshake:
+    """The pipes through which bubblewrap says which process is the namespace's first, and waits before it runs
+    anything until it is told to go on."""
+
+    def __init__(self) -> None:
+        self._status, status = os.pipe()
+        block, self._block = os.pipe()
+        self.inherited: tuple[int, ...] = (status, block)
+        """bubblewrap's ends."""
+
+    def arguments(self) -> list[str]:
+        status, block = map(str, self.inherited)
+        return ["--json-status-fd", status, "--block-fd", block]
+
+    def __enter__(self) -> Handshake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.started()
+        os.close(self._status)
+        os.close(self._block)
+
+    def started(self) -> None:
+        """Closes bubblewrap's ends here, so that its end is seen."""
+        for end in self.inherited:
+            os.close(end)
+        self.inherited = ()
+
+    def child_pid(self) -> int | None:
+        """Blocks until bubblewrap has said it; None where it ended before."""
+        line = b""
+        said = select.poll()
+        said.register(self._status, select.POLLIN)
+        while not line.endswith(b"\n"):  # it comes in pieces
+            piece = os.read(self._status, 1) if said.poll(_STATUS_TIMEOUT_S * 1000) else b""
+            if not piece:
+                return None
+            line += piece
+        pid = json.loads(line).get("child-pid")
+        return pid if isinstance(pid, int) else None
+
+    def go_on(self) -> None:
+        with suppress(BrokenPipeError):
+            os.write(self._block, b"1")
+
+
+class Namespace:
+    """Ends a PID namespace through its first process: that one is dead only when all others are."""
+
+    def __init__(self, handshake: Handshake, limit: Callable[[int], None]) -> None:
+        self._handshake = handshake
+        self._limit = limit
+        self._init: int | None = None
+        """A pidfd, so that no later process of the same number is hit."""
+
+    @property
+    def begun(self) -> bool:
+        return self._init is not None
+
+    async def started(self, bwrap: Process) -> None:
+        self._handshake.started()
+        self._init = await asyncio.to_thread(self._meet)
+
+    def _meet(self) -> int | None:
+        pid = self._handshake.child_pid()
+        if pid is None:
+            return None
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return None
+        try:
+            self._limit(pid)
+        except OSError:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        self._handshake.go_on()
+        return pidfd
+
+    async def ended(self, bwrap: Process) -> None:
+        # bubblewrap itself is killed only where it has no child: one that it has just made would outlive it
+        if self._init is None:
+            bwrap.kill()
+        else:
+            await _kill(self._init)
+        await bwrap.exited
+
+
+async def _kill(pidfd: int) -> None:
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    loop = asyncio.get_running_loop()
+    dead: asyncio.Future[None] = loop.create_future()
+
+    def on_end() -> None:
+        loop.remove_reader(pidfd)
+        dead.set_result(None)
+
+    loop.add_reader(pidfd, on_end)
+    try:
+        await dead
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)

@@ -1,0 +1,71 @@
+"""Resident memory: of the server at rest, and of each session more."""
+
+from __future__ import annotations
+
+import asyncio
+
+from benchmarks.http import Connection, StreamReader
+from benchmarks.processes import PROVIDER, Bench, Server, start_service
+from benchmarks.report import Result
+
+KIB, MIB = 1024, 1024 * 1024
+WARM_SESSIONS = 50
+"""Sessions before the first reading: what is made once, such as threads and caches, is no session's."""
+
+
+async def measure_memory(bench: Bench, *, running: int, idle: int) -> list[Result]:
+    """Uses servers of its own, since memory that was used once is seldom given back."""
+    async with start_service(bench.source) as server:
+        await asyncio.sleep(1)
+        rest = server.resident_bytes()
+        await _run_to_idle(server, WARM_SESSIONS * 4)
+        before = server.resident_bytes()
+        await _run_to_idle(server, idle)
+        per_idle = (server.resident_bytes() - before) / idle
+    async with start_service(bench.source) as server:
+        per_running = await _per_running(server, running)
+    return [
+        Result("Memory at rest", rest / MIB, "MiB", 120),
+        Result("Memory per running session", max(per_running, 0) / KIB, "KiB", 200, note=f"{running} sessions."),
+        Result(
+            "Memory per idle session",
+            max(per_idle, 0) / KIB,
+            "KiB",
+            2,
+            note=f"{idle} sessions that have each made one run; the heap's own growth is in it.",
+        ),
+    ]
+
+
+async def _run_to_idle(server: Server, count: int) -> None:
+    """Makes sessions that each answer once, one after the other."""
+    async with Connection(server.port) as connection:
+        for _ in range(count):
+            session = await connection.ask("POST", "/v1/sessions", {"model": f"{PROVIDER}/reply", "task": "go"})
+            reader = await StreamReader.open(server.port, f"/v1/sessions/{session['id']}/events?until=idle")
+            await reader.until_idle()
+            reader.close()
+
+
+async def _per_running(server: Server, count: int) -> float:
+    """Bytes that each of `count` sessions adds while its model is streaming and one reader follows it."""
+    warm = await _start(server, WARM_SESSIONS)
+    before = server.resident_bytes()
+    readers = await _start(server, count)
+    used = server.resident_bytes() - before
+    for reader in [*warm, *readers]:
+        reader.close()
+    return used / count
+
+
+async def _start(server: Server, count: int) -> list[StreamReader]:
+    """Sessions that stream slowly for two minutes, each with a reader that has seen the first token."""
+    readers = []
+    async with Connection(server.port) as connection:
+        for _ in range(count):
+            body = {"model": f"{PROVIDER}/stream-1-120", "task": "go"}
+            session = await connection.ask("POST", "/v1/sessions", body)
+            readers.append(await StreamReader.open(server.port, f"/v1/sessions/{session['id']}/events", 120))
+    for reader in readers:
+        await reader.until(lambda reader=reader: len(reader.ages_ms) > 0)  # type: ignore[misc]
+    return readers

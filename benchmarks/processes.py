@@ -1,0 +1,144 @@
+"""The servers of a run, each in a process of its own, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.http import Connection
+
+START_TIMEOUT_S = 60
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PROVIDER = "measure"
+WINDOW = 1_000_000_000
+"""Context window of the models in tokens: large enough that nothing is compacted while steps are measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server."""
+
+    pid: int
+    port: int
+
+    def cpu_s(self) -> float:
+        """Processor time of all its threads so far, user and system, in seconds."""
+        return cpu_seconds(Path(f"/proc/{self.pid}/stat").read_text())
+
+    def resident_bytes(self) -> int:
+        """Its resident memory."""
+        return resident(Path(f"/proc/{self.pid}/status").read_text())
+
+
+def cpu_seconds(stat: str) -> float:
+    """utime + stime of a `/proc/PID/stat` line; the process' name in it may hold spaces and parentheses."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def resident(status: str) -> int:
+    """Bytes of `VmRSS` in a `/proc/PID/status` text."""
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The three servers of a run."""
+
+    source: Server
+    floor: Server
+    service: Server
+
+
+@asynccontextmanager
+async def start_all() -> AsyncIterator[Bench]:
+    """Source, floor and service, ready; ended when the context is left."""
+    async with AsyncExitStack() as stack:
+        source = await stack.enter_async_context(_module("benchmarks.source"))
+        url = f"http://127.0.0.1:{source.port}"
+        floor = await stack.enter_async_context(_module("benchmarks.floor", url))
+        service = await stack.enter_async_context(start_service(source))
+        yield Bench(source, floor, service)
+
+
+@asynccontextmanager
+async def start_service(source: Server) -> AsyncIterator[Server]:
+    """The service as it is installed, on a new data directory, with the source as its provider."""
+    with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as data_dir:
+        port = free_port()
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PALIMPSEST_")},
+            "PALIMPSEST_DATA_DIR": data_dir,
+            "PALIMPSEST_PORT": str(port),
+            # Commands are not what is measured, and the numbers must not hang on which sandbox a machine has.
+            "PALIMPSEST_SANDBOX": "local-unsafe",
+            "PALIMPSEST_LOG_LEVEL": "warning",
+            "PALIMPSEST_PROVIDERS": json.dumps(
+                {PROVIDER: {"kind": "openai", "base_url": f"http://127.0.0.1:{source.port}/v1"}}
+            ),
+            "PALIMPSEST_MODELS": json.dumps(
+                {f"{PROVIDER}/steps-{name}": {"context_window": WINDOW} for name in ("short", "long")}
+            ),
+        }
+        async with _process(["-m", "app", "serve"], port, "/readyz", environment) as server:
+            yield server
+
+
+@asynccontextmanager
+async def _module(name: str, *arguments: str) -> AsyncIterator[Server]:
+    port = free_port()
+    async with _process(["-m", name, str(port), *arguments], port, "/", dict(os.environ)) as server:
+        yield server
+
+
+@asynccontextmanager
+async def _process(
+    arguments: list[str], port: int, probe: str, environment: Mapping[str, str]
+) -> AsyncIterator[Server]:
+    with tempfile.TemporaryFile() as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *arguments, env=environment, stdout=log, stderr=log
+        )
+        try:
+            # The floor answers its probe by asking the source for a model without a name, which ends at once.
+            await _ready(process, port, probe)
+            yield Server(process.pid, port)
+        except BaseException:
+            log.seek(0)
+            sys.stderr.buffer.write(log.read()[-4000:])
+            raise
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+
+
+async def _ready(process: asyncio.subprocess.Process, port: int, probe: str) -> None:
+    """Waits until the server answers. Raises `RuntimeError` where it ends instead."""
+    async with asyncio.timeout(START_TIMEOUT_S):
+        while process.returncode is None:
+            try:
+                async with Connection(port) as connection:
+                    status, _ = await connection.request("GET", probe)
+                if status == 200:
+                    return
+            except OSError:
+                pass
+            await asyncio.sleep(0.05)
+    raise RuntimeError("A server of the benchmark ended before it was ready; its output is above.")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,144 @@
+"""A model to measure with: an ASGI app that speaks the Chat Completions stream and costs as little as it can.
+
+The model's name says what it does:
+
+- `stream-RATE-COUNT` streams COUNT tokens at RATE a second. Each token is a stamp of the time at which it was sent.
+- `steps-NAME` calls a tool in each step until the number of steps set with `PUT /plan/steps-NAME/N` is used up, then
+  answers with a word. `GET /calls/steps-NAME` gives the times at which each call came in and was answered, and the
+  time at which its body was there.
+- any other name answers with a word at once; its times are kept too.
+
+Times are `time.monotonic()`, which on one machine is one clock for all processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections import defaultdict
+
+import orjson
+import uvicorn
+from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
+
+STAMP = re.compile(rb"~([0-9a-f]{8})")
+STAMP_RANGE = 1 << 32
+_MODEL = re.compile(rb'"model":\s*"([^"]+)"')
+_HEADERS = [(b"content-type", b"text/event-stream")]
+_PLAN = {"items": [{"text": "measure", "status": "in_progress"}]}
+
+
+def stamp() -> str:
+    """Now in microseconds, in eight hex digits: it comes round after 71 minutes."""
+    return f"~{time.monotonic_ns() // 1000 % STAMP_RANGE:08x}"
+
+
+def age_ms(text: bytes, now: float) -> float:
+    """How long ago, at the monotonic time `now` in seconds, the eight digits of a stamp were made."""
+    return ((int(now * 1e6) - int(text, 16)) % STAMP_RANGE) / 1000
+
+
+def chunk(delta: dict[str, object], finish_reason: str | None = None) -> bytes:
+    """One event of the stream, with the fields that OpenAI sends."""
+    document = {
+        "id": "chatcmpl-measure0000000000000000000000",
+        "object": "chat.completion.chunk",
+        "created": 1_760_000_000,
+        "model": "measure",
+        "system_fingerprint": None,
+        "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}],
+    }
+    return b"data: " + orjson.dumps(document) + b"\n\n"
+
+
+_BEFORE, _AFTER = chunk({"content": "@@"}).split(b"@@")
+_USAGE = (
+    b'data: {"id":"chatcmpl-measure","object":"chat.completion.chunk","choices":[],'
+    b'"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}\n\n'
+)
+_END = _USAGE + b"data: [DONE]\n\n"
+
+
+class Source:
+    """The app. One instance serves a whole run of the benchmarks."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, int] = defaultdict(int)
+        self._calls: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        begun = time.monotonic()
+        if scope["type"] != "http":
+            raise NotImplementedError(scope["type"])
+        if scope["path"] == "/v1/chat/completions":
+            await self._complete(begun, receive, send)
+        else:
+            await _reply(send, self._control(scope["path"].strip("/").split("/")))
+
+    def _control(self, words: list[str]) -> object:
+        match words:
+            case ["plan", model, steps]:
+                self._plans[model] = int(steps)
+                self._calls[model].clear()
+                return {}
+            case ["calls", model]:
+                return self._calls[model]
+        return {"ready": True}
+
+    async def _complete(self, begun: float, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        body = await _body(receive)
+        received = time.monotonic()
+        found = _MODEL.search(body)
+        model = found[1].decode() if found else ""
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS, "trailers": False})
+        kind, *numbers = model.split("-")
+        if kind == "stream":
+            await _tokens(send, float(numbers[0]), int(numbers[1]))
+            await _end(send, chunk({}, "stop") + _END)
+            return
+        answer = self._call(model) if self._plans[model] > 0 else chunk({"content": "done"}) + chunk({}, "stop")
+        self._calls[model].append((begun, time.monotonic(), received))
+        await _end(send, answer + _END)
+
+    def _call(self, model: str) -> bytes:
+        self._plans[model] -= 1
+        function = {"name": "update_plan", "arguments": orjson.dumps(_PLAN).decode()}
+        call = {"index": 0, "id": "call_0", "type": "function", "function": function}
+        return chunk({"tool_calls": [call]}) + chunk({}, "tool_calls")
+
+
+async def _tokens(send: ASGISendCallable, rate: float, count: int) -> None:
+    """Sends tokens by the clock: one that was late does not put the others off."""
+    start = time.monotonic()
+    for number in range(count):
+        await asyncio.sleep(start + number / rate - time.monotonic())
+        token = _BEFORE + stamp().encode() + _AFTER
+        await send({"type": "http.response.body", "body": token, "more_body": True})
+
+
+async def _body(receive: ASGIReceiveCallable) -> bytes:
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"".join(pieces)
+        pieces.append(message["body"])
+        if not message["more_body"]:
+            return b"".join(pieces)
+
+
+async def _end(send: ASGISendCallable, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _reply(send: ASGISendCallable, document: object) -> None:
+    body = orjson.dumps(document)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers, "trailers": False})
+    await _end(send, body)
+
+
+if __name__ == "__main__":
+    uvicorn.run(Source(), port=int(sys.argv[1]), log_level="warning", access_log=False, lifespan="off")

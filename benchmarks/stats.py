@@ -1,0 +1,29 @@
+"""The little statistics that the measurements need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+__all__ = ["gaps", "median", "percentile", "spread"]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` (0 to 1) of the values do not exceed: the nearest rank, never a value
+    between two that were measured. Raises `ValueError` where there are none."""
+    if not values:
+        raise ValueError("There is nothing to take a percentile of.")
+    ordered = sorted(values)
+    return ordered[max(math.ceil(share * len(ordered)) - 1, 0)]
+
+
+def spread(values: Sequence[float]) -> float:
+    """How far the rounds of one measurement lie apart: (largest - smallest) / median."""
+    middle = median(values)
+    return (max(values) - min(values)) / middle if middle else 0.0
+
+
+def gaps(calls: Sequence[tuple[float, float]]) -> list[float]:
+    """The time from each call's end to the next one's begin, for (begin, end) in order."""
+    return [begin - end for (_, end), (begin, _) in zip(calls, calls[1:], strict=False)]
