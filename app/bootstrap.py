@@ -27,6 +27,7 @@ from app.llm.catalog import Catalog, ModelOverride
 from app.llm.registry import ProviderConfig, Providers
 from app.runtime.agents import AgentSetup
 from app.runtime.lifecycle import ServiceRules
+from app.runtime.metrics import Metrics
 from app.runtime.registry import Registry
 from app.runtime.sandboxes import Sandboxes, SandboxPolicy
 from app.runtime.service import SessionService
@@ -48,12 +49,14 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A built service, and what a person is told of it. `close_streams` ends the streams of all readers."""
+    """A built service, and what a person is told of it. `close_streams` ends the streams of all readers; `metrics`
+    gives Prometheus' text, and blocks."""
 
     service: SessionService
     model: str
     sandbox: str
     close_streams: Callable[[], None]
+    metrics: Callable[[], bytes]
 
 
 def provider_configs(settings: Settings) -> list[ProviderConfig]:
@@ -180,8 +183,9 @@ async def build(settings: Settings) -> AsyncIterator[Runtime]:
         stack.push_async_callback(providers.aclose)
         store = FileOutputStore(settings.data_dir / "outputs")
         stack.push_async_callback(store.aclose)
-        bus = Bus()
         agents = await asyncio.to_thread(_agents, settings, providers)
+        metrics = Metrics(agents.registry.names())
+        bus = Bus(metrics.observe)
         setup = RuntimeSetup(database, bus, sandboxes, agents, _collector(settings, store))
         registry = Registry(setup)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
@@ -195,7 +199,17 @@ async def build(settings: Settings) -> AsyncIterator[Runtime]:
             delete_outputs=store.delete_session,
         )
         await _take_up(database, sandboxes, registry)
-        yield Runtime(service, default_model(settings), sandboxes.describe(), bus.close)
+        _add_readings(metrics, registry, bus, database)
+        await stack.enter_async_context(metrics.measuring_lag())
+        yield Runtime(service, default_model(settings), sandboxes.describe(), bus.close, metrics.render)
+
+
+def _add_readings(metrics: Metrics, registry: Registry, bus: Bus, database: Database) -> None:
+    metrics.gauge("palimpsest_running_sessions", "Sessions with an owner in this process.", lambda: len(registry))
+    metrics.gauge("palimpsest_stream_readers", "Open event streams.", lambda: bus.readers)
+    metrics.gauge("palimpsest_channels", "Sessions that run or are followed.", lambda: len(bus))
+    metrics.counter("palimpsest_database_commits", "Commits of the writer.", lambda: database.writer.commits)
+    metrics.counter("palimpsest_database_writes", "Writes; many share a commit.", lambda: database.writer.writes)
 
 
 def _collector(

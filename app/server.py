@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 import uvicorn
 from fastapi import FastAPI
 
+from app.api.config import no_metrics
 from app.api.main import ApiConfig, create_app
 from app.bootstrap import Runtime, build, secrets_of
 from app.errors import PalimpsestError
@@ -74,12 +75,14 @@ class Server(uvicorn.Server):
         self._on_ready = on_ready
         self._stack = AsyncExitStack()
         self._close_streams: Callable[[], None] = lambda: None
+        self.metrics: Callable[[], bytes] = no_metrics
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
             runtime = await self._stack.enter_async_context(build(self._settings))
             self._app.state.service = runtime.service
             self._close_streams = runtime.close_streams
+            self.metrics = runtime.metrics
             await super().startup(sockets)
             self._on_ready(runtime)
         except BaseException:
@@ -101,9 +104,10 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
         allowed_hosts=settings.allowed_hosts,
         bind_host=settings.host,
         upload_max_bytes=settings.upload_max_bytes,
+        metrics=lambda: server.metrics(),
     )
     app = create_app(config)
-    return Server(
+    server = Server(
         uvicorn.Config(
             app,
             lifespan="off",
@@ -117,6 +121,7 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
         settings,
         on_ready,
     )
+    return server
 
 
 async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:

@@ -17,7 +17,7 @@ from app.agent.ports import AttemptVoided, Change, ResponseClosed, Sink, StepClo
 from app.agent.stream_processor import StreamProcessor
 from app.agent.tool_executor import Batch, ToolExecutor
 from app.context.tokens import PER_MESSAGE
-from app.errors import ContextOverflowError, ProviderError
+from app.errors import ContextOverflowError, InvalidRequestError, PalimpsestError, ProviderError
 from app.llm.base import ModelRequest, Provider, StopReason
 from app.llm.retry import delay_s
 from app.messages import FinishReason, Message, Part, Role, ToolStatus, Usage, new_id, now
@@ -111,6 +111,9 @@ class Step:
                 return await self._end(attempt, config, spent, Outcome.STOPPED, self._stop_reason(), None)
             except ContextOverflowError as error:
                 return await self._end(attempt, config, spent, Outcome.OVERFLOWED, FinishReason.ERROR, error)
+            except InvalidRequestError as error:
+                # The model was taken away, or its key, since the session chose it.
+                return await self._end(attempt, config, spent, Outcome.FAILED, FinishReason.ERROR, error)
             except ProviderError as error:
                 self._count(attempt, spent)
                 delay = delay_s(attempt_number, error, self._models.rng, max_attempts=self._models.max_attempts)
@@ -181,7 +184,7 @@ class Step:
         spent: _Spent,
         outcome: Outcome,
         reason: FinishReason,
-        error: ProviderError | None,
+        error: PalimpsestError | None,
     ) -> StepResult:
         """Closes a step whose stream did not end well: what came of it stays, its calls get results."""
         problem = error.problem() if error is not None else None

@@ -33,6 +33,7 @@ class ApiConfig:
     send_timeout_s: float = 30
     retry_ms: int = 1000
     metrics: Callable[[], bytes] = no_metrics
+    """Prometheus' text; called in a thread."""
 
     def __post_init__(self) -> None:
         parse_allowed(self.allowed_hosts)

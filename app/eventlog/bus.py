@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import orjson
@@ -104,11 +104,13 @@ class OpenPart:
 
 
 class Channel:
-    """What readers of one session need: the newest durable events and the open parts."""
+    """What readers of one session need: the newest durable events and the open parts. `last_seq` is the newest event
+    that is known of, `published` the newest that was told here; in between the log alone has them."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.last_seq = 0
+        self.published = 0
         self.deleted = False
         self.recent: deque[StreamItem] = deque()
         self._recent_bytes = 0
@@ -125,7 +127,8 @@ class Channel:
         for item in items:
             self.recent.append(item)
             self._recent_bytes += len(item.data)
-            self.last_seq = item.seq or self.last_seq
+            self.published = item.seq or self.published
+            self.last_seq = max(self.last_seq, self.published)
             if item.closes is not None:
                 self.parts.pop(item.closes, None)
             if item.voids is not None:
@@ -207,9 +210,10 @@ class GlobalFeed:
 
 
 class Bus:
-    """The channels of the sessions that are followed or run."""
+    """The channels of the sessions that are followed or run. `observe` hears of all committed events."""
 
-    def __init__(self) -> None:
+    def __init__(self, observe: Callable[[Sequence[StreamItem]], None] = lambda _: None) -> None:
+        self._observe = observe
         self._channels: dict[str, Channel] = {}
         self.all = GlobalFeed()
         self.closing = False
@@ -228,6 +232,7 @@ class Bus:
         """Tells readers of committed events, in the order of their seqs."""
         if not items:
             return
+        self._observe(items)
         channel = self._channels.get(session_id)
         if channel is not None:
             channel.publish(items)
@@ -240,7 +245,13 @@ class Bus:
             channel.publish([farewell])
             channel.deleted = True
             channel.wake()
+        self._observe([farewell])
         self.all.publish([farewell])
+
+    @property
+    def readers(self) -> int:
+        """Open streams. May be asked from any thread."""
+        return len(self.all.readers) + sum(len(channel.readers) for channel in list(self._channels.values()))
 
     def close(self) -> None:
         """Ends all streams; the server is going down."""

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from app.errors import ConflictError
+from app.errors import ConflictError, NotFoundError
 from app.eventlog.bus import Bus, Channel
 from app.eventlog.log import EventLog, StreamItem
 
 Batches = AsyncIterator[list[StreamItem]]
 
-MAY_END = frozenset({"session.created", "session.updated", "session.idle", "message.withdrawn"})
+MAY_END = frozenset(
+    {"session.created", "session.updated", "session.idle", "session.recovered", "message.edited", "message.withdrawn"}
+)
 """Events after which a session may be idle with nothing to deliver; after others it is not, so nobody needs to ask."""
 
 
@@ -52,8 +54,8 @@ async def _batches(
         if (items := await _durable(log, channel, seq)) and items[-1].seq is not None:
             seq = items[-1].seq
             may_end = until_idle and items[-1].type in MAY_END
-        if seq >= channel.last_seq:
-            # No await since the head was taken: the deltas belong after these events.
+        if seq == channel.published:
+            # The log may be ahead of what was published, and then may have closed a part that is still open here.
             items += channel.deltas(offsets)
         if items:
             yield items
@@ -65,11 +67,19 @@ async def _batches(
 
 async def _durable(log: EventLog, channel: Channel, seq: int) -> list[StreamItem]:
     items = channel.durable_after(seq)
-    return items if items is not None else list(await log.after(channel.session_id, seq))
+    if items is not None:
+        return items
+    if channel.deleted:
+        # The log is gone; who had not caught up still hears how it ended.
+        return [channel.recent[-1]]
+    return list(await log.after(channel.session_id, seq))
 
 
 async def _is_over(log: EventLog, channel: Channel, seq: int) -> bool:
-    head = await log.head(channel.session_id)
+    try:
+        head = await log.head(channel.session_id)
+    except NotFoundError:
+        return False  # Just deleted; the event that says so is on its way.
     return head.quiet and head.last_seq == seq
 
 
@@ -80,13 +90,12 @@ async def follow_all(bus: Bus) -> AsyncIterator[Batches]:
     wake = asyncio.Event()
     bus.all.readers.add(wake)
     try:
-        yield _news(bus, wake)
+        yield _news(bus, wake, bus.all.count)
     finally:
         bus.all.readers.discard(wake)
 
 
-async def _news(bus: Bus, wake: asyncio.Event) -> Batches:
-    count = bus.all.count
+async def _news(bus: Bus, wake: asyncio.Event, count: int) -> Batches:
     while not bus.closing:
         wake.clear()
         items: Sequence[StreamItem] | None = bus.all.since(count)

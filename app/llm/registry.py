@@ -38,7 +38,8 @@ class ProviderConfig:
 
 
 class Providers:
-    """All configured providers; each is opened when it is first used and serves every session."""
+    """All configured providers, each of which serves every session. They are made at once, so that no session waits for
+    certificates to be loaded; connections are opened by calls alone."""
 
     def __init__(
         self, configs: Iterable[ProviderConfig], catalog: Catalog, idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
@@ -46,7 +47,7 @@ class Providers:
         self._configs = {config.name: config for config in configs}
         self._catalog = catalog
         self._idle_timeout_s = idle_timeout_s
-        self._open: dict[str, Provider] = {}
+        self._open = {config.name: self._build(config) for config in self._configs.values() if config.ready}
 
     @property
     def catalog(self) -> Catalog:

@@ -196,9 +196,10 @@ class RunInbox:
     def ring(self) -> None:
         self._rung = True
 
-    def begin_run(self) -> None:
-        """The next delivery is the first of a run."""
-        self._first = True
+    def begin_run(self, *, takes_follow_up: bool) -> None:
+        """The next delivery is the first of a run; one that goes on with earlier work leaves follow-ups to later
+        runs."""
+        self._first = takes_follow_up
         self._rung = True
 
     @property

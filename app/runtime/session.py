@@ -128,6 +128,8 @@ class SessionOwner:
         # A message that was delivered just before a crash is still to be answered.
         unanswered = bool(stored.history) and stored.history[-1].role is Role.USER
         goes_on = unanswered or self._row.run_trigger in ("resume", "recovery")
+        assert self._inbox is not None
+        self._inbox.begin_run(takes_follow_up=not goes_on)
         while True:
             result = await self._run(recorder, conversation, goes_on=goes_on)
             if result.parked or not await self._finish(recorder, row.epoch, result):
@@ -182,13 +184,14 @@ class SessionOwner:
 
     async def _renew(self) -> None:
         """Prepares for the next run of the same owner."""
+        # Forgotten before the row is read: a cancel is then in the row, or comes after it.
+        self._interrupt.begin_run()
         row = await self._setup.database.read(lambda c: sessions.row(c, self._session_id))
         self._adopt(row)
-        self._interrupt.begin_run()
         if row.cancel_requested:
             self._interrupt.fire("cancel")
         assert self._inbox is not None
-        self._inbox.begin_run()
+        self._inbox.begin_run(takes_follow_up=True)
 
     async def _finish(self, recorder: Recorder, epoch: int, result: RunResult) -> bool:
         """Ends the run; true where the next one has begun with it."""

@@ -1,4 +1,4 @@
-"""How a command of bubblewrap's begins and ends: its PID namespace is met before it runs anything, and killed as one."""
+"""How a command of bubblewrap begins and ends: its PID namespace is met before anything runs, and killed as one."""
 
 from __future__ import annotations
 

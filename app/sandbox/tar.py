@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import os
-import re
 import tarfile
 from collections.abc import AsyncIterator, Iterator
 
@@ -44,23 +44,24 @@ def regular(name: bytes, file: int) -> Iterator[bytes]:
 
 
 async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """An archive's regular files, directories and links; devices, FIFOs and sockets are left out.
+    """An archive's regular files, directories and links; devices, FIFOs and sockets are left out. Names are relative,
+    without the `./` that an Engine puts before them, and headers are like those of `header`.
 
     Raises `SandboxError` where the archive breaks off or cannot be read.
     """
     reader = _Reader(pieces)
     extension = b""
     while (block := await reader.take(BLOCK)) != bytes(BLOCK):
-        kind, size = block[156:157], _size(block, extension)
-        padded = size + -size % BLOCK
+        kind = block[156:157]
         if kind in _EXTENSIONS:
-            extension += block + await reader.take(padded, _MAX_EXTENSION)
+            size = _member(block).size
+            extension += block + await reader.take(size + -size % BLOCK, _MAX_EXTENSION)
             continue
-        keep = kind in _KEPT
+        member, extension = _member(extension + block), b""
+        keep = kind in _KEPT and _relative(member.name) != ""
         if keep:
-            yield extension + block
-        extension = b""
-        async for data in reader.stream(padded):
+            yield _plain(member)
+        async for data in reader.stream(member.size + -member.size % BLOCK):
             if keep:
                 yield data
     yield END
@@ -69,17 +70,35 @@ async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[b
 _KEPT = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE)
 _EXTENSIONS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 _MAX_EXTENSION = 1024 * 1024
-_PAX_SIZE = re.compile(rb"\n?\d+ size=(\d+)\n")
 
 
-def _size(block: bytes, extension: bytes) -> int:
-    said = _PAX_SIZE.search(extension)
-    if said is not None:
-        return int(said[1])
+def _member(head: bytes) -> tarfile.TarInfo:
+    """What a header says, together with the extensions before it. An extension by itself is read as a header."""
     try:
-        return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape").size
-    except tarfile.HeaderError as exc:
+        if head[156:157] in _EXTENSIONS and len(head) == BLOCK:
+            return tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+        with tarfile.open(
+            fileobj=io.BytesIO(head + END), mode="r:", encoding="utf-8", errors="surrogateescape"
+        ) as archive:
+            member = archive.next()
+    except (tarfile.TarError, ValueError) as exc:
         raise SandboxError("The archive of the workspace cannot be read.") from exc
+    if member is None:
+        raise SandboxError("The archive of the workspace cannot be read.")
+    return member
+
+
+def _relative(name: str) -> str:
+    """`a/b` of `./a/b`; empty for the workspace itself."""
+    return "" if name in (".", "./") else name.removeprefix("./")
+
+
+def _plain(member: tarfile.TarInfo) -> bytes:
+    """A header of our own for a member of another's archive."""
+    info = tarfile.TarInfo(_relative(member.name))
+    info.type, info.size, info.mode, info.mtime = member.type, member.size, member.mode & 0o777, int(member.mtime)
+    info.linkname = _relative(member.linkname) if member.islnk() else member.linkname
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
 class _Reader:

@@ -165,7 +165,7 @@ def _open_below(parent: int, name: bytes, path: str) -> int:
     try:
         return os.open(name, OPEN_DIRECTORY, dir_fd=parent)
     except OSError as exc:
-        # the kernel answers ENOTDIR for a link too when OOPEN_DIRECTORY and O_NOFOLLOW are both given
+        # the kernel answers ENOTDIR for a link too when O_DIRECTORY and O_NOFOLLOW are both given
         if exc.errno in (errno.ENOTDIR, errno.ELOOP):
             status = _status(parent, name)
             linked = status is None or stat.S_ISLNK(status.st_mode)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Request, Response
 
 from app import __version__
@@ -37,4 +39,5 @@ async def get_readiness(service: Service) -> Readiness:
 @router.get("/metrics", response_class=Response, responses=METRICS_CONTENT)
 async def get_metrics(request: Request) -> Response:
     """The server's metrics in Prometheus' text format."""
-    return Response(request.app.state.config.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = await asyncio.to_thread(request.app.state.config.metrics)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -46,7 +46,10 @@ REFUSED = (
     "",
     status_code=201,
     response_model=Session,
-    responses={**CREATED, **problems("sandbox_not_allowed", "id_in_use", *REFUSED, "task_required", "sandbox_unavailable")},
+    responses={
+        **CREATED,
+        **problems("sandbox_not_allowed", "id_in_use", *REFUSED, "task_required", "sandbox_unavailable"),
+    },
 )
 async def create_session(
     service: Service,

@@ -214,10 +214,18 @@ def call_parts(connection: Connection, session_id: str, call_id: str) -> list[Ro
 
 
 def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
-    """Parts that were being written when their owner went away."""
-    query = select(message_parts).where(
-        message_parts.c.session_id == session_id,
-        message_parts.c.closed == False,  # noqa: E712
+    """Parts that were being written when their owner went away; those of a void attempt need no end."""
+    same_message = (messages.c.session_id == message_parts.c.session_id) & (
+        messages.c.id == message_parts.c.message_id
+    )
+    query = (
+        select(message_parts)
+        .join(messages, same_message)
+        .where(
+            message_parts.c.session_id == session_id,
+            message_parts.c.closed == False,  # noqa: E712
+            messages.c.voided_at.is_(None),
+        )
     )
     return list(connection.execute(query.order_by(message_parts.c.message_id, message_parts.c.index)).all())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import uuid
@@ -69,6 +70,13 @@ def unique_seconds() -> str:
 def sleepers(seconds: str) -> int:
     """How many processes that are not dead sleep for `seconds`, in whatever namespace, on this machine."""
     return sum(_sleeps(process, seconds.encode()) for process in Path("/proc").iterdir() if process.name.isdigit())
+
+
+async def until_sleeping(seconds: str) -> None:
+    """Waits until the first of them sleeps."""
+    async with asyncio.timeout(10):
+        while not sleepers(seconds):
+            await asyncio.sleep(0.01)
 
 
 def _sleeps(process: Path, seconds: bytes) -> bool:

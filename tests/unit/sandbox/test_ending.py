@@ -8,7 +8,7 @@ import time
 import pytest
 
 from app.sandbox.base import SandboxFactory, Stream
-from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds
+from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 
 ESCAPES = {
     "child": "sleep {n} & sleep {n}",
@@ -105,24 +105,25 @@ async def test_the_next_command_runs_after_a_time_out(shell: Shell) -> None:
     assert (await shell.run("cat file")).out == "kept\n"
 
 
-async def test_ending_one_command_spares_another(shell: Shell) -> None:
-    """Both have children in sessions of their own; the one that goes on was started first, then last."""
-    for order in (0, 1):
-        doomed, spared = unique_seconds(), unique_seconds()
-        texts = [
-            f"sleep {doomed} & sleep {doomed}",
-            f"sh -c 'sleep {spared} & wait' & while [ ! -e go{order} ]; do sleep 0.02; done",
-        ]
-        tasks = [await begin(shell, text) for text in (texts if order == 0 else reversed(texts))]
-        victim, other = (tasks[0], tasks[1]) if order == 0 else (tasks[1], tasks[0])
-        victim.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await victim
-        assert sleepers(doomed) == 0
-        assert sleepers(spared) >= 1
-        await shell.sandbox.write(f"go{order}", b"")
-        assert getattr(await other, "exit_code", None) == 0
-    await shell.sandbox.stop()
+@pytest.mark.parametrize("first", ["doomed", "spared"])
+async def test_ending_one_command_spares_another(shell: Shell, first: str) -> None:
+    """Both have children in sessions of their own; the one that goes on was started before the other, or after it."""
+    seconds = {"doomed": unique_seconds(), "spared": unique_seconds()}
+    commands = {
+        "doomed": "setsid sleep {n} & sleep {n}",
+        "spared": "sh -c 'sleep {n} & wait' & while [ ! -e go ]; do sleep 0.02; done",
+    }
+    tasks = {}
+    for name in (first, ({"doomed", "spared"} - {first}).pop()):
+        tasks[name] = await begin(shell, commands[name].format(n=seconds[name]))
+        await until_sleeping(seconds[name])
+    tasks["doomed"].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await tasks["doomed"]
+    assert sleepers(seconds["doomed"]) == 0
+    assert sleepers(seconds["spared"]) == 1
+    await shell.sandbox.write("go", b"")
+    assert getattr(await tasks["spared"], "exit_code", None) == 0
 
 
 async def test_background_processes_of_an_earlier_command_go_on(shell: Shell) -> None:
@@ -131,7 +132,7 @@ async def test_background_processes_of_an_earlier_command_go_on(shell: Shell) ->
         pytest.skip("a command's namespace ends with it")
     seconds = unique_seconds()
     await shell.run(f"sleep {seconds} >/dev/null 2>&1 &")
-    assert sleepers(seconds) == 1
+    await until_sleeping(seconds)
     await shell.run("sleep 60", timeout_s=0.5)
     assert sleepers(seconds) == 1
     await shell.sandbox.stop()

@@ -1,0 +1,7 @@
+"""The command line: `palimpsest serve`, `run`, `sessions`, `db` and `doctor`.
+
+A command imports what it needs when it runs, so that `--help` does not wait for a server's imports.
+"""
+
+from app.cli.commands import app as app
+from app.cli.commands import main as main

@@ -1,0 +1,61 @@
+"""Text on a terminal: a model, a command and a file name may hold anything, and nothing of it may steer the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any, TextIO
+
+from typer import style
+
+# C0 without newline and tab, DEL and C1, which begin every escape sequence, and the marks that reorder what is read.
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """`text` with its control characters spelt out, as `\\x1b`; newlines and tabs stay."""
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, width: int = 120) -> str:
+    """`text` on one line of at most `width` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+class Screen:
+    """Writes untrusted text to `out`, as it comes, and knows whether a line is open. Styles are those of
+    `typer.style`, and apply on a terminal alone."""
+
+    def __init__(self, out: TextIO | None = None, *, colour: bool | None = None) -> None:
+        self._out = out or sys.stdout
+        self._colour = _wants_colour(self._out) if colour is None else colour
+        self._at_start = True
+        reconfigure = getattr(self._out, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+    def write(self, text: str, **styles: Any) -> None:
+        """Goes on where the last text ended."""
+        shown = visible(text)
+        if not shown:
+            return
+        self._out.write(style(shown, **styles) if self._colour and styles else shown)
+        self._out.flush()
+        self._at_start = shown.endswith("\n")
+
+    def fresh(self) -> None:
+        """Ends an open line."""
+        if not self._at_start:
+            self.write("\n")
+
+    def line(self, text: str = "", **styles: Any) -> None:
+        """A line, or lines, of its own."""
+        self.fresh()
+        self.write(text, **styles)
+        self.write("\n")
+
+
+def _wants_colour(out: TextIO) -> bool:
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

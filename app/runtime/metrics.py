@@ -1,0 +1,146 @@
+"""What this server has done and holds now, for Prometheus.
+
+Counts are taken from committed events as they are published, so a crash never counts what was lost. No label comes from
+a model or a client: their number has to stay small, and a metric is no place for a person's text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import orjson
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.eventlog.log import StreamItem
+
+LAG_PERIOD_S = 1.0
+"""How often the event loop's lag is measured."""
+LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+TOOL_BUCKETS = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
+"""Seconds; a command may run for an hour."""
+OTHER = "other"
+"""Stands for names that models invent."""
+
+TOKEN_KINDS = ("input", "cache_read", "cache_write", "output", "reasoning")
+
+Reading = Callable[[], float]
+
+
+class Metrics:
+    """The metrics of one server. `tools` are the names that get a label of their own."""
+
+    def __init__(self, tools: Collection[str] = ()) -> None:
+        self._tools = frozenset(tools)
+        self._registry = registry = CollectorRegistry()
+        self._readings = _Readings()
+        registry.register(self._readings)
+        ProcessCollector(registry=registry)
+        self._events = Counter("palimpsest_events", "Durable events.", ("type",), registry=registry)
+        self._queued = Counter("palimpsest_messages_queued", "Messages accepted.", ("mode",), registry=registry)
+        self._runs = Counter("palimpsest_runs", "Runs that ended.", ("outcome",), registry=registry)
+        self._steps = Counter("palimpsest_steps", "Steps that ended.", ("finish_reason",), registry=registry)
+        self._retries = Counter("palimpsest_step_retries", "Model calls made again.", ("code",), registry=registry)
+        self._tokens = Counter(
+            "palimpsest_tokens", "Tokens; reasoning is part of output.", ("kind",), registry=registry
+        )
+        self._cost = Counter("palimpsest_cost_usd", "Cost of steps with a known price.", registry=registry)
+        self._unpriced = Counter("palimpsest_unpriced_steps", "Steps without a known price.", registry=registry)
+        self._calls = Counter("palimpsest_tool_calls", "Tool calls.", ("tool", "status"), registry=registry)
+        self._call_seconds = Histogram(
+            "palimpsest_tool_call_seconds",
+            "Duration of tool calls.",
+            ("tool",),
+            buckets=TOOL_BUCKETS,
+            registry=registry,
+        )
+        self._lag = Histogram(
+            "palimpsest_event_loop_lag_seconds",
+            "How late the event loop wakes a sleeper.",
+            buckets=LAG_BUCKETS,
+            registry=registry,
+        )
+
+    def gauge(self, name: str, documentation: str, read: Reading) -> None:
+        """A number that is read when the metrics are asked for, from a thread."""
+        self._readings.gauges.append((name, documentation, read))
+
+    def counter(self, name: str, documentation: str, read: Reading) -> None:
+        """As `gauge`, for a number that only grows; `_total` is put after the name."""
+        self._readings.counters.append((name, documentation, read))
+
+    def observe(self, items: Sequence[StreamItem]) -> None:
+        """Counts committed events."""
+        for item in items:
+            self._events.labels(item.type).inc()
+            match item.type:
+                case "message.queued":
+                    self._queued.labels(orjson.loads(item.data)["mode"]).inc()
+                case "session.idle":
+                    self._runs.labels(orjson.loads(item.data)["outcome"]).inc()
+                case "step.finished":
+                    self._step(orjson.loads(item.data))
+                case "step.retrying":
+                    self._retries.labels(orjson.loads(item.data)["code"]).inc()
+                case "tool.result":
+                    self._call(orjson.loads(item.data))
+
+    def _step(self, data: dict[str, object]) -> None:
+        usage = data["usage"]
+        assert isinstance(usage, dict)
+        self._steps.labels(data["finish_reason"]).inc()
+        for kind in TOKEN_KINDS:
+            self._tokens.labels(kind).inc(usage[f"{kind}_tokens"])
+        if usage["cost_usd"] is None:
+            self._unpriced.inc()
+        else:
+            self._cost.inc(usage["cost_usd"])
+
+    def _call(self, data: dict[str, object]) -> None:
+        tool = data["name"] if data["name"] in self._tools else OTHER
+        self._calls.labels(tool, data["status"]).inc()
+        duration_ms = data["duration_ms"]
+        assert isinstance(duration_ms, int)
+        self._call_seconds.labels(tool).observe(duration_ms / 1000)
+
+    def render(self) -> bytes:
+        """Everything in Prometheus' text format. It reads files of the system, so it belongs in a thread."""
+        return generate_latest(self._registry)
+
+    @asynccontextmanager
+    async def measuring_lag(self) -> AsyncIterator[None]:
+        """While entered, measures how late the running event loop is."""
+        task = asyncio.create_task(self._measure_lag(), name="event-loop-lag")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _measure_lag(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + LAG_PERIOD_S
+            await asyncio.sleep(LAG_PERIOD_S)
+            self._lag.observe(max(0.0, loop.time() - due))
+
+
+class _Readings(Collector):
+    """Numbers that others keep."""
+
+    def __init__(self) -> None:
+        self.gauges: list[tuple[str, str, Reading]] = []
+        self.counters: list[tuple[str, str, Reading]] = []
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families()
+
+    def _families(self) -> Iterator[Metric]:
+        for name, documentation, read in self.gauges:
+            yield GaugeMetricFamily(name, documentation, value=read())
+        for name, documentation, read in self.counters:
+            yield CounterMetricFamily(name, documentation, value=read())

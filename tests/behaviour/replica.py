@@ -1,0 +1,213 @@
+"""A client's own picture of one session, built from the contract alone: it knows nothing of the server's code.
+
+Events are upserts by id. A live delta that breaks the contract (a hole, a repeat, text for a part that is closed) fails
+at once, so every test that reads through a replica checks the stream as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.behaviour.harness import Event
+
+Json = dict[str, Any]
+
+USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+PART_FIELDS = {
+    "text": ("text", "interrupted"),
+    "reasoning": ("text", "interrupted"),
+    "tool_call": ("call_id", "name", "arguments"),
+    "tool_result": ("call_id", "name", "status", "output", "truncated", "bytes", "exit_code", "duration_ms"),
+}
+LIVE_TYPES = {"text.delta": "text", "reasoning.delta": "reasoning", "tool.arguments": "tool_call"}
+SESSION_FIELDS = ("status", "outcome", "steps", "title", "model")
+
+
+@dataclass
+class Replica:
+    """The state of one client. Call `connect` for each connection and `apply` for each event that it brings."""
+
+    session: Json = field(default_factory=dict)
+    messages: dict[str, Json] = field(default_factory=dict)
+    queue: dict[str, Json] = field(default_factory=dict)
+    steps: dict[int, str] = field(default_factory=dict)
+    plan: list[Json] = field(default_factory=list)
+    previews: dict[str, str] = field(default_factory=dict)
+    live: dict[str, str] = field(default_factory=dict)
+    log: list[Event] = field(default_factory=list)
+    usage: dict[str, int] = field(default_factory=lambda: dict.fromkeys(USAGE, 0))
+    last_seq: int = 0
+    deleted: bool = False
+    _known_until: int = 0
+    _ends: dict[str, int] = field(default_factory=dict)
+    _closed: set[str] = field(default_factory=set)
+    _voided: set[str] = field(default_factory=set)
+
+    # loading
+
+    def load(self, session: Json, messages: Iterable[Json], queue: Json, last_seq: int) -> None:
+        """Takes a snapshot; `last_seq` is the oldest of its parts, from which the events are to be followed."""
+        self.session = session
+        self.usage = {name: session["usage"][name] for name in USAGE}
+        self.messages = {message["id"]: _stored(message) for message in messages if message["voided_at"] is None}
+        self.queue = {item["id"]: item for item in queue["items"]}
+        self.last_seq = last_seq
+        self._known_until = session["last_seq"]
+
+    def connect(self) -> None:
+        """A new connection: the first delta of each part will replace what is known of it."""
+        self._ends.clear()
+
+    # following
+
+    def apply(self, event: Event) -> None:
+        if event.id is None:
+            self._delta(event)
+            return
+        assert event.id == self.last_seq + 1, f"after event {self.last_seq} came {event.id}"
+        self.last_seq = event.id
+        self.log.append(event)
+        handler = _HANDLERS.get(event.type)
+        assert handler is not None, f"unknown event {event.type}"
+        handler(self, event.data, event.id)
+
+    def _delta(self, event: Event) -> None:
+        data = event.data
+        part_id, offset, text = data["part_id"], data["offset"], data["text"]
+        assert part_id not in self._closed, f"{event.type} for a part that is closed"
+        assert data.get("message_id") not in self._voided, f"{event.type} for a message that is void"
+        assert text, "an empty delta"
+        if event.type == "tool.output":
+            assert offset >= self._ends.get(part_id, 0), "a preview that goes back"
+            self.previews[data["call_id"]] = (self.previews[data["call_id"]] if part_id in self._ends else "") + text
+        else:
+            assert offset == self._ends.get(part_id, 0), f"{event.type} at {offset}, not {self._ends.get(part_id, 0)}"
+            self.live[part_id] = (self.live[part_id] if part_id in self._ends else "") + text
+            part = {"id": part_id, "index": data["index"], "type": LIVE_TYPES[event.type], "text": self.live[part_id]}
+            self.messages[data["message_id"]]["parts"][part_id] = part
+        self._ends[part_id] = offset + len(text)
+
+    def _close(self, part_id: str, text: str) -> None:
+        seen = self.live.pop(part_id, "")
+        assert text.startswith(seen), f"what was shown is not how the part begins: {seen!r}, {text!r}"
+        self._closed.add(part_id)
+
+    def _put(self, kind: str, data: Json, message: Json) -> None:
+        part = {"id": data["part_id"], "index": data["index"], "type": kind}
+        message["parts"][data["part_id"]] = part | {name: data.get(name) for name in PART_FIELDS[kind]}
+
+    def _text_completed(self, data: Json, _seq: int) -> None:
+        self._close(data["part_id"], data["text"])
+        self._put("text", data, self.messages[data["message_id"]])
+
+    def _reasoning_completed(self, data: Json, _seq: int) -> None:
+        self._close(data["part_id"], data["text"])
+        self._put("reasoning", data, self.messages[data["message_id"]])
+
+    def _tool_called(self, data: Json, _seq: int) -> None:
+        self.live.pop(data["part_id"], None)
+        self._closed.add(data["part_id"])
+        self._put("tool_call", data, self.messages[data["message_id"]])
+
+    def _tool_resulted(self, data: Json, seq: int) -> None:
+        self.previews.pop(data["call_id"], None)
+        self._closed.add(data["part_id"])
+        message = self.messages.setdefault(data["message_id"], _message(data["message_id"], seq, "tool"))
+        self._put("tool_result", data, message)
+
+    def _message_created(self, data: Json, _seq: int) -> None:
+        self.messages[data["message"]["id"]] = _stored(data["message"])
+
+    def _step_started(self, data: Json, seq: int) -> None:
+        self.messages.setdefault(data["message_id"], _message(data["message_id"], seq, "assistant"))
+        self.session["steps"] = max(self.session["steps"], data["step"])
+
+    def _step_retrying(self, data: Json, _seq: int) -> None:
+        self._voided.add(data["message_id"])
+        self.messages.pop(data["message_id"], None)
+
+    def _step_finished(self, data: Json, seq: int) -> None:
+        assert data["step"] not in self.steps, "a step that finished twice"
+        self.steps[data["step"]] = data["finish_reason"]
+        if seq > self._known_until:
+            self.usage = {name: count + data["usage"][name] for name, count in self.usage.items()}
+
+    def _session_changed(self, data: Json, _seq: int) -> None:
+        self.session = dict(data["session"])
+
+    def _session_deleted(self, data: Json, _seq: int) -> None:
+        self.deleted = True
+
+    def _session_running(self, _data: Json, _seq: int) -> None:
+        self.session |= {"status": "running", "outcome": None}
+
+    def _session_idle(self, data: Json, _seq: int) -> None:
+        self.session |= {"status": "idle", "outcome": data["outcome"]}
+
+    def _queued(self, data: Json, _seq: int) -> None:
+        self.queue[data["message_id"]] = {"content": data["content"], "mode": data["mode"]}
+
+    def _left_queue(self, data: Json, _seq: int) -> None:
+        self.queue.pop(data["message_id"], None)
+
+    def _plan_updated(self, data: Json, _seq: int) -> None:
+        self.plan = data["items"]
+
+    def _noted(self, _data: Json, _seq: int) -> None:
+        pass
+
+    # comparing
+
+    @property
+    def view(self) -> Json:
+        """All that two clients of one session must agree on once it is idle."""
+        return {
+            "session": {name: self.session[name] for name in SESSION_FIELDS},
+            "messages": sorted((_plain(message) for message in self.messages.values()), key=lambda m: int(m["seq"])),
+            "queue": {id: (item["content"], item["mode"]) for id, item in self.queue.items()},
+            "usage": self.usage,
+            "last_seq": self.last_seq,
+        }
+
+
+_HANDLERS: dict[str, Callable[[Replica, Json, int], None]] = {
+    "session.created": Replica._session_changed,
+    "session.updated": Replica._session_changed,
+    "session.deleted": Replica._session_deleted,
+    "session.running": Replica._session_running,
+    "session.idle": Replica._session_idle,
+    "session.recovered": Replica._noted,
+    "message.queued": Replica._queued,
+    "message.edited": Replica._queued,
+    "message.withdrawn": Replica._left_queue,
+    "message.dequeued": Replica._left_queue,
+    "message.created": Replica._message_created,
+    "step.started": Replica._step_started,
+    "step.retrying": Replica._step_retrying,
+    "step.finished": Replica._step_finished,
+    "text.completed": Replica._text_completed,
+    "reasoning.completed": Replica._reasoning_completed,
+    "tool.call": Replica._tool_called,
+    "tool.result": Replica._tool_resulted,
+    "plan.updated": Replica._plan_updated,
+}
+
+
+def _message(id: str, seq: int, role: str) -> Json:
+    return {"id": id, "seq": seq, "role": role, "parts": {}}
+
+
+def _stored(message: Json) -> Json:
+    """A message as the API gives it, with its parts by id."""
+    parts = {
+        part["id"]: {name: part.get(name) for name in ("id", "index", "type", *PART_FIELDS[part["type"]])}
+        for part in message["parts"]
+    }
+    return {**_message(message["id"], message["seq"], message["role"]), "parts": parts}
+
+
+def _plain(message: Json) -> Json:
+    parts = sorted(message["parts"].values(), key=lambda part: int(part["index"]))
+    return {**message, "parts": parts}

@@ -1,0 +1,128 @@
+"""Archives: written piece by piece here, and filtered piece by piece where an Engine wrote them."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import SandboxError
+from app.sandbox import tar
+
+
+async def pieces_of(data: bytes, size: int) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+async def filtered(data: bytes, size: int) -> bytes:
+    return b"".join([piece async for piece in tar.without_special_files(pieces_of(data, size))])
+
+
+def members(data: bytes) -> dict[str, bytes | str]:
+    found: dict[str, bytes | str] = {}
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:", errors="surrogateescape") as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isreg() else None
+            found[member.name] = content.read() if content else member.linkname or "-"
+    return found
+
+
+def build(format_: int) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=format_) as archive:
+        for kind in (tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE):
+            special = tarfile.TarInfo("special" + "l" * 200 + kind.decode())
+            special.type = kind
+            archive.addfile(special)
+        for name, content in (("short", b"1"), ("d/" * 100 + "long-é", b"x" * 1500), ("empty", b"")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "t" * 150
+        archive.addfile(link)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("size", [1, 511, 512, 4096, 10**6])
+@pytest.mark.parametrize("format_", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+async def test_special_files_are_left_out(format_: int, size: int) -> None:
+    assert members(await filtered(build(format_), size)) == {
+        "short": b"1",
+        "d/" * 100 + "long-é": b"x" * 1500,
+        "empty": b"",
+        "link": "t" * 150,
+    }
+
+
+async def test_a_size_said_in_an_extension_counts() -> None:
+    """The Engine says sizes beyond 8 GiB there and zero in the header."""
+    entry = tarfile.TarInfo("big")
+    entry.pax_headers = {"size": "1000"}
+    entry.size = 0
+    header = entry.tobuf(tarfile.PAX_FORMAT)
+    data = header + b"y" * 1000 + bytes(24) + tar.END
+    assert await filtered(data, 300) == data
+
+
+@pytest.mark.parametrize("cut", [1, 600, 1500])
+async def test_an_archive_that_breaks_off(cut: int) -> None:
+    with pytest.raises(SandboxError):
+        await filtered(build(tarfile.GNU_FORMAT)[:cut], 100)
+
+
+async def test_what_is_no_archive() -> None:
+    with pytest.raises(SandboxError):
+        await filtered(b"x" * 4096, 100)
+
+
+async def test_an_endless_name_is_not_kept_in_memory() -> None:
+    entry = tarfile.TarInfo("name")
+    entry.type, entry.size = tarfile.GNUTYPE_LONGNAME, 2**32
+    with pytest.raises(SandboxError):
+        await filtered(entry.tobuf() + bytes(4096), 1000)
+
+
+@given(
+    st.binary(min_size=1, max_size=300).filter(lambda name: not {0, 47} & set(name) and name not in (b".", b"..")),
+    st.integers(min_value=0, max_value=2000),
+)
+def test_any_name_and_size_is_written(name: bytes, size: int) -> None:
+    content = bytes(index % 251 for index in range(size))
+    file = os.memfd_create("content")
+    try:
+        os.write(file, content)
+        os.lseek(file, 0, os.SEEK_SET)
+        data = b"".join([*tar.regular(name, file), tar.END])
+    finally:
+        os.close(file)
+    assert len(data) % tar.BLOCK == 0
+    assert members(data) == {os.fsdecode(name).rstrip("/"): content}
+
+
+@pytest.mark.parametrize("change", [-600, 600])
+def test_a_file_that_changes_its_size_meanwhile_keeps_the_one_it_had(tmp_path: Path, change: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"a" * 1000)
+    file = os.open(path, os.O_RDONLY)
+    try:
+        pieces = tar.regular(b"file", file)
+        header = next(pieces)
+        os.truncate(path, 1000 + change)
+        data = header + b"".join(pieces) + tar.END
+    finally:
+        os.close(file)
+    content = members(data)["file"]
+    assert content == b"a" * min(1000, 1000 + change) + bytes(max(0, -change))
+
+
+async def test_without_pieces_there_is_no_end() -> None:
+    with pytest.raises(SandboxError):
+        await filtered(b"", 1)

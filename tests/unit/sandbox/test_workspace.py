@@ -1,0 +1,137 @@
+"""The workspace as a directory of the host, against an owner who changes it while it is used."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxError
+from app.sandbox.deletion import delete_tree
+from app.sandbox.workspace import MAX_DEPTH, Workspace, translate
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    made = Workspace(tmp_path / "workspace")
+    made.create()
+    return made
+
+
+def deep(root: Path, depth: int) -> None:
+    """Makes a tree whose paths are too long for the system to take whole."""
+    current = os.open(root, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d" * 100, dir_fd=current)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=current)
+        os.close(current)
+        current = below
+    os.close(current)
+
+
+def test_it_is_closed_to_others(workspace: Workspace) -> None:
+    assert workspace.root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_swapped_for_a_link_is_never_followed(workspace: Workspace, tmp_path: Path) -> None:
+    """Another thread swaps all the time, as a command would; no read and no write may ever get outside."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_bytes(b"outside")
+    real, link, place = (workspace.root / name for name in ("real", "link", "place"))
+    real.mkdir()
+    link.symlink_to(outside)
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            for source in (real, link):
+                os.rename(source, place)
+                os.rename(place, source)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    reached = 0
+    try:
+        for _ in range(1500):
+            try:
+                workspace.write("place/file", b"inside")
+                assert workspace.read("place/file", None) == b"inside"
+                reached += 1
+            except PalimpsestError:
+                continue
+    finally:
+        done.set()
+        swapping.join()
+    assert (outside / "file").read_bytes() == b"outside"
+    assert os.listdir(outside) == ["file"]
+
+
+def test_no_temporary_file_is_left_where_writing_fails(workspace: Workspace) -> None:
+    (workspace.root / "dir").mkdir()
+    with pytest.raises(InvalidRequestError):
+        workspace.write("dir", b"x")
+    assert os.listdir(workspace.root) == ["dir"]
+
+
+def test_sockets_and_devices_are_no_files(workspace: Workspace) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(workspace.root / "socket"))
+        with pytest.raises(InvalidRequestError):
+            workspace.read("socket", None)
+        assert workspace.list(".", False, 10)[0].type == "other"
+
+
+def test_a_session_without_a_workspace(tmp_path: Path) -> None:
+    gone = Workspace(tmp_path / "gone")
+    for attempt in (lambda: gone.list(".", False, 1), lambda: gone.read("x", None), lambda: gone.write("x", b"")):
+        with pytest.raises(SandboxError):
+            attempt()
+    gone.delete()
+
+
+def test_a_workspace_that_is_itself_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/")
+    with pytest.raises((PalimpsestError, OSError)):
+        Workspace(tmp_path / "link").list(".", False, 1)
+
+
+def test_a_bottomless_tree_is_listed_archived_and_deleted(workspace: Workspace) -> None:
+    deep(workspace.root, 1200)
+    assert len(workspace.list(".", True, 10_000)) == MAX_DEPTH
+    assert sum(1 for _ in workspace.archive()) == MAX_DEPTH + 1
+    workspace.delete()
+    assert not workspace.root.exists()
+
+
+def test_a_tree_with_closed_directories_is_deleted(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "a" / "b").mkdir(parents=True)
+    (tree / "a" / "b" / "file").write_text("x")
+    (tree / "a" / "link").symlink_to("/etc")
+    os.mkfifo(tree / "a" / "pipe")
+    (tree / "a" / "b").chmod(0)
+    (tree / "a").chmod(0)
+    delete_tree(tree)
+    assert not tree.exists()
+    assert Path("/etc").exists()
+    delete_tree(tree)
+
+
+def test_names_that_no_path_has_are_translated() -> None:
+    assert translate(OSError(40, ""), "x").code == "outside_workspace"
+    assert translate(PermissionError(13, ""), "x").code == "permission_denied"
+    assert isinstance(translate(OSError(28, ""), "x"), SandboxError)
+    assert "No space left" in translate(OSError(28, ""), "x").detail
+
+
+def test_links_on_the_way_are_told_from_files_on_the_way(workspace: Workspace) -> None:
+    workspace.write("file", b"")
+    (workspace.root / "link").symlink_to("file")
+    with pytest.raises(ForbiddenError):
+        workspace.read("link/x", None)
+    with pytest.raises(InvalidRequestError):
+        workspace.read("file/x", None)
