@@ -65,6 +65,7 @@ class _Attempt:
     processor: StreamProcessor
     message_id: str
     opened: Awaitable[int]
+    context_tokens: int
     seq: int = 0
 
 
@@ -134,7 +135,7 @@ class Step:
         opened = StepOpened(step, number, message_id, config.model, generation, context)
         recorded = self._sink.record(*before, opened)
         processor = StreamProcessor(self._sink, message_id)
-        return _Attempt(step, number, config.model, processor, message_id, recorded)
+        return _Attempt(step, number, config.model, processor, message_id, recorded, context.tokens)
 
     async def _call_model(self, attempt: _Attempt, request: ModelRequest) -> None:
         """Feeds the stream into the attempt's processor; its start is committed before the first event is shown."""
@@ -271,8 +272,12 @@ class Step:
         return StepResult(Outcome.STOPPED, spent.usage)
 
     def _count(self, attempt: _Attempt, spent: _Spent) -> None:
-        """Adds an attempt's usage, priced, to the step's."""
+        """Adds an attempt's usage, priced, to the step's. Where the provider reported none, although the model wrote
+        something, an estimate stands in: tokens that nobody counted would escape every limit."""
         usage = attempt.processor.usage
+        written = attempt.processor.written_tokens
+        if usage is None and (written or attempt.processor.stop_reason):
+            usage = Usage(input_tokens=attempt.context_tokens, output_tokens=written, cost_usd=None)
         if usage is None:
             return
         if usage.cost_usd is None:

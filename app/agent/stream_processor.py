@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.agent.ports import LivePart, PartClosed, Sink
-from app.context.tokens import estimate_part
+from app.context.tokens import estimate_part, estimate_text
 from app.llm.base import (
     BlockEnd,
     Finish,
@@ -124,6 +124,12 @@ class StreamProcessor:
     def ordered_parts(self) -> tuple[ClosedPart, ...]:
         """The closed parts by their place in the message; interleaved calls may close in another order."""
         return tuple(sorted(self.parts, key=lambda part: part.index))
+
+    @property
+    def written_tokens(self) -> int:
+        """Estimated tokens of all that the model has written, what is not closed yet included."""
+        unfinished = sum(estimate_text("".join(block.pieces)) for block in self._open.values())
+        return unfinished + sum(part.tokens for part in self.parts)
 
     @property
     def calls(self) -> tuple[ToolCallPart, ...]:

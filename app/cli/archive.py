@@ -33,11 +33,12 @@ def _pass(member: tarfile.TarInfo) -> int:
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> bool:
     try:
-        if _through_link(folder, member.name):
+        safe = tarfile.data_filter(member, str(folder))
+        if ".." in Path(safe.name).parts or _through_link(folder, safe.name):
             return False
-        if member.issym() and os.path.lexists(folder / member.name):
-            (folder / member.name).unlink()
-        tar.extract(member, folder, filter="data")
+        if safe.issym() and os.path.lexists(folder / safe.name):
+            (folder / safe.name).unlink()
+        tar.extract(safe, folder, filter="data")
     except (tarfile.TarError, OSError, ValueError):
         return False
     return True

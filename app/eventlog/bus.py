@@ -22,7 +22,7 @@ RECENT_EVENTS = 256
 """Durable events kept for readers that are nearly up to date; others read the log."""
 
 RECENT_BYTES = 1 << 20
-"""Their size at most, since one event may carry a whole file."""
+"""Their size at most, the newest apart, since one event may carry a whole file."""
 
 TOOL_PREVIEW_CHARS = 64 * 1024
 """What is kept of a running tool's output."""
@@ -133,7 +133,7 @@ class Channel:
                 self.parts.pop(item.closes, None)
             if item.voids is not None:
                 self._close_parts_of(item.voids)
-        while len(self.recent) > RECENT_EVENTS or self._recent_bytes > RECENT_BYTES:
+        while len(self.recent) > 1 and (len(self.recent) > RECENT_EVENTS or self._recent_bytes > RECENT_BYTES):
             self._recent_bytes -= len(self.recent.popleft().data)
         self.wake()
 

@@ -48,12 +48,22 @@ RICH = (
 """Two retried attempts, reasoning, interleaved and plain calls, live output, a plan, characters beyond 16 bits."""
 
 
-async def read(client: Client, session_id: str, replica: Replica, count: int | None = None, **params: Any) -> bool:
-    """Feeds a replica from one connection, for `count` events or to the end of the stream; true where that came."""
+async def read(
+    client: Client,
+    session_id: str,
+    replica: Replica,
+    count: int | None = None,
+    begun: asyncio.Event | None = None,
+    **params: Any,
+) -> bool:
+    """Feeds a replica from one connection, for `count` events or to the end of the stream; true where that came.
+    `begun` is set with the first event."""
     replica.connect()
     async with aclosing(client.events(session_id, **params)) as events:  # type: ignore[type-var]
         async for event in events:
             replica.apply(event)
+            if begun is not None:
+                begun.set()
             count = None if count is None else count - 1
             if count == 0:
                 return False
@@ -399,17 +409,16 @@ async def test_a_deleted_session_ends_its_streams_with_saying_so(
         await provider.reached("never")
     else:
         await client.until_idle(session_id)
-    replicas = [Replica() for _ in range(3)]
-    readers = [asyncio.create_task(read(client, session_id, replica)) for replica in replicas]
-    await client.wait_for(session_id, lambda e: e.type == ("text.delta" if running else "session.idle"))
-    while not all(replica.log for replica in replicas):
-        await asyncio.sleep(0)
+    replicas = [(Replica(), asyncio.Event()) for _ in range(3)]
+    readers = [asyncio.create_task(read(client, session_id, r, begun=begun)) for r, begun in replicas]
+    for _, begun in replicas:
+        await begun.wait()
 
     assert (await client.http.delete(f"/v1/sessions/{session_id}")).status_code == 204
 
     async with asyncio.timeout(10):
         assert await asyncio.gather(*readers) == [True] * 3
-    assert all(replica.deleted and replica.log[-1].type == "session.deleted" for replica in replicas)
+    assert all(replica.deleted and replica.log[-1].type == "session.deleted" for replica, _ in replicas)
     assert (await client.http.get(f"/v1/sessions/{session_id}/events")).status_code == 404
 
 
@@ -419,12 +428,10 @@ async def test_a_server_that_stops_ends_its_streams_properly(
     provider.script(Reply(Text("x"), Gate("never")))
     session_id = (await client.create("go"))["id"]
     await provider.reached("never")
-    replica = Replica()
-    one = asyncio.create_task(read(client, session_id, replica))
+    begun = asyncio.Event()
+    one = asyncio.create_task(read(client, session_id, Replica(), begun=begun))
     async with opened(client, "/v1/events") as everything:
-        await client.wait_for(session_id, lambda e: e.type == "text.delta")
-        while not replica.live:
-            await asyncio.sleep(0)
+        await begun.wait()
         await asyncio.to_thread(server.stop)
         # A connection that was cut off would raise here.
         assert await one

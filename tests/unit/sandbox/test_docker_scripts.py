@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +16,7 @@ MARK = b"0123456789abcdef0123456789abcdef"
 def feed(stream: bytes, cuts: list[int]) -> tuple[bytes, Marks]:
     marks = Marks(MARK)
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
-    output = b"".join(marks.feed(stream[start:end]) for start, end in zip(places, places[1:], strict=False))
+    output = b"".join(marks.feed(stream[start:end]) for start, end in pairwise(places))
     return output + marks.close(), marks
 
 

@@ -89,14 +89,15 @@ def test_what_is_resolved_is_where_the_system_would_go(pieces: list[str], absolu
 
 @given(st.text(max_size=300))
 def test_any_text_is_resolved_or_refused(path: str) -> None:
+    refusal = ""
+    names: tuple[str, ...] = ()
     try:
         names = paths.resolve(path)
     except PalimpsestError as refused:
-        assert refused.detail.isprintable()
-        assert len(refused.detail) < 400
-    else:
-        assert all(name not in ("", ".", "..") and "/" not in name and "\0" not in name for name in names)
-        assert paths.resolve("/workspace/" + "/".join(names)) == names
+        refusal = refused.detail
+    assert refusal == "" or (refusal.isprintable() and len(refusal) < 400)
+    assert all(name not in ("", ".", "..") and "/" not in name and "\0" not in name for name in names)
+    assert paths.resolve("/workspace/" + "/".join(names)) == names
 
 
 @given(st.text())
@@ -108,7 +109,7 @@ def test_shown_paths_are_short_lines(path: str) -> None:
 
 @given(st.binary())
 def test_clean_names_can_be_sent(name: bytes) -> None:
-    assert paths.clean_name(name).encode()
+    assert paths.clean_name(paths.clean_name(name).encode()) == paths.clean_name(name)
 
 
 @pytest.mark.parametrize("session_id", ["", ".", "..", "../x", "a/b", "a b", "-x", "x" * 101, "a\n", "é"])

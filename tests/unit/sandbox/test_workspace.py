@@ -41,33 +41,36 @@ def test_a_directory_swapped_for_a_link_is_never_followed(workspace: Workspace, 
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_bytes(b"outside")
-    real, link, place = (workspace.root / name for name in ("real", "link", "place"))
-    real.mkdir()
-    link.symlink_to(outside)
+    place, other = workspace.root / "place", workspace.root / "other"
+    place.mkdir()
+    other.symlink_to(outside)
     done = threading.Event()
 
     def swap() -> None:
+        between = workspace.root / "between"
         while not done.is_set():
-            for source in (real, link):
-                os.rename(source, place)
-                os.rename(place, source)
+            for source, target in ((place, between), (other, place), (between, other)):
+                os.rename(source, target)
 
     swapping = threading.Thread(target=swap)
     swapping.start()
-    reached = 0
     try:
-        for _ in range(1500):
-            try:
-                workspace.write("place/file", b"inside")
-                assert workspace.read("place/file", None) == b"inside"
-                reached += 1
-            except PalimpsestError:
-                continue
+        seen = {_attempt(workspace) for _ in range(2000)}
     finally:
         done.set()
         swapping.join()
+    assert b"outside" not in seen
+    assert b"inside" in seen
     assert (outside / "file").read_bytes() == b"outside"
     assert os.listdir(outside) == ["file"]
+
+
+def _attempt(workspace: Workspace) -> bytes | None:
+    try:
+        workspace.write("place/file", b"inside")
+        return workspace.read("place/file", None)
+    except PalimpsestError:
+        return None
 
 
 def test_no_temporary_file_is_left_where_writing_fails(workspace: Workspace) -> None:

@@ -1,0 +1,191 @@
+"""The command line's way to a server: its HTTP API, and event streams that survive a lost connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+
+from app.cli.errors import USAGE, CliError, NoServerError, ServerRefusedError
+from app.cli.sse import ServerEvent, read_events
+
+RECONNECTS = 5
+"""Attempts in a row, without an event between them, before a stream is given up."""
+RECONNECT_DELAY_S = 1.0
+"""What the server itself asks for with `retry`."""
+SILENCE_S = 45.0
+"""A stream without a byte for so long is dead: the server sends a comment every 15 s."""
+MIN_PREFIX = 4
+_FULL_ID = 36
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server and the key it is called with."""
+
+    url: str
+    key: str | None = None
+
+
+class Client:
+    """Calls one server. Methods raise `ServerRefusedError` for a problem and `NoServerError` where nobody answers."""
+
+    def __init__(self, target: Target, on_notice: Callable[[str], None] = lambda _: None) -> None:
+        """`on_notice` is told in a sentence when a connection is lost."""
+        self.url = target.url.rstrip("/")
+        self._on_notice = on_notice
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            error = CliError(f"{target.url} is not the URL of a server, as http://127.0.0.1:8000 is.", code="bad_url")
+            error.exit_status = USAGE
+            raise error
+        self._http = httpx.AsyncClient(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {target.key}"} if target.key else {},
+            timeout=httpx.Timeout(60, connect=10),
+            trust_env=parts.hostname not in ("localhost", "127.0.0.1", "::1"),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+
+    async def call(self, method: str, path: str, **options: Any) -> Any:
+        """The JSON of an answer; None where it has no body."""
+        try:
+            response = await self._http.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        _check(response)
+        return response.json() if response.content else None
+
+    def _unreachable(self, error: httpx.TransportError) -> NoServerError:
+        reason = str(error) or type(error).__name__
+        return NoServerError(f"No server answers at {self.url} ({reason}). Start one with `palimpsest serve`.")
+
+    async def session(self, session_id: str) -> dict[str, Any]:
+        session: dict[str, Any] = await self.call("GET", f"/v1/sessions/{session_id}")
+        return session
+
+    async def find(self, prefix: str) -> str:
+        """The id of the only session whose id begins with `prefix`."""
+        prefix = prefix.strip().lower()
+        if len(prefix) >= _FULL_ID:
+            return prefix
+        if len(prefix) < MIN_PREFIX:
+            raise CliError(f"Give at least {MIN_PREFIX} characters of the session's id.", code="short_id")
+        found = [item["id"] async for item in self.sessions() if item["id"].startswith(prefix)]
+        if not found:
+            raise CliError(f"There is no session whose id begins with {prefix}.", code="session_not_found")
+        if len(found) > 1:
+            some = ", ".join(found[:3])
+            raise CliError(f"{len(found)} sessions begin with {prefix}, such as {some}.", code="ambiguous_id")
+        return str(found[0])
+
+    async def sessions(self, limit: int | None = None, **filters: str | None) -> AsyncIterator[dict[str, Any]]:
+        """Sessions, newest first, at most `limit`."""
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            query = {**filters, "cursor": cursor, "limit": min(left or _PAGE, _PAGE)}
+            page = await self.call("GET", "/v1/sessions", params={k: v for k, v in query.items() if v is not None})
+            for item in page["items"]:
+                yield item
+            cursor = page["next_cursor"]
+            left = None if left is None else left - len(page["items"])
+            if cursor is None:
+                return
+
+    async def download(self, session_id: str, file: IO[bytes]) -> None:
+        """Writes the workspace's tar into `file`."""
+        try:
+            async with self._http.stream("GET", f"/v1/sessions/{session_id}/archive") as response:
+                await _check_stream(response)
+                async for chunk in response.aiter_bytes():
+                    await asyncio.to_thread(file.write, chunk)
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    async def follow(self, session_id: str, after: int = 0) -> AsyncIterator[ServerEvent]:
+        """The events after the seq `after` until the session is idle, over as many connections as it takes."""
+        last = after
+        failures = 0
+        while True:
+            try:
+                async for event in self._stream(session_id, last):
+                    failures = 0
+                    last = event.id or last
+                    yield event
+                if await self._is_over(session_id, last):
+                    return
+                reason = "the server ended the stream"
+            except httpx.TransportError as error:
+                reason = str(error) or type(error).__name__
+            except NoServerError as error:
+                reason = error.detail
+            failures += 1
+            if failures > RECONNECTS:
+                raise NoServerError(
+                    f"The connection to {self.url} was lost; `palimpsest sessions follow {session_id}` goes on later.",
+                    code="connection_lost",
+                )
+            self._on_notice(f"connection lost, trying again ({failures} of {RECONNECTS}): {reason}")
+            await asyncio.sleep(RECONNECT_DELAY_S)
+
+    async def _stream(self, session_id: str, last: int) -> AsyncIterator[ServerEvent]:
+        request = self._http.stream(
+            "GET",
+            f"/v1/sessions/{session_id}/events",
+            params={"until": "idle"},
+            headers={"Accept": "text/event-stream", "Last-Event-ID": str(last)},
+            timeout=httpx.Timeout(SILENCE_S, connect=10),
+        )
+        async with request as response:
+            await _check_stream(response)
+            async with contextlib.aclosing(read_events(response.aiter_bytes())) as events:
+                async for event in events:
+                    yield event
+
+    async def _is_over(self, session_id: str, last: int) -> bool:
+        """Whether the stream ended since the session is idle, and not since the server went down."""
+        session = await self.session(session_id)
+        return bool(session["status"] == "idle" and session["last_seq"] <= last)
+
+
+async def _check_stream(response: httpx.Response) -> None:
+    if not response.is_success:
+        await response.aread()
+    _check(response)
+
+
+def _check(response: httpx.Response) -> None:
+    """Raises the problem that the answer is, if it is one; a server that is starting or stopping counts as absent."""
+    if response.is_success:
+        return
+    problem = _problem(response)
+    detail = str(problem.get("detail") or f"The server answered {response.status_code}.")
+    code = str(problem.get("code") or f"http_{response.status_code}")
+    if response.status_code == httpx.codes.SERVICE_UNAVAILABLE and code == "unavailable":
+        raise NoServerError(detail, code=code)
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        detail += " Give it with --key or PALIMPSEST_API_KEY."
+    raise ServerRefusedError(detail, code=code)
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    try:
+        body = response.json()
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}

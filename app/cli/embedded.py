@@ -1,0 +1,73 @@
+"""A server inside the command's own process, for a task on a machine where none runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import ExitStack
+from types import TracebackType
+
+from app.bootstrap import prepare_data_dir, secrets_of
+from app.cli.errors import CliError
+from app.cli.presence import claimed
+from app.logs import configure_logging
+from app.server import Server, bind, make_server
+from app.settings import Settings
+
+
+class EmbeddedServer:
+    """Serves on a free loopback port from a thread with a loop of its own, so that neither loop waits for the other.
+    Entering it yields the URL and raises what keeps the server from starting."""
+
+    def __init__(self, settings: Settings) -> None:
+        log_level = settings.log_level if "log_level" in settings.model_fields_set else "warning"
+        self._settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0, "log_level": log_level})
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._server: Server | None = None
+        self._thread: threading.Thread | None = None
+        self._stack = ExitStack()
+
+    async def __aenter__(self) -> str:
+        url = await asyncio.to_thread(self._start)
+        if self._failure is not None:
+            await self._stop()
+            raise self._failure
+        return url
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    def _start(self) -> str:
+        settings = self._settings
+        configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
+        prepare_data_dir(settings)
+        if self._stack.enter_context(claimed(settings.data_dir)) is None:
+            raise CliError(
+                f"Another Palimpsest uses {settings.data_dir}. For several tasks at a time start `palimpsest serve`.",
+                code="data_dir_in_use",
+            )
+        listener = self._stack.enter_context(bind(settings))
+        server = self._server = make_server(settings, lambda _: self._ready.set())
+
+        def serve() -> None:
+            try:
+                asyncio.run(server.serve(sockets=[listener]))
+            except BaseException as error:
+                self._failure = error
+            finally:
+                self._ready.set()
+
+        self._thread = threading.Thread(target=serve, name="embedded-server", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    async def _stop(self) -> None:
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        self._stack.close()

@@ -1,0 +1,92 @@
+"""Finds the server that a command talks to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+
+from app.cli.client import Target
+from app.cli.config import environment, load_settings
+from app.cli.errors import NoServerError
+from app.cli.presence import announced_url
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+PROBE_S = 3.0
+"""How long a server on this machine may take to say that it is one, in seconds."""
+
+
+def given(server: str | None, key: str | None) -> Target | None:
+    """The server named by the option or by PALIMPSEST_URL; None where neither does."""
+    known = environment()
+    url = server or known.get("PALIMPSEST_URL")
+    return Target(url, key or first_key(known)) if url else None
+
+
+def first_key(known: dict[str, str]) -> str | None:
+    """The key of PALIMPSEST_API_KEY, else the first that a server of the same environment takes."""
+    first, *_ = (known.get("PALIMPSEST_API_KEYS") or "").split(",")
+    return known.get("PALIMPSEST_API_KEY") or first.strip() or None
+
+
+async def local(settings: Settings, key: str | None) -> Target | None:
+    """The server of these settings that runs on this machine; None where none answers."""
+    for url in (announced_url(settings.data_dir), own_url(settings)):
+        if url is not None and await answers(url):
+            return Target(url, key or first_key(environment()))
+    return None
+
+
+def own_url(settings: Settings) -> str | None:
+    """Where a server of these settings is reached from its own machine; None with a port that is chosen freely."""
+    if settings.port == 0:
+        return None
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - an address to avoid
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+
+
+async def answers(url: str) -> bool:
+    """Whether a Palimpsest server is there. It is asked without the key, which no other program shall get."""
+    try:
+        async with httpx.AsyncClient(trust_env=False, timeout=PROBE_S) as http:
+            body = (await http.get(f"{url}/readyz")).json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return False
+    return isinstance(body, dict) and "components" in body and "ready" in body
+
+
+async def running(server: str | None, key: str | None) -> Target:
+    """The server that is named, else the one of this machine. Raises `NoServerError`."""
+    target = given(server, key)
+    if target is not None:
+        return target
+    settings = load_settings()
+    found = await local(settings, key)
+    if found is None:
+        raise NoServerError(
+            f"No server answers at {own_url(settings) or settings.host}. Start one with `palimpsest serve`, or name"
+            " one with --server or PALIMPSEST_URL."
+        )
+    return found
+
+
+@asynccontextmanager
+async def running_or_embedded(server: str | None, key: str | None) -> AsyncIterator[tuple[Target, bool]]:
+    """The server that is named or runs here, else one started in this process; and whether it was."""
+    target = given(server, key)
+    if target is not None:
+        yield target, False
+        return
+    settings = load_settings()
+    found = await local(settings, key)
+    if found is not None:
+        yield found, False
+        return
+    from app.cli.embedded import EmbeddedServer
+
+    async with EmbeddedServer(settings) as url:
+        yield Target(url, key or first_key(environment())), True
