@@ -29,10 +29,13 @@ class EmbeddedServer:
         self._stack = ExitStack()
 
     async def __aenter__(self) -> str:
-        url = await asyncio.to_thread(self._start)
-        if self._failure is not None:
+        try:
+            url = await asyncio.to_thread(self._start)
+            if self._failure is not None:
+                raise self._failure
+        except BaseException:
             await self._stop()
-            raise self._failure
+            raise
         return url
 
     async def __aexit__(

@@ -62,10 +62,21 @@ class ContainerCommand:
                     timed_out = await self._attend(stream, stdin, ending, timeout_s, on_output)
                 code = await self._exit_code(execution) if not timed_out else None
         except aiodocker.DockerError as exc:
-            raise refused(exc) from exc
+            raise await self._refused(exc) from exc
         finally:
             self._others.discard(self)
         return ExecResult(code, timed_out, round((time.monotonic() - started) * 1000))
+
+    async def _refused(self, exc: aiodocker.DockerError) -> SandboxError:
+        """What to say where the Engine did not start the command. A container that is full of processes takes none in
+        until they are ended."""
+        if "OCI runtime" not in exc.message:
+            return refused(exc)
+        await self._engine.kill(self._container)
+        return SandboxError(
+            f"The sandbox could not take in another process ({exc.message.strip()}). All that ran in it was ended;"
+            " the command can be run again."
+        )
 
     async def _attend(
         self, stream: ExecStream, stdin: bytes | None, ending: asyncio.Event, timeout_s: float, on_output: OnOutput

@@ -200,6 +200,20 @@ async def test_pending_messages_are_held_until_a_resume(client: Client, provider
     ]
 
 
+async def test_a_resumed_run_leaves_a_follow_up_to_a_run_of_its_own(client: Client, provider: FakeProvider) -> None:
+    async with standing(client, provider) as session_id:
+        await client.post(session_id, "later", "follow_up")
+        await cancel(client, session_id)
+        await provider.left()
+
+    await resume(client, session_id)
+    await client.until_idle(session_id)
+
+    assert ["later" in request.user_texts for request in provider.requests] == [False, False, True]
+    events = await assert_sound(client, session_id)
+    assert [event.data["steps"] for event in of_type(events, "session.idle")] == [1, 1, 1]
+
+
 async def test_a_later_message_delivers_those_that_were_held(client: Client, provider: FakeProvider) -> None:
     session_id = await _cancelled_with_pending(client, provider)
 

@@ -1,0 +1,49 @@
+"""Tokens, money and time as a person reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+
+def seconds(value: float) -> str:
+    """`0.3 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if value < 10:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def money(cost_usd: float | None) -> str:
+    """`$0.0123`; an unknown price is said to be so."""
+    if cost_usd is None:
+        return "cost unknown"
+    return f"${cost_usd:.2f}" if cost_usd >= 1 or cost_usd == 0 else f"${cost_usd:.4f}"
+
+
+def tokens(usage: dict[str, Any]) -> str:
+    """`1,714 in (1,200 cached) · 132 out`."""
+    cached = usage["cache_read_tokens"]
+    read = usage["input_tokens"] + cached + usage["cache_write_tokens"]
+    return f"{read:,} in{f' ({cached:,} cached)' if cached else ''} · {usage['output_tokens']:,} out"
+
+
+def share(context: dict[str, Any]) -> str:
+    """`context 14%` of what is usable; empty where the window is unknown."""
+    usable = context.get("usable") or 0
+    return f"context {round(100 * context.get('tokens', 0) / usable)}%" if usable else ""
+
+
+def joined(*items: str) -> str:
+    return " · ".join(item for item in items if item)
+
+
+def between(start: str | None, end: str | None) -> str:
+    """The time between two RFC 3339 times; empty where one is missing."""
+    if start is None or end is None:
+        return ""
+    return seconds((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
