@@ -27,7 +27,7 @@ def now() -> datetime:
 
 def rfc3339(at: datetime) -> str:
     """`2026-11-22T10:11:12.345Z`."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 Timestamp = Annotated[

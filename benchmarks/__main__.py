@@ -30,7 +30,7 @@ QUICK: dict[str, Measurement] = {
     "cpu": lambda bench: measure_cpu(bench, Load(streams=30, rate=50, seconds=2, rounds=1)),
     "latency": lambda bench: measure_latency(bench, Load(streams=20, rate=50, seconds=2, rounds=1)),
     "steps": lambda bench: measure_steps(bench, long_messages=400, rounds=3),
-    "first-byte": lambda bench: measure_first_byte(bench, posts=20),
+    "first-byte": lambda bench: measure_first_byte(bench, posts=60),
     "memory": lambda bench: measure_memory(bench, running=40, idle=150),
 }
 

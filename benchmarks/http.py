@@ -23,8 +23,11 @@ class Connection:
         """The monotonic time just before the last request's bytes were written, in seconds."""
 
     async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        await self._open()
         return self
+
+    async def _open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
 
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
@@ -32,6 +35,10 @@ class Connection:
     async def request(self, method: str, path: str, document: object = None) -> tuple[int, bytes]:
         """Status and body of the answer."""
         body = b"" if document is None else orjson.dumps(document)
+        if self._reader.at_eof():
+            # Nothing was asked for a while, and the server has closed the connection.
+            self._writer.close()
+            await self._open()
         message = head(method, path, self._port, len(body)) + body
         self.sent_at = time.monotonic()
         self._writer.write(message)

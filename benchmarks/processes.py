@@ -118,7 +118,8 @@ async def _process(
             raise
         finally:
             if process.returncode is None:
-                process.terminate()
+                # Not asked to end: streams that are open would hold it up, and nothing of it is needed any more.
+                process.kill()
                 await process.wait()
 
 

@@ -3,9 +3,9 @@
 The model's name says what it does:
 
 - `stream-RATE-COUNT` streams COUNT tokens at RATE a second. Each token is a stamp of the time at which it was sent.
-- `steps-NAME` calls a tool in each step until the number of steps set with `PUT /plan/steps-NAME/N` is used up, then
-  answers with a word. `GET /calls/steps-NAME` gives the times at which each call came in and was answered, and the
-  time at which its body was there.
+- `steps-NAME` calls a tool in each step until the number of steps set with `PUT /plan/steps-NAME/N/MS` is used up, then
+  answers with a word; it thinks for MS milliseconds each time. `GET /calls/steps-NAME` gives the times at which each
+  call came in and was answered, and the time at which its body was there.
 - any other name answers with a word at once; its times are kept too.
 
 Times are `time.monotonic()`, which on one machine is one clock for all processes.
@@ -66,6 +66,7 @@ class Source:
 
     def __init__(self) -> None:
         self._plans: dict[str, int] = defaultdict(int)
+        self._thinking_s: dict[str, float] = defaultdict(float)
         self._calls: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
@@ -79,8 +80,9 @@ class Source:
 
     def _control(self, words: list[str]) -> object:
         match words:
-            case ["plan", model, steps]:
+            case ["plan", model, steps, thinking_ms]:
                 self._plans[model] = int(steps)
+                self._thinking_s[model] = int(thinking_ms) / 1000
                 self._calls[model].clear()
                 return {}
             case ["calls", model]:
@@ -98,6 +100,7 @@ class Source:
             await _tokens(send, float(numbers[0]), int(numbers[1]))
             await _end(send, chunk({}, "stop") + _END)
             return
+        await asyncio.sleep(self._thinking_s[model])
         answer = self._call(model) if self._plans[model] > 0 else chunk({"content": "done"}) + chunk({}, "stop")
         self._calls[model].append((begun, time.monotonic(), received))
         await _end(send, answer + _END)
@@ -141,4 +144,11 @@ async def _reply(send: ASGISendCallable, document: object) -> None:
 
 
 if __name__ == "__main__":
-    uvicorn.run(Source(), port=int(sys.argv[1]), log_level="warning", access_log=False, lifespan="off")
+    uvicorn.run(
+        Source(),
+        port=int(sys.argv[1]),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        timeout_keep_alive=600,
+    )

@@ -19,6 +19,10 @@ SHORT_MESSAGES = 50
 WARM_STEPS = 5
 """Steps at the start of a run that are left out: the run reads its history, and a sandbox starts."""
 
+THINKING_MS = 20
+"""How long the model takes to answer while steps are measured: far less than a real one, yet long enough that what
+the service does meanwhile is no overhead, as it is none in life."""
+
 
 @dataclass
 class Worker:
@@ -41,9 +45,9 @@ class Worker:
             yield cls(service, source, reader, path, model)
             reader.close()
 
-    async def run(self, steps: int) -> list[tuple[float, float, float]]:
+    async def run(self, steps: int, thinking_ms: int = 0) -> list[tuple[float, float, float]]:
         """One run of so many steps with a call each: begin, end and complete arrival of each model call, in seconds."""
-        await self.source.ask("PUT", f"/plan/{self.model}/{steps}")
+        await self.source.ask("PUT", f"/plan/{self.model}/{steps}/{thinking_ms}")
         await self.service.ask("POST", f"{self.path}/queue", {"content": "go on"})
         await self.reader.until_idle()
         calls = await self.source.ask("GET", f"/calls/{self.model}")
@@ -59,7 +63,7 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
         await worker.run(long_messages // MESSAGES_PER_STEP)
         for _ in range(rounds):
             short.append(await _short_overhead_ms(bench))
-            calls = await worker.run(WARM_STEPS + 20)
+            calls = await worker.run(WARM_STEPS + 20, THINKING_MS)
             long.append(_overhead_ms(calls[WARM_STEPS:]))
             uploads.append(median([(received - begin) * 1000 for begin, _, received in calls]))
     ratios = [much / little for much, little in zip(long, short, strict=True)]
@@ -92,7 +96,7 @@ async def _short_overhead_ms(bench: Bench) -> float:
     """The overhead around 50 messages, in a new session: from ten steps before to ten steps after."""
     middle = SHORT_MESSAGES // MESSAGES_PER_STEP
     async with Worker.open(bench, "steps-short") as worker:
-        calls = await worker.run(middle + 12)
+        calls = await worker.run(middle + 12, THINKING_MS)
     return _overhead_ms(calls[middle - 10 : middle + 10])
 
 

@@ -124,7 +124,7 @@ class Step:
                 try:
                     await self._interrupt.guard(sleep(delay))
                 except Stopped:
-                    return await self._close_voided(attempt, config, spent)
+                    return self._close_voided(attempt, config, spent)
             before = ()
             attempt_number += 1
 
@@ -163,7 +163,7 @@ class Step:
             return await self._run_tools(attempt, config, spent, reason)
         outcome = _OUTCOMES[reason]
         error = _REFUSALS.get(reason)
-        return await self._close(attempt, config, spent, outcome, reason, error)
+        return self._close(attempt, config, spent, outcome, reason, error)
 
     async def _run_tools(
         self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason
@@ -176,7 +176,7 @@ class Step:
             outcome, reason = Outcome.STOPPED, self._stop_reason()
             self._tools.abandon(batch, self._open_call_status())
         await self._take_results(batch)
-        return await self._close(attempt, config, spent, outcome, reason, None)
+        return self._close(attempt, config, spent, outcome, reason, None)
 
     async def _end(
         self,
@@ -197,7 +197,7 @@ class Step:
             batch = Batch(attempt.processor.calls)
             self._tools.abandon(batch, self._open_call_status())
             await self._take_results(batch)
-        return await self._close(attempt, config, spent, outcome, reason, problem)
+        return self._close(attempt, config, spent, outcome, reason, problem)
 
     async def _close_message(
         self, attempt: _Attempt, reason: FinishReason, problem: dict[str, Any] | None = None
@@ -231,7 +231,7 @@ class Step:
         )
         self._conversation.append(message)
 
-    async def _close(
+    def _close(
         self,
         attempt: _Attempt,
         config: AgentConfig,
@@ -241,11 +241,12 @@ class Step:
         problem: dict[str, Any] | None,
     ) -> StepResult:
         context = self._conversation.state(config.budget)
-        await self._record_end(attempt, spent, reason, context)
+        self._record_end(attempt, spent, reason, context)
         return StepResult(outcome, spent.usage, problem)
 
-    async def _record_end(self, attempt: _Attempt, spent: _Spent, reason: FinishReason, context: ContextState) -> None:
-        await self._sink.record(
+    def _record_end(self, attempt: _Attempt, spent: _Spent, reason: FinishReason, context: ContextState) -> None:
+        """Nobody waits for this commit: whatever comes next is committed after it, or with it, or not at all."""
+        self._sink.record(
             StepClosed(
                 attempt.step,
                 attempt.number,
@@ -265,10 +266,10 @@ class Step:
             )
         )
 
-    async def _close_voided(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
+    def _close_voided(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
         """Ends a step whose last attempt is void already: it was stopped while it waited to try again."""
         context = self._conversation.state(config.budget)
-        await self._record_end(attempt, spent, self._stop_reason(), context)
+        self._record_end(attempt, spent, self._stop_reason(), context)
         return StepResult(Outcome.STOPPED, spent.usage)
 
     def _count(self, attempt: _Attempt, spent: _Spent) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 
 def seconds(value: float) -> str:
-    """`0.3 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    """`40 ms`, `2.5 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if value < 1:
+        return f"{round(value * 1000)} ms"
     if value < 10:
         return f"{value:.1f} s"
     whole = round(value)

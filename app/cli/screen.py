@@ -1,4 +1,4 @@
-"""Text on a terminal: a model, a command and a file name may hold anything, and nothing of it may steer the terminal."""
+"""Text on a terminal: a model, a command or a file name may hold anything; none of it may steer the terminal."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ class ServerEvent:
         return json.dumps({"id": self.id, "event": self.event, "data": self.data}, separators=(",", ":"))
 
 
-async def read_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[ServerEvent]:
+async def read_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[ServerEvent, None]:
     """The events of a stream of bytes, cut anywhere; comments are passed over, as is an event that was cut off.
 
     Lines are split at LF alone, as the server writes them: JSON may hold what else counts as a line's end.

@@ -65,6 +65,21 @@ def upgrade(url: str) -> tuple[str | None, str | None]:
         raise StorageError(f"The database {path} cannot be used: {reason}.") from error
 
 
+def revisions(url: str) -> tuple[str | None, str | None]:
+    """The schema that an existing database has, and the newest one. Blocks.
+
+    Raises `StorageError` where the database cannot be opened or understood.
+    """
+    try:
+        with connect(url) as connection:
+            current = MigrationContext.configure(connection).get_current_revision()
+    except (DBAPIError, OSError) as error:
+        reason = error.orig if isinstance(error, DBAPIError) else error
+        raise StorageError(f"The database {sqlite_path(url)} cannot be used: {reason}.") from error
+    _refuse_unknown(current)
+    return current, ScriptDirectory.from_config(_config()).get_current_head()
+
+
 def _refuse_unknown(revision: str | None) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if revision is not None and revision not in known:

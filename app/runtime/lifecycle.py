@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -30,6 +31,9 @@ TITLE_CHARS = 80
 """Characters of a task's first line that stand in for a title."""
 
 MAX_METADATA_BYTES = 16 * 1024
+
+_PLACE = re.compile(r"(?P<ms>[0-9]{1,15})/(?P<id>[0-9a-f-]{36})")
+"""What a cursor holds: when a session was created, in milliseconds, and its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +228,10 @@ def read_cursor(text: str | None) -> tuple[datetime, str] | None:
     if text is None:
         return None
     try:
-        place = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-        ms, _, session_id = place.partition("/")
-        seconds, rest = divmod(int(ms), 1000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000), session_id
+        place = _PLACE.fullmatch(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode())
+        if place is None:
+            raise ValueError("not a place in the list")
+        seconds, rest = divmod(int(place["ms"]), 1000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000), place["id"]
     except (ValueError, binascii.Error, OverflowError, OSError) as error:
         raise MalformedRequestError("The cursor is not one of this server's.", code="malformed_cursor") from error

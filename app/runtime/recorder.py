@@ -55,7 +55,12 @@ class Recorder:
         def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
             if self._failure is not None:
                 raise self._failure
-            return work(connection)
+            try:
+                return work(connection)
+            except Exception as error:
+                # Noted at once: the next write may be in the same batch.
+                self._fail(error)
+                raise
 
         def publish(result: tuple[T, list[StreamItem]]) -> None:
             self._bus.publish(self._session_id, result[1])
@@ -76,7 +81,9 @@ class Recorder:
         if part.type != "tool_result":
             self._dirty[part.part_id] = (part, open_part)
             if self._flush_timer is None:
-                self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_S, self._flush)
+                # On the beat, not after an interval: the flushes of all sessions then share one commit.
+                loop = asyncio.get_running_loop()
+                self._flush_timer = loop.call_at((loop.time() // FLUSH_S + 1) * FLUSH_S, self._flush)
 
     def _flush(self) -> None:
         """Stores what has been written of the open parts, so that a crash loses little of it."""
@@ -91,9 +98,9 @@ class Recorder:
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             # Nothing is appended, but the fence holds here too.
             events.allocate(connection, self._session_id, 0, now(), epoch=self._epoch)
-            for message_id, part in parts:
-                if not messages.part_is_closed(connection, self._session_id, part.id):
-                    messages.put_part(connection, self._session_id, message_id, part, closed=False)
+            ids = {message_id for message_id, _ in parts}
+            voided = {message_id for message_id in ids if messages.is_voided(connection, self._session_id, message_id)}
+            messages.put_open_parts(connection, self._session_id, [part for part in parts if part[0] not in voided])
             return None, []
 
         if parts and self._failure is None:

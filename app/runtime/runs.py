@@ -29,6 +29,7 @@ def begin(connection: Connection, appender: Appender, seq: int, trigger: Trigger
         run_started_at=appender.at,
         run_steps=0,
         run_usage=Usage().model_dump(),
+        recoveries=0,
     )
     appender.add(seq, SessionRunning(session_id=appender.session_id, at=appender.at, trigger=trigger))
 

@@ -120,11 +120,11 @@ class BubblewrapFactory:
     kind = "bubblewrap"
     network_default = False
 
-    def __init__(self, data_dir: Path, bwrap: Path | None = None) -> None:
+    def __init__(self, data_dir: Path, bwrap: Path | None = None, cgroups: Cgroups | None = None) -> None:
         self._directories = HostWorkspaces(data_dir)
         self._bwrap = bwrap or find_bwrap()
         self._root = os.geteuid() == 0
-        self._cgroups = Cgroups.find()
+        self._cgroups = cgroups or Cgroups.find()
 
     def describe(self) -> str:
         user = "a uid of its own for each session" if self._root else "a user namespace"

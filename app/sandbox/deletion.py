@@ -28,7 +28,7 @@ def delete_tree(root: Path) -> None:
     """
     try:
         top = os.open(root, OPEN_DIRECTORY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     with closing_file(top):
         while names := os.listdir(top):

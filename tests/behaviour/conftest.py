@@ -70,7 +70,9 @@ def start_server(
 
     def start(**more: Any) -> RunningServer:
         data_dir = more.pop("data_dir", tmp_path / "data")
-        settings = settings_for(data_dir, provider, kind, **{"sandbox_image": sandbox_image, **more})
+        settings = settings_for(
+            data_dir, provider, more.pop("sandbox", kind), **{"sandbox_image": sandbox_image, **more}
+        )
         server = RunningServer(settings).start()
         running.append(server)
         return server

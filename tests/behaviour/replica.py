@@ -6,7 +6,7 @@ at once, so every test that reads through a replica checks the stream as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,11 +47,12 @@ class Replica:
 
     # loading
 
-    def load(self, session: Json, messages: Iterable[Json], queue: Json, last_seq: int) -> None:
+    def load(self, session: Json, messages: Sequence[Json], queue: Json, last_seq: int) -> None:
         """Takes a snapshot; `last_seq` is the oldest of its parts, from which the events are to be followed."""
         self.session = session
         self.usage = {name: session["usage"][name] for name in USAGE}
         self.messages = {message["id"]: _stored(message) for message in messages if message["voided_at"] is None}
+        self._voided = {message["id"] for message in messages if message["voided_at"] is not None}
         self.queue = {item["id"]: item for item in queue["items"]}
         self.last_seq = last_seq
         self._known_until = session["last_seq"]
@@ -94,22 +95,25 @@ class Replica:
         assert text.startswith(seen), f"what was shown is not how the part begins: {seen!r}, {text!r}"
         self._closed.add(part_id)
 
-    def _put(self, kind: str, data: Json, message: Json) -> None:
+    def _put(self, kind: str, data: Json, message: Json | None) -> None:
+        if message is None:
+            assert data["message_id"] in self._voided, "a part of a message that nobody knows"
+            return
         part = {"id": data["part_id"], "index": data["index"], "type": kind}
         message["parts"][data["part_id"]] = part | {name: data.get(name) for name in PART_FIELDS[kind]}
 
     def _text_completed(self, data: Json, _seq: int) -> None:
         self._close(data["part_id"], data["text"])
-        self._put("text", data, self.messages[data["message_id"]])
+        self._put("text", data, self.messages.get(data["message_id"]))
 
     def _reasoning_completed(self, data: Json, _seq: int) -> None:
         self._close(data["part_id"], data["text"])
-        self._put("reasoning", data, self.messages[data["message_id"]])
+        self._put("reasoning", data, self.messages.get(data["message_id"]))
 
     def _tool_called(self, data: Json, _seq: int) -> None:
         self.live.pop(data["part_id"], None)
         self._closed.add(data["part_id"])
-        self._put("tool_call", data, self.messages[data["message_id"]])
+        self._put("tool_call", data, self.messages.get(data["message_id"]))
 
     def _tool_resulted(self, data: Json, seq: int) -> None:
         self.previews.pop(data["call_id"], None)
@@ -121,7 +125,8 @@ class Replica:
         self.messages[data["message"]["id"]] = _stored(data["message"])
 
     def _step_started(self, data: Json, seq: int) -> None:
-        self.messages.setdefault(data["message_id"], _message(data["message_id"], seq, "assistant"))
+        if data["message_id"] not in self._voided:
+            self.messages.setdefault(data["message_id"], _message(data["message_id"], seq, "assistant"))
         self.session["steps"] = max(self.session["steps"], data["step"])
 
     def _step_retrying(self, data: Json, _seq: int) -> None:

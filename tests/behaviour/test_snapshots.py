@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
+from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, durable, of_type
 from tests.behaviour.replica import USAGE, Replica
 from tests.behaviour.stories import Story, turns
 from tests.behaviour.test_streams import RICH, SHARED_SERVER, read, stored
@@ -139,8 +139,7 @@ async def test_messages_come_in_pages_that_make_the_whole(client: Client, provid
     whole = await client.get(path)
     roles = " ".join(message["role"] for message in whole["items"])
     assert roles == "user assistant assistant tool assistant tool assistant tool assistant"
-    voided = [m for m in whole["items"] if m["voided_at"] is not None]
-    assert [m["parts"][0]["text"] for m in voided] == ["void"], "nothing is hidden"
+    assert [m["voided_at"] is not None for m in whole["items"]] == [place == 1 for place in range(9)]
 
     for limit in (1, 2, 3, len(whole["items"])):
         items: list[Any] = []
@@ -367,7 +366,7 @@ async def test_a_request_made_again_with_its_id_gives_the_session_as_it_is_now(
     id = "0197a8a0-0000-7000-8000-000000000001"
     body = {"id": id, "task": "go", "model": OPENAI}
     first = await client.http.post("/v1/sessions", json=body)
-    events: list[Event] = await client.until_idle(id)
+    events = durable(await client.until_idle(id))
     again = await client.http.post("/v1/sessions", json=body)
 
     assert (first.status_code, again.status_code) == (201, 200)

@@ -6,6 +6,7 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from app.api.body import JsonRoute
 from app.api.deps import Service, SessionId
@@ -14,6 +15,15 @@ from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
 from app.errors import NotFoundError
 from app.runtime.values import FileList, RawOutput, Text
+
+
+class FilePathConvertor(PathConvertor):
+    """A path as `{path:path}` matches it, but newlines too, which a file's name may hold."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("file", FilePathConvertor())
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["files"], route_class=JsonRoute)
 
@@ -48,11 +58,11 @@ async def list_files(
 
 
 @router.get(
-    "/files/{path:path}",
+    "/files/{path:file}",
     response_class=Response,
     responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "too_large", "range_not_satisfiable")},
 )
-@router.head("/files/{path:path}", include_in_schema=False)
+@router.head("/files/{path:file}", include_in_schema=False)
 async def download_file(service: Service, session_id: SessionId, path: FilePath) -> Response:
     """A file's content; takes `Range`."""
     data = await service.read_file(session_id, _named(path))
@@ -61,7 +71,7 @@ async def download_file(service: Service, session_id: SessionId, path: FilePath)
 
 
 @router.put(
-    "/files/{path:path}",
+    "/files/{path:file}",
     status_code=201,
     response_class=Response,
     openapi_extra={"requestBody": RAW_BODY},

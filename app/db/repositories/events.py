@@ -51,10 +51,13 @@ def allocate(connection: Connection, session_id: str, count: int, at: datetime, 
     return int(last) - count + 1
 
 
+_APPEND = insert(events)
+
+
 def append(connection: Connection, session_id: str, stored: Sequence[StoredEvent]) -> None:
     """Adds events whose seqs were allocated in the same transaction."""
     if stored:
-        connection.execute(insert(events), [{"session_id": session_id, **event._asdict()} for event in stored])
+        connection.execute(_APPEND, [{"session_id": session_id, **event._asdict()} for event in stored])
 
 
 _AFTER = (

@@ -37,10 +37,13 @@ _COLUMNS = {"id", "index", "type", "tokens", "call_id", "status", "arguments"}
 """What a part keeps outside its body (`arguments` is computed from its text)."""
 
 
+_ADD = insert(messages)
+
+
 def add(connection: Connection, session_id: str, message: Message) -> None:
     """Adds a message with its parts, all closed."""
     fields = message.model_dump(exclude={"parts"})
-    connection.execute(insert(messages).values(session_id=session_id, **fields))
+    connection.execute(_ADD, {"session_id": session_id, **fields})
     for part in message.parts:
         put_part(connection, session_id, message.id, part, closed=True)
 
@@ -72,6 +75,21 @@ _PUT = _PUT.on_conflict_do_update(
 )
 
 
+_PUT_OPEN = upsert(message_parts)
+_PUT_OPEN = _PUT_OPEN.on_conflict_do_update(
+    index_elements=["session_id", "id"],
+    set_={name: _PUT_OPEN.excluded[name] for name in ("status", "tokens", "body")},
+    where=message_parts.c.closed.is_(False),
+)
+
+
+def put_open_parts(connection: Connection, session_id: str, parts: Iterable[tuple[str, Part]]) -> None:
+    """Keeps what has been written so far of parts, given with their message's id; a part that is stored whole stays."""
+    rows = [part_row(session_id, message_id, part, closed=False, output_ref=None) for message_id, part in parts]
+    if rows:
+        connection.execute(_PUT_OPEN, rows)
+
+
 def put_part(
     connection: Connection,
     session_id: str,
@@ -101,17 +119,20 @@ def set_call_status(connection: Connection, session_id: str, call_id: str, statu
     connection.execute(_SET_STATUS, {"sid": session_id, "call": call_id, "new_status": status})
 
 
+_START_CALLS = (
+    update(message_parts)
+    .where(
+        message_parts.c.session_id == bindparam("sid"),
+        message_parts.c.message_id == bindparam("mid"),
+        message_parts.c.type == "tool_call",
+    )
+    .values(status=ToolStatus.RUNNING)
+)
+
+
 def start_calls(connection: Connection, session_id: str, message_id: str) -> None:
     """Marks the calls of a message as running."""
-    connection.execute(
-        update(message_parts)
-        .where(
-            message_parts.c.session_id == session_id,
-            message_parts.c.message_id == message_id,
-            message_parts.c.type == "tool_call",
-        )
-        .values(status=ToolStatus.RUNNING)
-    )
+    connection.execute(_START_CALLS, {"sid": session_id, "mid": message_id})
 
 
 _CLOSE = (
@@ -144,18 +165,23 @@ def void(connection: Connection, session_id: str, message_id: str, at: datetime)
     )
 
 
+_EXISTS = select(messages.c.id).where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
+
+
 def exists(connection: Connection, session_id: str, message_id: str) -> bool:
-    query = select(messages.c.id).where(messages.c.session_id == session_id, messages.c.id == message_id)
-    return connection.execute(query).first() is not None
+    return connection.execute(_EXISTS, {"sid": session_id, "mid": message_id}).first() is not None
+
+
+_ADD_TOKENS = (
+    update(messages)
+    .where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
+    .values(tokens=messages.c.tokens + bindparam("more"))
+)
 
 
 def add_tokens(connection: Connection, session_id: str, message_id: str, tokens: int) -> None:
     """Adds to a message's size, for one that grows part by part."""
-    connection.execute(
-        update(messages)
-        .where(messages.c.session_id == session_id, messages.c.id == message_id)
-        .values(tokens=messages.c.tokens + tokens)
-    )
+    connection.execute(_ADD_TOKENS, {"sid": session_id, "mid": message_id, "more": tokens})
 
 
 def history(
@@ -287,6 +313,10 @@ def part_tokens(connection: Connection, session_id: str, message_id: str) -> int
     return connection.execute(query).scalar() or 0
 
 
+_VOIDED_AT = select(messages.c.voided_at).where(
+    messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid")
+)
+
+
 def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:
-    query = select(messages.c.voided_at).where(messages.c.session_id == session_id, messages.c.id == message_id)
-    return connection.execute(query).scalar() is not None
+    return connection.execute(_VOIDED_AT, {"sid": session_id, "mid": message_id}).scalar() is not None

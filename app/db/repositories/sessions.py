@@ -56,8 +56,11 @@ def update_of(session_id: str) -> Update:
     return update(sessions).where(sessions.c.id == session_id)
 
 
+_CHANGE = update(sessions).where(sessions.c.id == bindparam("sid"))
+
+
 def change(connection: Connection, session_id: str, **fields: Any) -> None:
-    connection.execute(update_of(session_id).values(**fields))
+    connection.execute(_CHANGE, {"sid": session_id, **fields})
 
 
 def claim(connection: Connection, session_id: str) -> Row[Any] | None:

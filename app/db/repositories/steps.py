@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from app.db.models import daily_usage, generations, steps
@@ -28,6 +28,9 @@ def generation(connection: Connection, session_id: str, number: int | None = Non
     return connection.execute(query.order_by(generations.c.number.desc()).limit(1)).first()
 
 
+_OPEN = insert(steps)
+
+
 def open_step(
     connection: Connection,
     session_id: str,
@@ -42,21 +45,25 @@ def open_step(
     compaction_round: int,
     at: datetime,
 ) -> None:
-    connection.execute(
-        insert(steps).values(
-            session_id=session_id,
-            step=step,
-            attempt=attempt,
-            message_id=message_id,
-            generation=generation,
-            opened_seq=opened_seq,
-            model=model,
-            usage=Usage().model_dump(),
-            context=context.model_dump(),
-            compaction_round=compaction_round,
-            started_at=at,
-        )
-    )
+    row = {
+        "session_id": session_id,
+        "step": step,
+        "attempt": attempt,
+        "message_id": message_id,
+        "generation": generation,
+        "opened_seq": opened_seq,
+        "model": model,
+        "usage": Usage().model_dump(),
+        "context": context.model_dump(),
+        "compaction_round": compaction_round,
+        "started_at": at,
+    }
+    connection.execute(_OPEN, row)
+
+
+_CLOSE = update(steps).where(
+    steps.c.session_id == bindparam("sid"), steps.c.step == bindparam("number"), steps.c.attempt == bindparam("try")
+)
 
 
 def close_step(
@@ -74,11 +81,7 @@ def close_step(
     values: dict[str, Any] = {"finish_reason": finish_reason, "usage": usage.model_dump(), "duration_ms": duration_ms}
     if context is not None:
         values["context"] = context.model_dump()
-    connection.execute(
-        update(steps)
-        .where(steps.c.session_id == session_id, steps.c.step == step, steps.c.attempt == attempt)
-        .values(values)
-    )
+    connection.execute(_CLOSE, {"sid": session_id, "number": step, "try": attempt, **values})
 
 
 def open_attempt(connection: Connection, session_id: str) -> Row[Any] | None:
@@ -104,17 +107,21 @@ def last_usage(connection: Connection, session_id: str) -> Row[Any] | None:
     return connection.execute(query.order_by(steps.c.opened_seq.desc()).limit(1)).first()
 
 
+_ADD_USAGE = upsert(daily_usage)
+_ADD_USAGE = _ADD_USAGE.on_conflict_do_update(
+    index_elements=["day", "model"],
+    set_={
+        name: daily_usage.c[name] + _ADD_USAGE.excluded[name]
+        for name in (*TOKEN_COLUMNS, "steps", "cost_usd", "unpriced_steps")
+    },
+)
+
+
 def add_usage(connection: Connection, *, day: str, model: str, usage: Usage) -> None:
     """Adds a step to the totals, which outlive the session."""
     new = {name: getattr(usage, name) for name in TOKEN_COLUMNS}
     new |= {"steps": 1, "cost_usd": usage.cost_usd or 0.0, "unpriced_steps": int(usage.cost_usd is None)}
-    statement = upsert(daily_usage).values(day=day, model=model, **new)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["day", "model"],
-            set_={name: daily_usage.c[name] + statement.excluded[name] for name in new},
-        )
-    )
+    connection.execute(_ADD_USAGE, {"day": day, "model": model, **new})
 
 
 def usage_by_day(connection: Connection) -> Sequence[Row[Any]]:

@@ -14,7 +14,6 @@ from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, San
 from app.sandbox.deletion import delete_tree
 from app.sandbox.workspace import MAX_DEPTH, Workspace, translate
 
-
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 

@@ -1,0 +1,202 @@
+"""The single checks of `palimpsest doctor`. None of them prints a key or changes anything that is kept."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import aiodocker
+
+from app.bootstrap import build_providers, default_model, provider_configs
+from app.cli.target import answers, own_url
+from app.db.engine import sqlite_path
+from app.db.migrate import revisions
+from app.errors import PalimpsestError, SandboxUnavailableError, StorageError
+from app.sandbox.base import SandboxFactory
+from app.sandbox.bubblewrap import BubblewrapFactory
+from app.sandbox.docker import DockerFactory
+from app.sandbox.engine import Engine
+from app.server import bind, is_loopback
+from app.settings import DEMO_MODEL, Settings
+
+OLDEST_PYTHON = (3, 11)
+GIVE_A_KEY = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a provider of your own in PALIMPSEST_PROVIDERS"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. `missing` is something without which the server cannot do its work; `fix` says how to mend it."""
+
+    name: str
+    status: Literal["ok", "warning", "missing"]
+    detail: str
+    fix: str | None = None
+
+
+def python() -> Check:
+    version = platform.python_version()
+    if sys.version_info >= OLDEST_PYTHON:
+        return Check("python", "ok", version)
+    return Check("python", "missing", version, "Install Python 3.11 or newer.")
+
+
+def storage(settings: Settings) -> list[Check]:
+    """The data directory and the state of the database's schema."""
+    return [_data_dir(settings.data_dir), _database(settings)]
+
+
+def _data_dir(path: Path) -> Check:
+    place = path
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        return Check(
+            "data", "missing", f"{path} cannot be written", "Give this user the directory, or set PALIMPSEST_DATA_DIR."
+        )
+    return Check("data", "ok", f"{path}" if place == path else f"{path}, made at the first start")
+
+
+def _database(settings: Settings) -> Check:
+    try:
+        path = sqlite_path(settings.url)
+        if not path.exists():
+            return Check("database", "ok", f"{path}, made at the first start")
+        current, newest = revisions(settings.url)
+    except StorageError as error:
+        return Check("database", "missing", error.detail, "Mend PALIMPSEST_DATABASE_URL, or restore the file.")
+    if not os.access(path, os.W_OK):
+        return Check("database", "missing", f"{path} cannot be written", "Give this user the file.")
+    if current != newest:
+        detail = f"{path} is at schema {current or 'none'}, the newest is {newest}"
+        return Check("database", "warning", detail, "`palimpsest db upgrade`, or the next start, brings it there.")
+    return Check("database", "ok", f"{path}, schema {current}")
+
+
+async def sandboxes(settings: Settings) -> list[Check]:
+    """Each kind of sandbox; one that the settings allow is needed."""
+    if settings.sandbox == "local-unsafe":
+        detail = "commands run as the server's own user, without any isolation"
+        return [Check("sandbox", "warning", detail, "Set PALIMPSEST_SANDBOX to docker or bubblewrap.")]
+    found = []
+    if settings.sandbox in ("auto", "docker"):
+        found.append(await _docker(settings))
+    if settings.sandbox in ("auto", "bubblewrap"):
+        found.append(await _bubblewrap())
+    if any(check.status != "missing" for check in found):
+        found = [_only_warned(check) for check in found]
+    return found
+
+
+def _only_warned(check: Check) -> Check:
+    return Check(check.name, "warning", check.detail, check.fix) if check.status == "missing" else check
+
+
+async def _bubblewrap() -> Check:
+    with tempfile.TemporaryDirectory(prefix="palimpsest-doctor-") as folder:
+        return await _works("bubblewrap", BubblewrapFactory(Path(folder)))
+
+
+async def _docker(settings: Settings) -> Check:
+    check = await _works("docker", DockerFactory("doctor", settings.docker_host))
+    if check.status != "ok":
+        return check
+    if await _image_is_here(settings):
+        return Check("docker", "ok", f"{check.detail}, image {settings.sandbox_image} is here")
+    detail = f"{check.detail}, image {settings.sandbox_image} is not here yet"
+    fix = f"It is pulled at first use; `docker pull {settings.sandbox_image}` does so now."
+    return Check("docker", "warning", detail, fix)
+
+
+async def _image_is_here(settings: Settings) -> bool:
+    engine = Engine(settings.docker_host)
+    try:
+        await engine.docker.images.inspect(settings.sandbox_image)
+    except aiodocker.DockerError:
+        return False
+    finally:
+        await engine.aclose()
+    return True
+
+
+async def _works(name: str, factory: SandboxFactory) -> Check:
+    try:
+        await factory.check()
+    except SandboxUnavailableError as error:
+        return Check(name, "missing", error.detail, "Start a Docker Engine or install bubblewrap.")
+    finally:
+        await factory.aclose()
+    return Check(name, "ok", factory.describe())
+
+
+def models(settings: Settings) -> list[Check]:
+    """Which providers can be called, and whether the default model is one that works."""
+    real = [config for config in provider_configs(settings) if config.kind != "scripted"]
+    ready = [config.name for config in real if config.ready]
+    without = [config.name for config in real if not config.ready]
+    detail = f"ready: {', '.join(ready) or 'none'}" + (f"; without a key: {', '.join(without)}" if without else "")
+    keys = Check("providers", "ok" if ready else "warning", detail, None if ready else _sentence(GIVE_A_KEY))
+    return [keys, _default_model(settings)]
+
+
+def _default_model(settings: Settings) -> Check:
+    model = default_model(settings)
+    problem = model_problem(settings)
+    if problem is None:
+        return Check("model", "ok", model)
+    if model == DEMO_MODEL:
+        return Check("model", "warning", f"{model} is {problem}", _sentence(GIVE_A_KEY))
+    return Check("model", "missing", f"{model}: {problem}", "Set PALIMPSEST_MODEL, or the key of its provider.")
+
+
+def model_problem(settings: Settings) -> str | None:
+    """What is to be said of the default model: that it is the demo, or why it cannot be called."""
+    model = default_model(settings)
+    if model == DEMO_MODEL:
+        return "the scripted demo and no real model"
+    try:
+        info = build_providers(settings).info(model)
+    except PalimpsestError as error:
+        return error.detail
+    return None if info.key_present else "its provider has no key"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+async def address(settings: Settings) -> list[Check]:
+    """Whether the server could listen, or listens already."""
+    where = f"{settings.host}:{settings.port}"
+    url = own_url(settings)
+    if url is not None and await answers(url):
+        return [Check("address", "ok", f"a Palimpsest server answers at {url}")]
+    try:
+        bind(settings).close()
+    except PalimpsestError as error:
+        if error.code == "key_required":
+            return []
+        return [Check("address", "missing", error.detail, "Set PALIMPSEST_PORT to a free port.")]
+    return [Check("address", "ok", f"{where} is free")]
+
+
+def access(settings: Settings) -> list[Check]:
+    """Who may call the server, and whether commands could call it too."""
+    found = [_keys(settings)]
+    if settings.sandbox_network == "on" and settings.sandbox != "docker" and not settings.api_keys:
+        detail = "commands in bubblewrap would share the host's network and reach this server, which asks for no key"
+        found.append(Check("network", "missing", detail, "Set PALIMPSEST_API_KEYS, or PALIMPSEST_SANDBOX_NETWORK=off."))
+    return found
+
+
+def _keys(settings: Settings) -> Check:
+    if settings.api_keys:
+        return Check("access", "ok", f"{len(settings.api_keys)} API keys are set")
+    if is_loopback(settings.host):
+        return Check("access", "ok", "no key is set: this machine only")
+    detail = f"{settings.host} can be reached from outside, and no key is set"
+    return Check("access", "missing", detail, "Set PALIMPSEST_API_KEYS, or listen on 127.0.0.1.")

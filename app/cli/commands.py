@@ -1,0 +1,221 @@
+"""The commands and their options. Nothing heavy is imported here: each command fetches its work when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from typer.core import TyperGroup
+
+from app.cli.errors import FAILED
+from app.errors import PalimpsestError
+
+
+class Commands(TyperGroup):
+    """Commands whose expected errors end in one sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PalimpsestError as error:
+            from app.cli.screen import visible
+
+            typer.echo(visible(f"palimpsest: {error.detail} ({error.code})"), err=True)
+            raise typer.Exit(getattr(error, "exit_status", FAILED)) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Runs coding agents that never run out of context.",
+)
+sessions = typer.Typer(no_args_is_help=True, help="Lists, shows, follows and steers the sessions of a running server.")
+database = typer.Typer(no_args_is_help=True, help="Looks after the database.")
+app.add_typer(sessions, name="sessions")
+app.add_typer(database, name="db")
+
+Server = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="The server to talk to; else PALIMPSEST_URL, else the one here."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", help="The server's API key; better given as PALIMPSEST_API_KEY."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or enough of its beginning.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from app import __version__
+
+        typer.echo(f"palimpsest {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")] = (
+        False
+    ),
+) -> None:
+    pass
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; else PALIMPSEST_HOST or 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; else PALIMPSEST_PORT or 8000.")] = None,
+) -> None:
+    """Start the server and say how to try it."""
+    from app.cli.serve import serve as start
+
+    start(host, port)
+
+
+@app.command(context_settings={"help_option_names": ["-h", "--help"]})
+def run(
+    task: Annotated[str | None, typer.Argument(help="What shall be done; '-' or nothing reads standard input.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Take the files out into DIR at the end.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="The model, as provider/model.")] = None,
+    system_prompt: Annotated[str | None, typer.Option(help="Instructions besides the built-in ones.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
+    title: Annotated[str | None, typer.Option(help="The session's title.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="docker or bubblewrap; else the server's own choice.")] = None,
+    json: Json = False,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Run a task and follow it to its end.
+
+    Talks to the server that is named or runs here, else starts one for this task. Ctrl-C cancels the run, a second one
+    quits at once. Exit status: 0 completed, 1 failed or a limit reached, 130 cancelled.
+    """
+    from app.cli.run import TaskOptions, run_task
+
+    options = TaskOptions(model, system_prompt, max_steps, title, sandbox)
+    raise typer.Exit(run_task(task, options, output=output, as_json=json, server=server, key=key))
+
+
+@sessions.command("ls")
+def list_sessions(
+    status: Annotated[
+        Literal["idle", "running", "awaiting_approval"] | None, typer.Option(help="Only sessions in this status.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    query: Annotated[str | None, typer.Option("-q", help="Only sessions whose title or task has this text.")] = None,
+    json: Json = False,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """List sessions, newest first."""
+    from app.cli import sessions as work
+
+    work.connected(server, key, lambda client: work.show_list(client, status, query, limit, json))
+
+
+@sessions.command()
+def show(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
+    """Show a session: its state, use, limits and what waits in its queue."""
+    from app.cli import sessions as work
+
+    work.connected(server, key, lambda client: work.show(client, session, json))
+
+
+@sessions.command()
+def follow(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
+    """Show all that has happened in a session and go on until it is idle. Ctrl-C leaves; the run goes on."""
+    from app.cli import sessions as work
+
+    raise typer.Exit(work.connected(server, key, lambda client: work.follow(client, session, json)))
+
+
+@sessions.command()
+def send(
+    session: SessionId,
+    text: Annotated[str, typer.Argument(help="The message; '-' reads standard input.")],
+    mode: Annotated[
+        Literal["steer", "follow_up", "interrupt"],
+        typer.Option(help="Before the next step, when the run would end, or now."),
+    ] = "steer",
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Send a message; an idle session starts to run."""
+    from app.cli import sessions as work
+
+    work.connected(server, key, lambda client: work.send(client, session, text, mode))
+
+
+@sessions.command()
+def cancel(session: SessionId, server: Server = None, key: Key = None) -> None:
+    """End the run of a session; what it has written is kept."""
+    from app.cli import sessions as work
+
+    work.connected(server, key, lambda client: work.act(client, session, "cancel"))
+
+
+@sessions.command()
+def resume(session: SessionId, server: Server = None, key: Key = None) -> None:
+    """Go on after a run that was cancelled, failed or reached a limit."""
+    from app.cli import sessions as work
+
+    work.connected(server, key, lambda client: work.act(client, session, "resume"))
+
+
+@sessions.command()
+def files(
+    session: SessionId,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")],
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Take the files of a session out."""
+    from app.cli import sessions as work
+
+    work.connected(server, key, lambda client: work.files(client, session, output))
+
+
+@sessions.command("rm")
+def remove(
+    session: SessionId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Delete a session with its history and files."""
+    from app.cli import sessions as work
+
+    work.connected(server, key, lambda client: work.remove(client, session, yes))
+
+
+@database.command()
+def upgrade() -> None:
+    """Bring the database to the newest schema. The server does so by itself when it starts."""
+    from app.cli.config import load_settings
+    from app.db.migrate import upgrade as migrate
+
+    before, after = migrate(load_settings().url)
+    if before == after:
+        typer.echo(f"The database is at schema {after}, the newest.")
+    else:
+        typer.echo(f"The database went from {f'schema {before}' if before else 'nothing'} to schema {after}.")
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Say what is here, what is missing and how to mend it. Exit status 1 if something needed is missing."""
+    from app.cli.doctor import examine
+
+    raise typer.Exit(examine(as_json=json))
+
+
+def main() -> None:
+    app(prog_name="palimpsest")

@@ -1,0 +1,88 @@
+"""`palimpsest run`: a task from the command line to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.cli.client import Client
+from app.cli.errors import USAGE, CliError
+from app.cli.following import CtrlC, exit_status, show_all, writer
+from app.cli.screen import Screen
+from app.cli.target import running_or_embedded
+from app.cli.workspace import take_out
+from app.messages import new_id
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What a task may say of its session; None is the server's own choice."""
+
+    model: str | None = None
+    system_prompt: str | None = None
+    max_steps: int | None = None
+    title: str | None = None
+    sandbox: str | None = None
+
+    def body(self, task: str) -> dict[str, Any]:
+        """The request that makes the session. It has an id of ours, so that sending it twice makes one session."""
+        fields = {
+            "id": new_id(),
+            "task": task,
+            "model": self.model,
+            "system_prompt": self.system_prompt,
+            "title": self.title,
+            "sandbox": self.sandbox,
+            "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def run_task(
+    task: str | None, options: TaskOptions, *, output: Path | None, as_json: bool, server: str | None, key: str | None
+) -> int:
+    """Runs a task and shows it; returns the exit status."""
+    text = read_text(task)
+    notes = Screen(sys.stderr)
+    return asyncio.run(_run(text, options, notes, output=output, as_json=as_json, server=server, key=key))
+
+
+def read_text(given: str | None) -> str:
+    """The text itself; standard input where it is left out or `-`."""
+    if given not in (None, "-"):
+        return str(given)
+    if sys.stdin.isatty():
+        Screen(sys.stderr).line("Write the task and end it with Ctrl-D.", dim=True)
+    text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+    if not text:
+        error = CliError("There is no text: give it as an argument or on standard input.", code="no_text")
+        error.exit_status = USAGE
+        raise error
+    return text
+
+
+async def _run(
+    task: str,
+    options: TaskOptions,
+    notes: Screen,
+    *,
+    output: Path | None,
+    as_json: bool,
+    server: str | None,
+    key: str | None,
+) -> int:
+    def say(text: str) -> None:
+        notes.line(text, dim=True)
+
+    async with running_or_embedded(server, key) as (target, embedded), Client(target, say) as client:
+        session = await client.call("POST", "/v1/sessions", json=options.body(task))
+        where = "a server of this command" if embedded else target.url
+        say(f"session {session['id']} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
+        with CtrlC(client, session["id"], say).handled():
+            outcome = await show_all(client.follow(session["id"]), writer(as_json, own_task=True))
+        if output is not None:
+            await take_out(client, session["id"], output, say)
+    return exit_status(outcome)

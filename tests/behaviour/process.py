@@ -1,0 +1,106 @@
+"""The server as a process of its own, started from the command line, so that it can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import pytest
+
+from tests.behaviour.harness import ANTHROPIC, OPENAI
+from tests.provider import FakeProvider
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class ServerProcess:
+    """`python -m app serve` on a free port. Leaving the context kills it if it still runs."""
+
+    data_dir: Path
+    provider: FakeProvider
+    sandbox: str
+    image: str
+    more: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    _process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with (self.data_dir.parent / "server.log").open("a") as log:
+            # In a directory without a `.env`.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "app", "serve", "--port", "0"],
+                env=self._environment(),
+                cwd=self.data_dir.parent,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        if found is None:
+            self.end(signal.SIGKILL)
+            pytest.fail(f"the server did not start: {line} {self.log}")
+        self.url = found[0]
+        self._await_ready()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end(signal.SIGKILL)
+
+    def _await_ready(self) -> None:
+        """It has said where it will listen, which is a moment before it does."""
+        deadline = time.monotonic() + 30
+        with httpx.Client(base_url=self.url, trust_env=False, timeout=30) as client:
+            while time.monotonic() < deadline:
+                with suppress(httpx.ConnectError):
+                    if client.get("/readyz").status_code == 200:
+                        return
+                time.sleep(0.01)
+        pytest.fail(f"the server did not get ready: {self.log}")
+
+    def end(self, how: signal.Signals) -> int:
+        """Sends a signal and waits for the end; the exit code."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+        code = self._process.wait(30)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        return code
+
+    @property
+    def log(self) -> str:
+        return (self.data_dir.parent / "server.log").read_text()
+
+    def _environment(self) -> dict[str, str]:
+        providers = {
+            "fake-openai": {"kind": "openai", "base_url": self.provider.openai_url},
+            "fake-anthropic": {"kind": "anthropic", "base_url": self.provider.url},
+        }
+        models: dict[str, Any] = {name: {"context_window": 128_000} for name in (OPENAI, ANTHROPIC)}
+        return {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PALIMPSEST_DATA_DIR": str(self.data_dir),
+            "PALIMPSEST_MODEL": OPENAI,
+            "PALIMPSEST_MODELS": json.dumps(models),
+            "PALIMPSEST_PROVIDERS": json.dumps(providers),
+            "PALIMPSEST_SANDBOX": self.sandbox,
+            "PALIMPSEST_SANDBOX_IMAGE": self.image,
+            "PALIMPSEST_LOG_FORMAT": "json",
+            **self.more,
+        }

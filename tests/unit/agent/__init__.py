@@ -1,0 +1,1 @@
+"""The agent without storage: its interrupt, its stream processor, its tool calls."""

@@ -1,0 +1,231 @@
+"""The stream as a person reads it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.cli.events import (
+    AT,
+    LATER,
+    USAGE,
+    call,
+    completed,
+    delta,
+    event,
+    idle,
+    output,
+    result,
+    shown,
+)
+
+COMMAND = "execute_command"
+
+
+@given(st.text(alphabet="ab\n"), st.lists(st.integers(0, 10), max_size=4))
+def test_text_stands_once_whatever_the_pieces(text: str, cuts: list[int]) -> None:
+    places = sorted({min(cut, len(text)) for cut in [0, *cuts, len(text)]})
+    pieces = [delta(text[a:b], a) for a, b in itertools.pairwise(places)]
+    whole = text if not text or text.endswith("\n") else text + "\n"
+    assert shown(*pieces, completed(text)) == whole
+
+
+def test_after_a_reconnection_a_part_goes_on_where_it_stood() -> None:
+    assert shown(delta("Hel", 0), delta("Hello wo", 0), delta("rld", 8), completed("Hello world")) == "Hello world\n"
+
+
+def test_a_part_that_was_cut_says_so() -> None:
+    assert shown(delta("half of it", 0), completed("half", interrupted=True)) == "half of it\n[interrupted]\n"
+
+
+def test_reasoning_and_text_do_not_share_a_line() -> None:
+    events = [delta("hm", 0, "r", "reasoning.delta"), delta("so", 0, "t"), completed("so", "t")]
+    assert shown(*events) == "hm\nso\n"
+
+
+def test_a_command_with_its_live_output_and_the_rest() -> None:
+    assert shown(
+        call("1", COMMAND, command="make\ntest"),
+        output("1", 0, "one\n"),
+        output("1", 4, "two"),
+        result("1", COMMAND, "one\ntwo\nthree\n[exit code 2]", exit_code=2),
+    ) == ("$ make\n  test\none\ntwo\nthree\nexit 2 · 40 ms\n")
+
+
+def test_output_that_never_came_live_is_shown_at_the_end() -> None:
+    assert shown(call("1", COMMAND, command="ls"), result("1", COMMAND, "a\n", exit_code=0)) == (
+        "$ ls\na\nexit 0 · 40 ms\n"
+    )
+
+
+def test_a_gap_in_live_output_is_said() -> None:
+    text = shown(
+        call("1", COMMAND, command="yes"),
+        output("1", 0, "y\n"),
+        output("1", 1000, "end\n"),
+        result("1", COMMAND, "y\n[…]end\n", exit_code=1, truncated=True, bytes=1004),
+    )
+    assert text == ("$ yes\ny\n\n… 998 characters are not shown here …\nend\nexit 1 · 1,004 bytes of output · 40 ms\n")
+
+
+def test_live_output_that_came_before_is_not_shown_again() -> None:
+    assert shown(call("1", COMMAND, command="x"), output("1", 0, "abc"), output("1", 0, "abcd")) == "$ x\nabcd"
+
+
+def test_commands_of_one_message_each_stand_above_their_output() -> None:
+    text = shown(
+        call("1", COMMAND, command="a"),
+        call("2", COMMAND, command="b"),
+        output("1", 0, "of a\n"),
+        result("1", COMMAND, "of a\n", exit_code=0),
+        result("2", COMMAND, "of b\n", exit_code=0),
+    )
+    assert text == "$ a\nof a\nexit 0 · 40 ms\n$ b\nof b\nexit 0 · 40 ms\n"
+
+
+def test_a_silent_command_shows_its_status_alone() -> None:
+    assert (
+        shown(call("1", COMMAND, command="true"), result("1", COMMAND, "[no output]", exit_code=0))
+        == "$ true\nexit 0 · 40 ms\n"
+    )
+
+
+@pytest.mark.parametrize("status", ["error", "cancelled", "denied", "interrupted"])
+def test_a_command_that_did_not_end_by_itself_says_how(status: str) -> None:
+    text = shown(call("1", COMMAND, command="x"), result("1", COMMAND, "part\n", status=status, exit_code=None))
+    assert text == f"$ x\npart\n{status} · 40 ms\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "line"),
+    [
+        ("write_file", {"path": "a.py", "content": "1\n2\n"}, "· wrote a.py (2 lines)"),
+        ("write_file", {"path": "a.py", "content": "1"}, "· wrote a.py (1 line)"),
+        ("edit_file", {"path": "b.py", "old": "x"}, "· edited b.py"),
+        ("read_file", {"path": "c"}, "· read c"),
+        ("list_directory", {}, "· listed"),
+        ("search_files", {"pattern": "x y"}, "· searched for x y"),
+        ("other", {"n": 1}, '· other {"n": 1}'),
+    ],
+)
+def test_other_tools_take_a_line(name: str, arguments: dict[str, object], line: str) -> None:
+    assert shown(call("1", name, **arguments), output("1", 0, "noise"), result("1", name, "long result")) == line + "\n"
+
+
+def test_a_plan_call_is_told_by_its_event_alone() -> None:
+    items = [{"text": "a", "status": "completed"}, {"text": "b", "status": "in_progress"}]
+    text = shown(call("1", "update_plan"), event("plan.updated", items=items), result("1", "update_plan", "ok"))
+    assert text == "plan\n  ✓ a\n  ▸ b\n"
+
+
+def test_a_tool_that_failed_says_why() -> None:
+    text = shown(call("1", "read_file", path="x"), result("1", "read_file", "Error:\nnot found", status="error"))
+    assert text == "· read x: error: Error: not found\n"
+
+
+def test_arguments_that_are_no_object_are_shown_as_they_are() -> None:
+    broken = event("tool.call", 1, call_id="1", name=COMMAND, arguments="{broken")
+    assert shown(broken) == "$ {broken\n"
+
+
+def test_a_result_without_its_call_is_still_shown() -> None:
+    assert shown(result("1", COMMAND, "late\n", exit_code=0)) == "$ \nlate\nexit 0 · 40 ms\n"
+
+
+def test_a_retry_says_that_what_was_written_is_void() -> None:
+    text = shown(
+        delta("half", 0),
+        event("step.retrying", 2, attempt=1, delay_ms=1500, code="overloaded", detail="The provider is overloaded."),
+    )
+    assert text == (
+        "half\n↻ attempt 1 failed (overloaded): The provider is overloaded. What it wrote is void; again in 1.5 s.\n"
+    )
+
+
+def test_a_step_and_a_run_end_with_what_they_took() -> None:
+    text = shown(
+        event("session.running", 1, trigger="message"),
+        event("step.finished", 2, step=1, usage=USAGE, context={"tokens": 50, "usable": 200}),
+        event("session.idle", 3, outcome="completed", usage=USAGE, steps=1, error=None, at=LATER),
+    )
+    assert text == (
+        "step 1 · 1,500 in (500 cached) · 20 out · $0.0123 · context 25%\n"
+        "✓ completed · 1 step · 1,500 in (500 cached) · 20 out · $0.0123 · 1 min 5 s\n"
+    )
+
+
+def test_a_failed_run_says_why() -> None:
+    error = {"detail": "The key was refused.", "code": "provider_auth"}
+    text = shown(idle("failed", error=error, steps=3))
+    assert text.startswith("✗ failed · 3 steps · ")
+    assert text.endswith("  The key was refused. (provider_auth)\n")
+
+
+@pytest.mark.parametrize(("outcome", "words"), [("limit_reached", "■ limit reached"), ("cancelled", "■ cancelled")])
+def test_other_ends_have_their_words(outcome: str, words: str) -> None:
+    assert shown(idle(outcome)).startswith(words + " · ")
+
+
+def _message(text: str, role: str = "user", **more: object) -> dict[str, object]:
+    return {"role": role, "parts": [{"type": "text", "text": text}], **more}
+
+
+def test_the_own_task_is_left_out_and_later_messages_are_shown() -> None:
+    events = [event("message.created", message=_message(text)) for text in ("the task", "more\nof it")]
+    assert shown(*events, own_task=True) == "> more\n> of it\n"
+    assert shown(*events).startswith("> the task\n")
+
+
+def test_messages_of_ours_are_notes() -> None:
+    assert shown(event("message.created", message=_message("go on", "control"))) == "go on\n"
+    assert "summary" in shown(event("message.created", message=_message("long", is_summary=True)))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("session.running", {"trigger": "resume"}, "running again (resume)\n"),
+        ("session.recovered", {}, "the server was restarted; the run goes on\n"),
+        ("compaction.started", {"reason": "threshold"}, "compacting the context (threshold)\n"),
+        ("compaction.failed", {"detail": "no room"}, "compaction failed: no room\n"),
+        (
+            "compaction.completed",
+            {"messages_compacted": 40, "tokens_before": 90_000, "tokens_after": 9000},
+            "compacted 40 messages: 90,000 → 9,000 tokens\n",
+        ),
+        (
+            "prune.completed",
+            {"outputs_pruned": 3, "tokens_before": 5000, "tokens_after": 100},
+            "pruned 3 old outputs: 5,000 → 100 tokens\n",
+        ),
+        (
+            "approval.requested",
+            {"name": COMMAND, "arguments": {"command": "rm x"}, "expires_at": AT},
+            f"waits for approval until {AT}: $ rm x\n",
+        ),
+        ("something.new", {"x": 1}, ""),
+    ],
+)
+def test_other_events_take_a_line_or_none(name: str, data: dict[str, object], expected: str) -> None:
+    assert shown(event(name, **data)) == expected
+
+
+def test_what_a_model_or_a_tool_writes_cannot_steer_the_terminal() -> None:
+    hostile = "\x1b[2J\x9b1m\x07"
+    text = shown(
+        delta(hostile, 0),
+        completed(hostile),
+        call("1", COMMAND, command=hostile),
+        output("1", 0, hostile),
+        result("1", COMMAND, hostile, exit_code=0),
+        call("2", "write_file", path=hostile, content=""),
+        result("2", "write_file", hostile, status="error"),
+        event("plan.updated", items=[{"text": hostile, "status": hostile}]),
+        event("message.created", message=_message(hostile)),
+        idle("failed", error={"detail": hostile, "code": hostile}),
+    )
+    assert not any(character in text for character in "\x1b\x9b\x07")
+    assert text.count(r"\x1b[2J") >= 8

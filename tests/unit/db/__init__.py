@@ -1,0 +1,1 @@
+"""The database: commits, readers, migrations, and the rules that its statements keep."""

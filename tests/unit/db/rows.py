@@ -1,0 +1,53 @@
+"""Rows for tests of what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from app.db.engine import Database, open_database
+from app.db.migrate import upgrade
+from app.db.repositories import sessions
+from app.messages import Usage, new_id, now
+from app.sessions import Status
+
+
+@asynccontextmanager
+async def new_database(folder: Path) -> AsyncIterator[Database]:
+    """A migrated database, closed at the end."""
+    url = f"sqlite:///{folder / 'test.db'}"
+    upgrade(url)
+    database = open_database(url)
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+def add_session(connection: Connection, id: str | None = None, **fields: Any) -> str:
+    """A session's row; gives its id."""
+    id = id or new_id()
+    values: dict[str, Any] = {
+        "title": None,
+        "task": None,
+        "status": Status.IDLE,
+        "model": "scripted/demo",
+        "sandbox": {"kind": "bubblewrap", "network": False},
+        "compaction": {"policy": "reactive"},
+        "limits": {},
+        "approval": {},
+        "metadata": {},
+        "plan": [],
+        "usage": Usage().model_dump(),
+        "run_usage": Usage().model_dump(),
+        "context": {},
+        "fingerprint": "",
+        "created_at": now(),
+        "updated_at": now(),
+    }
+    sessions.add(connection, id=id, **{**values, **fields})
+    return id

@@ -1,0 +1,83 @@
+"""Migrations: they make what the models say, once, and refuse what they do not know."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from app.db.migrate import connect, migrations_folder, revisions, upgrade
+from app.db.models import metadata
+from app.errors import StorageError
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'deep' / 'er' / 'test.db'}"
+
+
+def test_upgrading_twice_does_nothing_more(url: str) -> None:
+    before, after = upgrade(url)
+    assert before is None
+    assert after is not None
+    assert upgrade(url) == (after, after)
+    assert revisions(url) == (after, after)
+
+
+def test_the_folder_of_the_database_is_private(url: str, tmp_path: Path) -> None:
+    upgrade(url)
+    assert (tmp_path / "deep" / "er").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_migrations_make_what_the_models_say(url: str) -> None:
+    upgrade(url)
+    with connect(url) as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "render_as_batch": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_indexes_are_those_of_the_models(url: str) -> None:
+    upgrade(url)
+    path = url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path)) as connection:
+        found = {
+            row[0]
+            for row in connection.execute("select name from sqlite_master where type = 'index' and sql is not null")
+        }
+    assert found == {index.name for table in metadata.tables.values() for index in table.indexes}
+
+
+def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
+    upgrade(url)
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("update alembic_version set version_num = '9999'")
+    for call in (upgrade, revisions):
+        with pytest.raises(StorageError, match="newer version"):
+            call(url)
+
+
+def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "test.db"
+    path.write_bytes(b"this is not a database at all" * 100)
+    for call in (upgrade, revisions):
+        with pytest.raises(StorageError, match="cannot be used"):
+            call(f"sqlite:///{path}")
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be used"):
+        upgrade(f"sqlite:///{tmp_path / 'file' / 'test.db'}")
+
+
+def test_the_environment_names_the_database_for_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", f"sqlite+aiosqlite:///{tmp_path / 'test.db'}")
+    with connect() as connection:
+        assert str(connection.engine.url.database) == str(tmp_path / "test.db")
+    assert (migrations_folder() / "env.py").is_file()

@@ -1,0 +1,234 @@
+"""Statements whose rules the rest relies on: seqs without holes, fences, totals, times and JSON as they were."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection
+
+from app.db.engine import Database
+from app.db.models import Json, UtcTime
+from app.db.repositories import events, messages, queue, sessions, steps
+from app.db.repositories.events import StoredEvent
+from app.errors import NotFoundError, StaleOwnerError
+from app.messages import Message, Role, TextPart, ToolCallPart, ToolStatus, Usage, new_id, now
+from app.sessions import ContextState, QueueMode, Status
+from tests.unit.db.rows import add_session, new_database
+
+
+async def test_seqs_are_taken_without_holes_whoever_takes_them(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    other = await database.writer.write(add_session)
+    taken: list[int] = []
+    for count, epoch in ((1, None), (3, 0), (2, None), (0, 0), (1, 0)):
+        first = await database.writer.write(
+            lambda c, n=count, e=epoch: events.allocate(c, session_id, n, now(), epoch=e)  # type: ignore[misc]
+        )
+        taken += range(first, first + count)
+    assert taken == [1, 2, 3, 4, 5, 6, 7]
+    assert await database.writer.write(lambda c: events.allocate(c, other, 1, now())) == 1
+
+
+async def test_a_stale_owner_takes_no_seq(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    row = await database.writer.write(lambda c: sessions.claim(c, session_id))
+    assert row is not None
+    assert row.epoch == 1
+
+    def write(connection: Connection, epoch: int) -> int:
+        seq = events.allocate(connection, session_id, 1, now(), epoch=epoch)
+        events.append(connection, session_id, [StoredEvent(seq, "test", "{}")])
+        return seq
+
+    assert await database.writer.write(lambda c: write(c, 1)) == 1
+    await database.writer.write(lambda c: sessions.claim(c, session_id))
+    with pytest.raises(StaleOwnerError):
+        await database.writer.write(lambda c: write(c, 1))
+    assert await database.writer.write(lambda c: write(c, 2)) == 2
+    stored = await database.read(lambda c: events.after(c, session_id, 0, 10))
+    assert [event.seq for event in stored] == [1, 2]
+
+
+async def test_a_write_that_fails_gives_its_seqs_back(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+
+    def fails(connection: Connection) -> None:
+        assert events.allocate(connection, session_id, 5, now()) == 1
+        raise ValueError("after taking")
+
+    with pytest.raises(ValueError, match="after taking"):
+        await database.writer.write(fails)
+    assert await database.writer.write(lambda c: events.allocate(c, session_id, 1, now())) == 1
+
+
+async def test_a_session_that_is_gone_gives_no_seq_and_has_no_rows(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    await database.writer.write(lambda c: events.append(c, session_id, [StoredEvent(1, "test", "{}")]))
+    await database.writer.write(lambda c: sessions.remove(c, session_id))
+    with pytest.raises(NotFoundError) as caught:
+        await database.writer.write(lambda c: events.allocate(c, session_id, 1, now()))
+    assert caught.value.code == "session_not_found"
+    with pytest.raises(StaleOwnerError):
+        await database.writer.write(lambda c: events.allocate(c, session_id, 1, now(), epoch=0))
+    assert await database.read(lambda c: events.after(c, session_id, 0, 10)) == []
+    assert await database.writer.write(lambda c: sessions.claim(c, session_id)) is None
+    with pytest.raises(NotFoundError):
+        await database.read(lambda c: sessions.row(c, session_id))
+
+
+async def test_the_log_is_read_in_pages(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    stored = [StoredEvent(n, "test", f'{{"n":{n}}}') for n in range(1, 11)]
+    await database.writer.write(lambda c: events.append(c, session_id, stored))
+    assert await database.read(lambda c: events.after(c, session_id, 0, 4)) == stored[:4]
+    assert await database.read(lambda c: events.after(c, session_id, 4, 100)) == stored[4:]
+    assert await database.read(lambda c: events.after(c, session_id, 10, 4)) == []
+    await database.writer.write(lambda c: events.append(c, session_id, []))
+
+
+async def test_steers_come_before_follow_ups_in_order_of_acceptance(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    modes = [QueueMode.FOLLOW_UP, QueueMode.STEER, QueueMode.INTERRUPT, QueueMode.FOLLOW_UP, QueueMode.STEER]
+    ids = [new_id() for _ in modes]
+
+    def fill(connection: Connection) -> None:
+        for ordinal, (id, mode) in enumerate(zip(ids, modes, strict=True), 1):
+            queue.add(
+                connection, session_id, id, ordinal=ordinal, mode=mode, content=str(ordinal), fingerprint="", at=now()
+            )
+
+    await database.writer.write(fill)
+    order = [row.content for row in await database.read(lambda c: queue.pending(c, session_id))]
+    assert order == ["2", "3", "5", "1", "4"]
+    assert await database.read(lambda c: [queue.position(c, session_id, id) for id in ids]) == [4, 1, 2, 5, 3]
+    await database.writer.write(lambda c: queue.set_status(c, session_id, ids[1:2], queue.DELIVERED))
+    assert await database.read(lambda c: queue.position(c, session_id, ids[1])) == 0
+    assert await database.read(lambda c: queue.counts(c, [session_id, new_id()])) == {session_id: 4}
+
+
+async def test_a_part_is_replaced_by_what_it_becomes(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    message = Message(id=new_id(), seq=1, role=Role.ASSISTANT, parts=(), created_at=now())
+    part = ToolCallPart(id=new_id(), index=0, call_id=new_id(), name="x", arguments_text='{"a": ')
+    whole = part.model_copy(update={"arguments_text": '{"a":  1}', "tokens": 3})
+
+    await database.writer.write(lambda c: messages.add(c, session_id, message))
+    await database.writer.write(lambda c: messages.put_part(c, session_id, message.id, part, closed=False))
+    assert len(await database.read(lambda c: messages.open_parts(c, session_id))) == 1
+    assert not await database.read(lambda c: messages.part_is_closed(c, session_id, part.id))
+    await database.writer.write(lambda c: messages.put_part(c, session_id, message.id, whole, closed=True))
+    await database.writer.write(lambda c: messages.start_calls(c, session_id, message.id))
+    [stored] = await database.read(lambda c: messages.history(c, session_id))
+    assert stored.parts == (whole.model_copy(update={"status": ToolStatus.RUNNING}),)
+    assert stored.tool_calls[0].arguments_text == '{"a":  1}', "to the letter, for the prompt cache"
+    assert await database.read(lambda c: messages.open_parts(c, session_id)) == []
+    [call] = await database.read(lambda c: messages.open_calls(c, session_id))
+    assert call.call_id == part.call_id
+    await database.writer.write(lambda c: messages.void(c, session_id, message.id, now()))
+    assert await database.read(lambda c: messages.open_calls(c, session_id)) == [], "a void call needs no result"
+    assert await database.read(lambda c: messages.is_voided(c, session_id, message.id))
+
+
+async def test_history_is_cut_at_both_ends(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+
+    def fill(connection: Connection) -> None:
+        for seq in range(1, 8):
+            part = TextPart(id=new_id(), index=0, text=str(seq))
+            message = Message(id=new_id(), seq=seq, role=Role.USER, parts=(part,), created_at=now())
+            messages.add(connection, session_id, message)
+
+    await database.writer.write(fill)
+
+    async def texts(**bounds: int) -> str:
+        return "".join(m.text for m in await database.read(lambda c: messages.history(c, session_id, **bounds)))
+
+    assert await texts() == "1234567"
+    assert await texts(after=2, before=6) == "345"
+    assert await texts(after=2, limit=3) == "345"
+
+
+usages = st.builds(
+    Usage,
+    input_tokens=st.integers(0, 10**9),
+    output_tokens=st.integers(0, 10**9),
+    cost_usd=st.none() | st.floats(0, 100),
+)
+
+
+@settings(deadline=None, max_examples=20)
+@given(spent=st.lists(st.tuples(st.sampled_from(["a/x", "b/y"]), usages), min_size=1, max_size=8))
+async def test_usage_adds_up_by_day_and_model(
+    tmp_path_factory: pytest.TempPathFactory, spent: list[tuple[str, Usage]]
+) -> None:
+    async with new_database(tmp_path_factory.mktemp("usage")) as database:
+        for model, usage in spent:
+            await database.writer.write(
+                lambda c, m=model, u=usage: steps.add_usage(c, day="2026-01-01", model=m, usage=u)  # type: ignore[misc]
+            )
+        rows = {row.model: row for row in await database.read(steps.usage_by_day)}
+        assert rows.keys() == {model for model, _ in spent}
+        for name, row in rows.items():
+            own = [usage for model, usage in spent if model == name]
+            assert row.steps == len(own)
+            assert row.input_tokens == sum(usage.input_tokens for usage in own)
+            assert row.unpriced_steps == sum(usage.cost_usd is None for usage in own)
+            assert row.cost_usd == pytest.approx(sum(usage.cost_usd or 0 for usage in own))
+
+
+async def test_attempts_are_found_by_step(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+
+    def opened(connection: Connection) -> None:
+        for step, attempt in ((1, 1), (1, 2), (2, 1)):
+            steps.open_step(
+                connection,
+                session_id,
+                step=step,
+                attempt=attempt,
+                message_id=new_id(),
+                generation=1,
+                opened_seq=10 * step + attempt,
+                model="m",
+                context=ContextState(),
+                compaction_round=0,
+                at=now(),
+            )
+
+    await database.writer.write(opened)
+    last = await database.read(lambda c: steps.last_attempt(c, session_id, 1))
+    assert last is not None
+    assert last.attempt == 2
+    newest = await database.read(lambda c: steps.open_attempt(c, session_id))
+    assert newest is not None
+    assert (newest.step, newest.attempt) == (2, 1)
+    assert await database.read(lambda c: steps.count(c, session_id)) == 3
+    assert await database.read(lambda c: steps.last_usage(c, session_id)) is None
+
+
+async def test_sessions_are_found_by_status_and_the_database_knows_itself(database: Database) -> None:
+    idle = await database.writer.write(add_session)
+    busy = await database.writer.write(lambda c: add_session(c, status=Status.RUNNING))
+    assert set(await database.read(sessions.ids)) == {idle, busy}
+    assert await database.read(lambda c: sessions.ids(c, status=Status.RUNNING)) == [busy]
+    first = await database.writer.write(sessions.instance_id)
+    assert await database.writer.write(sessions.instance_id) == first
+
+
+@given(seconds=st.floats(0, 7e9))
+def test_times_keep_their_milliseconds(seconds: float) -> None:
+    at = datetime.fromtimestamp(seconds, UTC)
+    column = UtcTime()
+    back = column.process_result_value(column.process_bind_param(at, None), None)  # type: ignore[arg-type]
+    assert back is not None
+    assert abs(back - at) <= timedelta(milliseconds=0.5)
+    assert back.microsecond % 1000 == 0
+
+
+@given(value=st.recursive(st.none() | st.booleans() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)))
+def test_json_comes_back_as_it_was(value: object) -> None:
+    column = Json()
+    assert column.process_result_value(column.process_bind_param(value, None), None) == value  # type: ignore[arg-type]

@@ -1,0 +1,266 @@
+"""The writer: shared commits, each write for itself, in order, and told of only when it is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
+
+from app.db import engine as engine_module
+from app.db.engine import Database, open_database, sqlite_path
+from app.errors import StorageError
+from tests.unit.db.rows import new_database
+
+Work = Callable[[Connection], str]
+
+
+def put(key: str, value: str = "") -> Work:
+    def work(connection: Connection) -> str:
+        connection.execute(text("insert into server (key, value) values (:key, :value)"), {"key": key, "value": value})
+        return key
+
+    return work
+
+
+def failing(key: str, error: Exception) -> Work:
+    """Writes, then fails: what it has written must not stay."""
+
+    def work(connection: Connection) -> str:
+        put(key)(connection)
+        raise error
+
+    return work
+
+
+def keys(connection: Connection) -> list[str]:
+    return list(connection.execute(text("select key from server order by rowid")).scalars())
+
+
+class Hold:
+    """Holds the writer in its thread, so that what is submitted meanwhile becomes one batch."""
+
+    def __init__(self, database: Database) -> None:
+        self._held, self._go = threading.Event(), threading.Event()
+        self._done = database.writer.submit(self._wait)
+
+    @classmethod
+    async def on(cls, database: Database) -> Hold:
+        hold = cls(database)
+        await asyncio.to_thread(hold._held.wait, 30)
+        return hold
+
+    def _wait(self, _: Connection) -> None:
+        self._held.set()
+        self._go.wait(30)
+
+    async def release(self) -> None:
+        self._go.set()
+        await self._done
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "test.db"
+
+
+async def test_writes_that_wait_share_a_commit(database: Database) -> None:
+    hold = await Hold.on(database)
+    writes = [database.writer.submit(put(f"k{n}")) for n in range(50)]
+    await hold.release()
+    assert await asyncio.gather(*writes) == [f"k{n}" for n in range(50)]
+    assert (database.writer.commits, database.writer.writes) == (2, 51)
+    assert await database.read(keys) == [f"k{n}" for n in range(50)]
+
+
+async def test_a_batch_is_bounded(database: Database) -> None:
+    hold = await Hold.on(database)
+    writes = [database.writer.submit(put(f"k{n}")) for n in range(401)]
+    await hold.release()
+    await asyncio.gather(*writes)
+    assert database.writer.commits == 1 + 3
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fails=st.lists(st.booleans(), min_size=1, max_size=30))
+async def test_a_write_that_fails_rolls_back_alone(tmp_path: Path, fails: list[bool]) -> None:
+    (tmp_path / "test.db").unlink(missing_ok=True)
+    async with new_database(tmp_path) as database:
+        hold = await Hold.on(database)
+        told: list[str] = []
+        writes = [
+            database.writer.submit(
+                failing(f"k{n}", ValueError(str(n))) if fail else put(f"k{n}"),
+                told.append,
+                lambda error: told.append(f"error {error}"),
+            )
+            for n, fail in enumerate(fails)
+        ]
+        await hold.release()
+        results = await asyncio.gather(*writes, return_exceptions=True)
+
+        kept = [f"k{n}" for n, fail in enumerate(fails) if not fail]
+        assert await database.read(keys) == kept
+        assert [isinstance(result, ValueError) for result in results] == fails
+        assert told == [f"error {n}" if fail else f"k{n}" for n, fail in enumerate(fails)], "in order, each once"
+
+
+async def test_a_broken_rule_of_the_tables_fails_its_own_write_alone(database: Database) -> None:
+    hold = await Hold.on(database)
+    first = database.writer.submit(put("same"))
+    second = database.writer.submit(put("same"))
+    third = database.writer.submit(put("other"))
+    await hold.release()
+    with pytest.raises(IntegrityError):
+        await second
+    assert (await first, await third) == ("same", "other")
+    assert await database.read(keys) == ["same", "other"]
+
+
+async def test_nothing_is_told_before_it_is_committed(database: Database) -> None:
+    seen: list[list[str]] = []
+    path = str(database.writer._engine.url.database)
+
+    def look(_: str) -> None:
+        with closing(sqlite3.connect(path)) as other:
+            seen.append([row[0] for row in other.execute("select key from server")])
+
+    waiter = database.writer.submit(put("a"), look)
+    waiter.add_done_callback(lambda _: seen.append(["done"]))
+    await waiter
+    await asyncio.sleep(0)
+    assert seen == [["a"], ["done"]], "committed, then the callback, then the future"
+
+
+async def test_a_cancelled_waiter_undoes_nothing(database: Database) -> None:
+    hold = await Hold.on(database)
+    told: list[str] = []
+    waiting = asyncio.create_task(database.writer.write(put("a"), told.append))
+    await asyncio.sleep(0)
+    raw = database.writer.submit(put("b"), told.append)
+    waiting.cancel()
+    raw.cancel()
+    after = database.writer.submit(put("c"))
+    await hold.release()
+    assert await after == "c", "the writer goes on"
+    assert told == ["a", "b"]
+    assert await database.read(keys) == ["a", "b", "c"]
+
+
+async def test_a_callback_that_fails_does_not_stop_the_writer(database: Database) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("broken callback")
+
+    hold = await Hold.on(database)
+    first = database.writer.submit(put("a"), broken)
+    second = database.writer.submit(failing("b", ValueError("own")), None, broken)
+    third = database.writer.submit(put("c"))
+    await hold.release()
+    with pytest.raises(RuntimeError, match="broken callback"):
+        await first
+    with pytest.raises(ValueError, match="own"):
+        await second
+    assert await third == "c"
+
+
+async def test_closing_commits_what_was_submitted_and_takes_no_more(tmp_path: Path) -> None:
+    async with new_database(tmp_path) as database:
+        writes = [database.writer.submit(put(f"k{n}")) for n in range(300)]
+        await database.writer.aclose()
+        assert all(write.done() for write in writes)
+        assert len(await database.read(keys)) == 300
+        with pytest.raises(StorageError, match="shutting down"):
+            database.writer.submit(put("late"))
+
+
+@pytest.fixture
+def read_only(path: Path) -> str:
+    """A database that cannot be written, by its own word, so that it holds for root too."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table server (key text primary key, value text)")
+    data = bytearray(path.read_bytes())
+    # Bytes 18 and 19 are the format's write and read versions; a write version from the future means read only.
+    data[18] = 9
+    path.write_bytes(data)
+    return f"sqlite:///{path}"
+
+
+async def test_a_database_that_takes_no_writes_says_so(read_only: str) -> None:
+    database = open_database(read_only)
+    writes = [database.writer.submit(put(f"k{n}")) for n in range(3)]
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    await database.aclose()
+    assert [type(result) for result in results] == [StorageError] * 3
+    assert all("refused the write" in str(result) for result in results)
+
+
+async def test_a_locked_database_fails_the_write_and_then_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_MS", 20)
+    async with new_database(path.parent) as database:
+        await database.writer.write(put("a"))
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("begin immediate")
+            with pytest.raises(StorageError, match="locked"):
+                await database.writer.write(put("b"))
+            assert await database.read(keys) == ["a"], "readers do not wait"
+            other.execute("rollback")
+        assert await database.writer.write(put("c")) == "c"
+        assert await database.read(keys) == ["a", "c"]
+
+
+async def test_a_failure_of_the_database_itself_fails_the_whole_batch(database: Database) -> None:
+    def broken(connection: Connection) -> str:
+        connection.execute(text("insert into no_such_table values (1)"))
+        return ""
+
+    hold = await Hold.on(database)
+    writes = [database.writer.submit(work) for work in (put("a"), broken, put("b"))]
+    await hold.release()
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(result) for result in results] == [StorageError] * 3
+    assert await database.read(keys) == []
+    assert await database.writer.write(put("c")) == "c"
+
+
+async def test_a_read_sees_one_state(database: Database) -> None:
+    await database.writer.write(put("first"))
+    begun, go = threading.Event(), threading.Event()
+
+    def twice(connection: Connection) -> tuple[list[str], list[str]]:
+        first = keys(connection)
+        begun.set()
+        go.wait(30)
+        return first, keys(connection)
+
+    reading = asyncio.ensure_future(database.read(twice))
+    await asyncio.to_thread(begun.wait, 30)
+    await database.writer.write(put("a"))
+    go.set()
+    assert await reading == (["first"], ["first"])
+    assert await database.read(keys) == ["first", "a"]
+
+
+async def test_readers_cannot_write_and_their_errors_are_ours(database: Database) -> None:
+    with pytest.raises(StorageError, match="cannot be read"):
+        await database.read(put("a"))
+    with pytest.raises(StorageError, match="cannot be read"):
+        await database.read(lambda c: c.execute(text("select * from no_such_table")).all())
+
+
+@pytest.mark.parametrize("url", ["postgresql://x/y", "sqlite://", "sqlite:///:memory:", "mysql+pymysql://x/y"])
+def test_only_sqlite_files_are_served(url: str) -> None:
+    with pytest.raises(StorageError, match="SQLite file"):
+        sqlite_path(url)
+
+
+def test_any_sqlite_driver_names_the_same_file() -> None:
+    for driver in ("sqlite", "sqlite+aiosqlite", "sqlite+pysqlite"):
+        assert sqlite_path(f"{driver}:////a/b.db") == Path("/a/b.db")

@@ -1,0 +1,244 @@
+"""What is bubblewrap's own: the view, the two users it runs as, the end of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.errors import SandboxUnavailableError
+from app.sandbox.base import SandboxLimits
+from app.sandbox.bubblewrap import BubblewrapFactory
+from app.sandbox.cgroup import Cgroups
+from app.sandbox.view import View
+from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
+
+NOBODY = 65534
+REPOSITORY = Path(__file__).parents[3]
+
+# A server in miniature: says what a command prints, or that it has begun, and waits to be killed.
+SERVER = """
+import asyncio, json, sys
+from pathlib import Path
+from app.sandbox.base import SandboxConfig, SandboxLimits
+from app.sandbox.bubblewrap import BubblewrapFactory
+
+async def main(data_dir, command):
+    factory = BubblewrapFactory(Path(data_dir))
+    await factory.check()
+    sandbox = factory.open(SandboxConfig("session", "", False, SandboxLimits(memory_mb=256, pids=64)))
+    await sandbox.write("dir/written", b"by the server")
+    def show(stream, data):
+        print(json.dumps(data.decode()), flush=True)
+    result = await sandbox.exec(command, timeout_s=30, on_output=show)
+    print(json.dumps(result.exit_code), flush=True)
+    print(json.dumps((await sandbox.read("made")).decode()), flush=True)
+    await sandbox.remove()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+pytestmark = [pytest.mark.bubblewrap, pytest.mark.usefixtures("bubblewrap")]
+
+
+def arguments(**changes: object) -> list[str]:
+    values = {
+        "workspace": Path("/d/w"),
+        "scratch": Path("/d/s"),
+        "network": False,
+        "limits": SandboxLimits(),
+        "uid": None,
+    }
+    return View(**{**values, **changes}).arguments()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("uid", [None, 30_000])
+def test_the_view_is_an_allowlist(uid: int | None) -> None:
+    given = arguments(uid=uid, hidden=(Path("/usr/share/palimpsest"),))
+    sources = [given[index + 1] for index, word in enumerate(given) if word.endswith(("bind", "bind-try"))]
+    allowed = {
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/libx32",
+        "/d/w",
+        "/d/s/tmp",
+        "/d/s/home",
+        "/d/s/passwd",
+        "/d/s/group",
+    }
+    assert {source for source in sources if not source.startswith("/etc/")} <= allowed
+    writable = [given[index + 2] for index, word in enumerate(given) if word == "--bind"]
+    assert writable == ["/home/agent", "/tmp", "/workspace"]
+    for needed in ("--new-session", "--die-with-parent", "--clearenv", "--cap-drop"):
+        assert needed in given
+    assert given[given.index("/usr/share/palimpsest") - 1] == "--tmpfs"
+
+
+def test_a_network_is_shared_only_where_it_is_wanted() -> None:
+    assert "--share-net" not in arguments()
+    assert "--share-net" in arguments(network=True)
+    assert "--unshare-net" in arguments(uid=30_000)
+    assert "--unshare-net" not in arguments(uid=30_000, network=True)
+    assert "/etc/resolv.conf" not in arguments()
+    assert "/etc/resolv.conf" in arguments(network=True)
+
+
+def unprivileged(directory: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """Runs the server in miniature as a user without rights."""
+    os.chmod(directory, 0o755)
+    for parent in directory.parents:
+        if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
+            os.chmod(parent, parent.stat().st_mode | 0o055)
+    own = directory / "own"
+    own.mkdir(mode=0o700)
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"}
+    python = [sys.executable, "-c", SERVER, str(own), command]
+    if os.geteuid() == 0:
+        os.chown(own, NOBODY, NOBODY)
+        python = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", *python]
+    return subprocess.run(python, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not os.access("/usr/bin/setpriv", os.X_OK), reason="needs setpriv")
+def test_a_server_without_rights_has_sandboxes_too(tmp_path: Path) -> None:
+    command = "id -u; cat dir/written; echo from the command >made; chmod 600 made; unshare -r true 2>/dev/null && echo nested"
+    ran = unprivileged(tmp_path, command)
+    if "Permission denied" in ran.stderr and "python" in ran.stderr:
+        pytest.skip("the interpreter lies where another user cannot reach it")
+    assert ran.returncode == 0, ran.stderr
+    *output, code, made = map(json.loads, ran.stdout.splitlines())
+    assert "".join(output) == "1000\nby the server"
+    assert code != 0
+    assert made == "from the command\n"
+
+
+async def test_commands_die_with_the_server(tmp_path: Path) -> None:
+    """It is killed, so nothing of its own can clean up."""
+    seconds = unique_seconds()
+    command = f"(env -i setsid sleep {seconds} &) ; sleep {seconds}"
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVER, str(tmp_path), command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    )
+    await until_sleeping(seconds)
+    os.kill(server.pid, signal.SIGKILL)
+    await server.wait()
+    async with asyncio.timeout(5):
+        while sleepers(seconds):  # noqa: ASYNC110 - the kernel ends them, and says so to nobody here
+            await asyncio.sleep(0.01)
+    factory = BubblewrapFactory(tmp_path)
+    assert await factory.remove_orphans({"session"}) == []
+    assert await factory.open(new_config("session")).read("dir/written") == b"by the server"
+    assert await factory.remove_orphans(set()) == ["workspace session"]
+    assert os.listdir(tmp_path / "workspaces") == []
+
+
+async def test_a_bwrap_that_does_not_work_is_told(tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(SandboxUnavailableError, match="No permissions to create new namespace"):
+        await BubblewrapFactory(tmp_path, broken).check()
+    with pytest.raises(SandboxUnavailableError, match="bubblewrap cannot make a sandbox"):
+        await BubblewrapFactory(tmp_path, tmp_path / "nowhere").check()
+
+
+async def test_a_check_leaves_nothing_behind(data_dir: Path) -> None:
+    factory = BubblewrapFactory(data_dir)
+    await factory.check()
+    assert [os.listdir(data_dir / name) for name in ("workspaces", "scratch")] == [[], []]
+    assert "bubblewrap at" in factory.describe()
+    await factory.aclose()
+
+
+async def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    sandbox = BubblewrapFactory(tmp_path / "file").open(new_config())
+    with pytest.raises(SandboxUnavailableError, match="data directory"):
+        await sandbox.start()
+
+
+async def test_each_session_has_a_user_of_its_own_where_the_server_is_root(data_dir: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("the server is not root")
+    factory = BubblewrapFactory(data_dir)
+    shells = [Shell(factory.open(new_config(name))) for name in ("one", "two")]
+    uids = [(await shell.run("id -u; id -un")).out for shell in shells]
+    assert uids[0] != uids[1]
+    assert all(text.endswith("\nagent\n") for text in uids)
+    for shell in shells:
+        await shell.sandbox.remove()
+
+
+async def test_many_commands_at_once(data_dir: Path) -> None:
+    shell = Shell(BubblewrapFactory(data_dir).open(new_config()))
+    ran = await asyncio.gather(*(shell.run(f"echo {number}") for number in range(20)))
+    assert [one.out for one in ran] == [f"{number}\n" for number in range(20)]
+    await shell.sandbox.remove()
+
+
+# Control groups: the test machine may have none of version 2, so the tree is made of plain files.
+
+
+def tree(root: Path, *groups: tuple[str, str]) -> Path:
+    for path, controllers in groups:
+        (root / path).mkdir(parents=True, exist_ok=True)
+        (root / path / "cgroup.subtree_control").write_text(controllers)
+    own = root / "own"
+    own.write_text("3:cpu:/x\n0::/user.slice/app.slice/palimpsest.scope\n")
+    return own
+
+
+def test_the_nearest_group_that_hands_controllers_down_is_taken(tmp_path: Path) -> None:
+    own = tree(
+        tmp_path,
+        ("user.slice", "cpu memory pids"),
+        ("user.slice/app.slice", "cpu\n"),
+        ("user.slice/app.slice/palimpsest.scope", ""),
+    )
+    # a plain directory has no `memory.max`, as a group without the controller has none
+    assert Cgroups.find(tmp_path, own) is None
+    for name in ("memory.max", "pids.max", "cgroup.procs", "cpu.max"):
+        probe = tmp_path / "user.slice" / "palimpsest-probe"
+        probe.mkdir(exist_ok=True)
+        (probe / name).write_text("max")
+    found = Cgroups.find(tmp_path, own)
+    assert found is not None
+    assert found.parent == tmp_path / "user.slice"
+    assert int((probe / "memory.max").read_text()) == 2048 * 2**20
+    assert (probe / "cpu.max").read_text() == "200000 100000\n"
+    found.add("probe", 42)
+    assert (probe / "cgroup.procs").read_text().startswith("42")
+
+
+def test_without_groups_there_are_none(tmp_path: Path) -> None:
+    assert Cgroups.find(tmp_path, tmp_path / "missing") is None
+    own = tmp_path / "own"
+    own.write_text("4:memory:/x\n")
+    assert Cgroups.find(tmp_path, own) is None
+
+
+async def test_commands_are_put_into_the_sessions_group(data_dir: Path, tmp_path: Path) -> None:
+    groups = tmp_path / "groups" / "palimpsest-session"
+    groups.mkdir(parents=True)
+    for name in ("memory.max", "pids.max", "cgroup.procs"):
+        (groups / name).write_text("")
+    factory = BubblewrapFactory(data_dir, cgroups=Cgroups(groups.parent))
+    shell = Shell(factory.open(new_config("session")))
+    assert (await shell.run("echo $$")).code == 0
+    assert int((groups / "cgroup.procs").read_text()) > 1
+    assert (groups / "pids.max").read_text() == "64\n"
+    assert "cgroup" in factory.describe()
+    (groups / "cgroup.procs").unlink()
+    assert (await shell.run("echo never")).out == ""
+    await factory.remove_orphans(set())

@@ -1,0 +1,252 @@
+"""What is Docker's own: containers that are found again, die, belong to others or cannot be made."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import aiodocker
+import pytest
+import pytest_asyncio
+
+from app.errors import SandboxError, SandboxUnavailableError
+from app.sandbox.base import SandboxLimits, Stream
+from app.sandbox.docker import CONFIG_LABEL, INSTANCE_LABEL, DockerFactory, container_config, container_name
+from app.sandbox.engine import Engine
+from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
+
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("docker")]
+
+
+@pytest_asyncio.fixture
+async def engine() -> AsyncIterator[Engine]:
+    made = Engine()
+    yield made
+    await made.aclose()
+
+
+@pytest_asyncio.fixture
+async def factory(docker: None, instance_id: str) -> AsyncIterator[DockerFactory]:
+    made = DockerFactory(instance_id)
+    await made.check()
+    yield made
+    await made.remove_orphans(set())
+    await made.aclose()
+
+
+async def described(engine: Engine, session_id: str) -> dict[str, Any]:
+    shown = await engine.find(container_name(session_id))
+    assert shown is not None
+    return shown
+
+
+async def test_the_container_is_as_small_as_it_can_be(factory: DockerFactory, engine: Engine) -> None:
+    config = new_config()
+    await factory.open(config).start()
+    shown = await described(engine, config.session_id)
+    host = shown["HostConfig"]
+    assert host["CapDrop"] == ["ALL"]
+    assert host["SecurityOpt"] == ["no-new-privileges"]
+    assert (host["Memory"], host["MemorySwap"]) == (256 * 2**20, 256 * 2**20)
+    assert (host["NanoCpus"], host["PidsLimit"], host["NetworkMode"]) == (10**9, 64, "none")
+    assert not host["Privileged"]
+    assert not host["Binds"]
+    assert [(mount["Type"], mount["Destination"]) for mount in shown["Mounts"]] == [("volume", "/workspace")]
+    assert shown["Config"]["User"] == "1000:1000"
+    assert not any("sk-" in variable for variable in shown["Config"]["Env"])
+    volume = await engine.docker._query_json(f"volumes/{container_name(config.session_id)}")
+    assert volume["Labels"][INSTANCE_LABEL] == shown["Config"]["Labels"][INSTANCE_LABEL]
+
+
+async def test_sandboxes_with_a_network_do_not_reach_each_other(factory: DockerFactory, engine: Engine) -> None:
+    one, other = new_config(network=True), new_config(network=True)
+    await factory.open(one).start()
+    await Shell(factory.open(other)).run("(echo hello | nc -l -p 8123) >/dev/null 2>&1 &")
+    address = next(iter((await described(engine, other.session_id))["NetworkSettings"]["Networks"].values()))
+    ran = await Shell(factory.open(one)).run(f"nc -w 1 {address['IPAddress']} 8123 </dev/null", timeout_s=3)
+    assert "hello" not in ran.out
+
+
+async def test_a_restarted_server_finds_the_container_again(factory: DockerFactory, instance_id: str) -> None:
+    config, seconds = new_config(), unique_seconds()
+    await Shell(factory.open(config)).run(f"echo kept >/tmp/file; sleep {seconds} >/dev/null 2>&1 &")
+    await until_sleeping(seconds)
+    successor = DockerFactory(instance_id)
+    ran = await Shell(successor.open(config)).run("cat /tmp/file")
+    assert ran.out == "kept\n"
+    assert sleepers(seconds) == 1
+    await successor.aclose()
+
+
+async def test_two_servers_at_once_make_one_container(factory: DockerFactory, instance_id: str) -> None:
+    config, second = new_config(), DockerFactory(instance_id)
+    for_both = [Shell(made.open(config)) for made in (factory, second, factory)]
+    results = await asyncio.gather(*(shell.run("hostname") for shell in for_both), return_exceptions=True)
+    assert any(not isinstance(result, BaseException) and result.code == 0 for result in results)
+    assert (await for_both[1].run("echo fine")).out == "fine\n"
+    await second.aclose()
+
+
+async def test_new_settings_make_a_new_container_and_keep_the_workspace(factory: DockerFactory, engine: Engine) -> None:
+    config = new_config()
+    await factory.open(config).write("file", b"kept")
+    before = (await described(engine, config.session_id))["Id"]
+    changed = replace(config, limits=SandboxLimits(memory_mb=128, cpus=1, pids=32))
+    assert await factory.open(changed).read("file") == b"kept"
+    after = await described(engine, config.session_id)
+    assert after["Id"] != before
+    assert after["HostConfig"]["PidsLimit"] == 32
+
+
+async def test_a_container_of_another_server_is_left_alone(factory: DockerFactory) -> None:
+    config, other = new_config(), DockerFactory("another")
+    await factory.open(config).write("file", b"x")
+    with pytest.raises(SandboxUnavailableError, match="another server"):
+        await other.open(config).start()
+    assert await other.remove_orphans(set()) == []
+    assert await factory.open(config).read("file") == b"x"
+    await other.aclose()
+
+
+async def test_a_container_that_was_killed_is_started_again(factory: DockerFactory, engine: Engine) -> None:
+    config = new_config()
+    shell = Shell(factory.open(config))
+    await shell.run("echo kept >file")
+    await engine.kill(container_name(config.session_id))
+    assert (await shell.run("cat file")).out == "kept\n"
+
+
+async def test_a_container_that_was_removed_is_made_anew(factory: DockerFactory, engine: Engine) -> None:
+    config = new_config()
+    shell = Shell(factory.open(config))
+    await shell.run("echo kept >file")
+    await engine.remove(container_name(config.session_id))
+    assert await shell.sandbox.read("file") == b"kept\n"
+    await engine.remove(container_name(config.session_id))
+    assert (await shell.run("cat file")).out == "kept\n"
+
+
+@pytest.mark.parametrize("how", ["kill", "remove"])
+async def test_a_container_that_goes_during_a_command_ends_it(factory: DockerFactory, engine: Engine, how: str) -> None:
+    config, begun = new_config(), asyncio.Event()
+
+    def listen(_: Stream, data: bytes) -> None:
+        begun.set()
+
+    running = asyncio.create_task(factory.open(config).exec("echo begun; sleep 60", timeout_s=60, on_output=listen))
+    await begun.wait()
+    await (engine.kill if how == "kill" else engine.remove)(container_name(config.session_id))
+    await asyncio.wait([running], timeout=10)
+    lost = running.exception()
+    if lost is None:
+        assert running.result().exit_code == 137
+    else:
+        assert isinstance(lost, SandboxError)
+        assert "ended while the command ran" in lost.detail
+
+
+async def test_a_command_that_eats_all_memory_ends_alone(factory: DockerFactory) -> None:
+    shell = Shell(factory.open(new_config()))
+    ran = await shell.run("head -c 2000000000 /dev/zero | tail -n 1 >/dev/null; echo after")
+    assert ran.code in (0, 137)
+    assert (await shell.run("echo alive")).out == "alive\n"
+
+
+async def test_commands_of_an_earlier_life_are_ended_at_start(factory: DockerFactory, instance_id: str) -> None:
+    """The server is gone without a farewell: its connection is closed while the command runs on."""
+    config, seconds = new_config(), unique_seconds()
+    engine = Engine()
+    await factory.open(config).start()
+    execution = await engine.container(container_name(config.session_id)).exec(["sleep", seconds])
+    stream = execution.start()
+    await stream._init()
+    await until_sleeping(seconds)
+    await stream.close()
+    await engine.aclose()
+    successor = DockerFactory(instance_id)
+    assert await successor.remove_orphans({config.session_id}) == [f"commands in {container_name(config.session_id)}"]
+    assert sleepers(seconds) == 0
+    assert await successor.remove_orphans({config.session_id}) == []
+    await successor.aclose()
+
+
+async def test_background_processes_are_no_leftover_commands(factory: DockerFactory, engine: Engine) -> None:
+    config, seconds = new_config(), unique_seconds()
+    await Shell(factory.open(config)).run(f"sleep {seconds} >/dev/null 2>&1 &")
+    await until_sleeping(seconds)
+    async with asyncio.timeout(10):
+        while await engine.executing(container_name(config.session_id)):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)  # the Engine learns later than we do that the command has ended
+    assert await factory.remove_orphans({config.session_id}) == []
+    assert sleepers(seconds) == 1
+
+
+async def test_a_volume_without_a_container_is_an_orphan_too(factory: DockerFactory, engine: Engine) -> None:
+    config = new_config()
+    await factory.open(config).write("file", b"x")
+    await engine.remove(container_name(config.session_id))
+    assert await factory.remove_orphans(set()) == [f"volume {container_name(config.session_id)}"]
+
+
+async def test_an_image_that_cannot_be_had(factory: DockerFactory) -> None:
+    config = replace(new_config(), image="localhost:1/no-such-image:latest")
+    with pytest.raises(SandboxUnavailableError, match="docker pull localhost:1/no-such-image:latest"):
+        await factory.open(config).start()
+
+
+async def test_an_image_whose_name_is_nonsense(factory: DockerFactory) -> None:
+    with pytest.raises(SandboxUnavailableError):
+        await factory.open(replace(new_config(), image="::not an image::")).start()
+
+
+async def test_removal_leaves_nothing(factory: DockerFactory, engine: Engine) -> None:
+    config = new_config()
+    sandbox = factory.open(config)
+    await sandbox.write("file", b"x")
+    await sandbox.remove()
+    assert await engine.find(container_name(config.session_id)) is None
+    assert await engine.labelled(f"palimpsest.session={config.session_id}") == ([], [])
+
+
+async def test_a_workspace_with_unknown_content_is_archived_from_a_stopped_container(factory: DockerFactory) -> None:
+    sandbox = factory.open(new_config())
+    await sandbox.write("dir/file", b"x" * 100_000)
+    await sandbox.stop()
+    assert sum([len(piece) async for piece in sandbox.archive()]) > 100_000
+
+
+@pytest.mark.parametrize("host", ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1", "nonsense", "unix://", "ftp://x"])
+async def test_an_engine_that_does_not_answer(host: str) -> None:
+    factory = DockerFactory("nobody", host)
+    with pytest.raises(SandboxUnavailableError, match="DOCKER_HOST"):
+        await factory.check()
+    with pytest.raises(SandboxUnavailableError):
+        await factory.open(new_config()).start()
+    await factory.aclose()
+    await factory.aclose()
+
+
+async def test_it_says_what_was_found(factory: DockerFactory) -> None:
+    assert factory.describe().startswith("Docker Engine ")
+    assert factory.describe().split()[2][0].isdigit()
+
+
+async def test_the_description_of_a_container_is_stable() -> None:
+    config = new_config(str(uuid.UUID(int=1)))
+    one, other = (container_config(config, "a") for _ in range(2))
+    assert one == other
+    changed = container_config(replace(config, network=True), "a")
+    assert changed["Labels"][CONFIG_LABEL] != one["Labels"][CONFIG_LABEL]
+
+
+async def test_the_engines_refusals_are_told(engine: Engine) -> None:
+    with pytest.raises(aiodocker.DockerError), engine.translated():
+        await engine.put("no-such-container", "/", b"")
+    assert await engine.status("no-such-container", "/x") is None
+    await engine.kill("no-such-container")
+    await engine.remove("no-such-container")
+    await engine.remove_volume("no-such-volume")
+    assert not await engine.executing("no-such-container")

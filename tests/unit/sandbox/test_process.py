@@ -1,0 +1,113 @@
+"""Child processes and clean-ups that a cancellation does not cut short."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.sandbox.base import Stream
+from app.sandbox.process import Commands, Process, Spawn, finish, until
+
+
+def ignore(_: Stream, data: bytes) -> None:
+    assert data
+
+
+async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        await Process.start(Spawn(["/no/such/program"], stdin=b"x"), ignore)
+
+
+async def test_the_environment_is_what_was_given() -> None:
+    lines: list[bytes] = []
+    process = await Process.start(Spawn(["/usr/bin/env"], env={"A": "1"}), lambda _, data: lines.append(data))
+    assert await process.exited == 0
+    await process.drain()
+    assert b"".join(lines) == b"A=1\n"
+
+
+async def test_killing_what_has_ended_does_nothing() -> None:
+    process = await Process.start(Spawn(["/bin/sh", "-c", "exit 4"]), ignore)
+    assert await process.exited == 4
+    process.kill()
+    await process.drain()
+
+
+async def test_finish_awaits_the_end_through_cancellations() -> None:
+    started, release, done = asyncio.Event(), asyncio.Event(), []
+
+    async def work() -> None:
+        started.set()
+        await release.wait()
+        done.append(True)
+
+    caller = asyncio.create_task(finish(work()))
+    await started.wait()
+    for _ in range(3):
+        caller.cancel()
+        await asyncio.sleep(0)
+    assert not caller.done()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert done == [True]
+
+
+async def test_finish_gives_the_result_or_the_error() -> None:
+    async def value() -> int:
+        return 3
+
+    async def error() -> int:
+        raise ZeroDivisionError
+
+    assert await finish(value()) == 3
+    with pytest.raises(ZeroDivisionError):
+        await finish(error())
+
+
+async def test_finish_prefers_the_cancellation_to_the_error() -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+
+    async def error() -> None:
+        started.set()
+        await release.wait()
+        raise ZeroDivisionError
+
+    caller = asyncio.create_task(finish(error()))
+    await started.wait()
+    caller.cancel()
+    await asyncio.sleep(0)
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+
+
+async def test_commands_are_ended_and_awaited() -> None:
+    commands, cleaned = Commands(), []
+
+    async def work(ending: asyncio.Event) -> str:
+        await ending.wait()
+        await asyncio.sleep(0)
+        cleaned.append(True)
+        return "ended"
+
+    tasks = [asyncio.create_task(commands.run(work)) for _ in range(3)]
+    await asyncio.sleep(0)
+    await commands.end_all()
+    assert cleaned == [True] * 3
+    assert await asyncio.gather(*tasks) == ["ended"] * 3
+    await commands.end_all()
+
+
+async def test_until_says_whether_the_time_ran_out() -> None:
+    loop = asyncio.get_running_loop()
+    done, never = loop.create_future(), loop.create_future()
+    done.set_result(None)
+    ending = asyncio.Event()
+    assert not await until(done, ending, 10)
+    assert await until(never, ending, 0.01)
+    ending.set()
+    assert not await until(never, ending, 10)
+    assert not never.done()
