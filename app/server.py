@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import socket
 from collections.abc import Callable
@@ -53,12 +54,16 @@ def bind(settings: Settings) -> socket.socket:
         listener.bind((settings.host, settings.port))
     except OSError as error:
         listener.close()
-        raise StartError(
-            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}. Choose another port with --port.",
-            code="port_in_use",
-        ) from error
+        raise _cannot_listen(settings, error) from error
     listener.set_inheritable(False)
     return listener
+
+
+def _cannot_listen(settings: Settings, error: OSError) -> StartError:
+    place = f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}."
+    if error.errno == errno.EADDRINUSE:
+        return StartError(f"{place} Choose another port with --port.", code="port_in_use")
+    return StartError(f"{place} Choose another address with --host and --port.", code="cannot_listen")
 
 
 class Server(uvicorn.Server):
@@ -99,14 +104,7 @@ class Server(uvicorn.Server):
 
 def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Server:
     """The server of these settings, not started; `on_ready` is called when the service is built and answers."""
-    config = ApiConfig(
-        api_keys=tuple(key.get_secret_value() for key in settings.api_keys),
-        allowed_hosts=settings.allowed_hosts,
-        bind_host=settings.host,
-        upload_max_bytes=settings.upload_max_bytes,
-        metrics=lambda: server.metrics(),
-    )
-    app = create_app(config)
+    app = create_app(_api_config(settings, lambda: server.metrics()))
     server = Server(
         uvicorn.Config(
             app,
@@ -124,14 +122,26 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
     return server
 
 
+def _api_config(settings: Settings, metrics: Callable[[], bytes]) -> ApiConfig:
+    try:
+        return ApiConfig(
+            api_keys=tuple(key.get_secret_value() for key in settings.api_keys),
+            allowed_hosts=settings.allowed_hosts,
+            bind_host=settings.host,
+            upload_max_bytes=settings.upload_max_bytes,
+            metrics=metrics,
+        )
+    except ValueError as error:
+        raise StartError(f"PALIMPSEST_ALLOWED_HOSTS cannot be used: {error}.", code="invalid_settings") from error
+
+
 async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:
     """Serves until a signal ends it. `on_ready` gets what was built and the server's base URL."""
     configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
-    listener = bind(settings)
-    host, port = listener.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    server = make_server(settings, lambda runtime: on_ready(runtime, url))
-    with listener:
+    with bind(settings) as listener:
+        host, port = listener.getsockname()[:2]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        server = make_server(settings, lambda runtime: on_ready(runtime, url))
         await server.serve(sockets=[listener])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 
 __all__ = ["gaps", "median", "percentile", "spread"]
@@ -26,4 +27,4 @@ def spread(values: Sequence[float]) -> float:
 
 def gaps(calls: Sequence[tuple[float, float]]) -> list[float]:
     """The time from each call's end to the next one's begin, for (begin, end) in order."""
-    return [begin - end for (_, end), (begin, _) in zip(calls, calls[1:], strict=False)]
+    return [begin - end for (_, end), (begin, _) in pairwise(calls)]

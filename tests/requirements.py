@@ -7,6 +7,7 @@ import os
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
 
@@ -21,12 +22,12 @@ def required() -> set[str]:
 
 
 @cache
-def missing(kind: SandboxKind) -> str | None:
+def missing(kind: str) -> str | None:
     """Why a kind of sandbox cannot be had here, None if it can."""
 
     async def check(folder: str) -> str | None:
         try:
-            factory = await open_factory(kind, data_dir=Path(folder), instance_id="requirements")
+            factory = await open_factory(cast(SandboxKind, kind), data_dir=Path(folder), instance_id="requirements")
         except SandboxUnavailableError as error:
             return error.detail
         await factory.aclose()
@@ -36,7 +37,7 @@ def missing(kind: SandboxKind) -> str | None:
         return runner.run(check(folder))
 
 
-def need(kind: SandboxKind) -> None:
+def need(kind: str) -> None:
     """Skips the test, or fails it where CI requires the kind, if this machine cannot make such a sandbox."""
     reason = missing(kind)
     if reason is None:

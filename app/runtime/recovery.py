@@ -33,6 +33,16 @@ in the run itself."""
 INTERRUPTED_NOTE = "[interrupted: the service was restarted while this call was open; it may have run in part]"
 
 
+def is_needed(connection: Connection, row: Row[Any]) -> bool:
+    """Whether the run of a session that was just claimed had begun its work under another owner."""
+    return (
+        row.run_steps > 0
+        or _open_step(connection, row) is not None
+        or bool(messages.open_parts(connection, row.id))
+        or bool(messages.open_calls(connection, row.id))
+    )
+
+
 def recover(connection: Connection, session_id: str, epoch: int) -> tuple[RunResult | None, list[StreamItem]]:
     """Closes what the last owner left open, and says so in the log. The answer is how the run ends, None if it goes
     on."""
@@ -87,7 +97,7 @@ def _closing_changes(
     partial = messages.open_parts(connection, session_id)
     changes += [PartClosed(row.message_id, _interrupted(row)) for row in partial]
     open_calls = messages.open_calls(connection, session_id)
-    if open_step is not None and open_step.finish_reason is None:
+    if open_step is not None and messages.is_open(connection, session_id, open_step.message_id):
         tokens = messages.part_tokens(connection, session_id, open_step.message_id)
         changes.append(ResponseClosed(open_step.message_id, FinishReason.INTERRUPTED, tokens))
     changes += _results(connection, session_id, open_calls)

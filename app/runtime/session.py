@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, StopReason
@@ -17,13 +17,13 @@ from app.agent.ports import Collector, PlanChanged
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.db.engine import Database
-from app.db.repositories import messages, sessions, steps
+from app.db.repositories import sessions
 from app.errors import PalimpsestError, StaleOwnerError, StorageError
 from app.eventlog.bus import Bus
 from app.events import PlanItem
 from app.messages import Role, Usage
 from app.runtime import recovery, runs
-from app.runtime.agents import AgentSetup, load_conversation
+from app.runtime.agents import AgentSetup, StoredConversation, load_conversation
 from app.runtime.inbox import RunInbox
 from app.runtime.recorder import Recorder
 from app.runtime.sandboxes import Lease, Sandboxes
@@ -56,6 +56,7 @@ class SessionOwner:
         self._row: Row[Any] | None = None
         self._config: AgentConfig | None = None
         self._lease: Lease | None = None
+        self._stored: StoredConversation | None = None
 
     def ring(self) -> None:
         """There may be a new message."""
@@ -106,15 +107,12 @@ class SessionOwner:
 
     async def _recovered(self, recorder: Recorder, row: Row[Any]) -> RunResult | None:
         """Puts right what an earlier owner left; the result is there if the run ends with it."""
-        left = await self._setup.database.read(
-            lambda c: (
-                steps.open_attempt(c, self._session_id) is not None
-                or bool(messages.open_parts(c, self._session_id))
-                or bool(messages.open_calls(c, self._session_id))
-                or row.run_steps > 0
-            )
-        )
-        if not left:
+
+        def look(connection: Connection) -> StoredConversation | None:
+            return None if recovery.is_needed(connection, row) else load_conversation(connection, self._session_id)
+
+        self._stored = await self._setup.database.read(look)
+        if self._stored is not None:
             return RunResult(Outcome.CANCELLED) if row.cancel_requested else None
         result = await recorder.submit(lambda c: recovery.recover(c, self._session_id, row.epoch))
         self._adopt(await self._setup.database.read(lambda c: sessions.row(c, self._session_id)))
@@ -122,7 +120,9 @@ class SessionOwner:
 
     async def _runs(self, recorder: Recorder, row: Row[Any]) -> None:
         """Makes run after run until the session is idle or parked."""
-        stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
+        stored, self._stored = self._stored, None
+        if stored is None:
+            stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
         assert self._row is not None
         conversation = self._setup.agents.conversation(stored, self._row)
         # A message that was delivered just before a crash is still to be answered.
@@ -169,7 +169,8 @@ class SessionOwner:
     def _step(self, recorder: Recorder, conversation: Conversation) -> Step:
         async def set_plan(items: tuple[PlanItem, ...]) -> None:
             conversation.plan = items
-            await recorder.record(PlanChanged(items))
+            # Not waited for: it is committed before the call's result, or with it.
+            recorder.record(PlanChanged(items))
 
         agents = self._setup.agents
         tools = ToolSetup(

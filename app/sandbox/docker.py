@@ -31,6 +31,8 @@ HOME = "/home/agent"
 INSTANCE_LABEL = "palimpsest.instance"
 SESSION_LABEL = "palimpsest.session"
 CONFIG_LABEL = "palimpsest.config"
+SECOND_LOOK_S = 0.3
+"""Seconds after which the Engine has learnt that a command ended; a few milliseconds were seen."""
 # `sleep infinity` is not known everywhere. The shell is no first process: docker-init is, which reaps orphans.
 _WAIT = ["/bin/sh", "-c", "while :; do sleep 3600; done"]
 
@@ -232,7 +234,7 @@ class DockerFactory:
                 if container["Labels"].get(SESSION_LABEL) not in live_sessions:
                     await self._engine.remove(name)
                     removed.append(f"container {name}")
-                elif container["State"] == "running" and await self._engine.executing(name):
+                elif container["State"] == "running" and await self._left_executing(name):
                     await self._engine.kill(name)
                     removed.append(f"commands in {name}")
             for volume in volumes:
@@ -242,6 +244,13 @@ class DockerFactory:
         except aiodocker.DockerError as exc:
             raise refused(exc) from exc
         return removed
+
+    async def _left_executing(self, name: str) -> bool:
+        """Whether a command is left in a container; looked at twice, as the Engine may learn late of one's end."""
+        if not await self._engine.executing(name):
+            return False
+        await asyncio.sleep(SECOND_LOOK_S)
+        return await self._engine.executing(name)
 
     async def aclose(self) -> None:
         await self._engine.aclose()

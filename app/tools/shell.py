@@ -33,8 +33,8 @@ class ExecuteCommand:
     description: ClassVar[str] = (
         "Runs a shell command in the workspace and returns its output, stdout and stderr together, and its exit code. "
         "Each command has a fresh shell: directory and variables do not carry over, files do. It gets no input and no "
-        "terminal, so pass flags that avoid questions. When it times out, every process that it started is ended; do not "
-        "count on background processes after it has ended. Long output is clipped in the middle."
+        "terminal, so pass flags that avoid questions. When it times out, every process that it started is ended; "
+        "background processes may end with it in any case. Long output is clipped in the middle."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = ExecuteCommandArguments

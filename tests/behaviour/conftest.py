@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +12,12 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from app.logs import configure_logging
+from app.sandbox import open_factory
+from app.settings import Settings
 from tests.behaviour.harness import Client, RunningServer, settings_for
 from tests.provider import FakeProvider
 from tests.provider.fixtures import provider
-from tests.requirements import need
+from tests.requirements import missing, need
 
 __all__ = ["provider"]
 
@@ -59,6 +64,21 @@ def sandbox_image() -> str:
     return os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
 
 
+def remove_containers(settings: Settings) -> None:
+    """Removes what a server has left in the Engine; its sessions are of no use to anyone after the test."""
+    with closing(sqlite3.connect(settings.data_dir / "palimpsest.db")) as database:
+        found = database.execute("SELECT value FROM server WHERE key = 'instance_id'").fetchone()
+
+    async def remove() -> None:
+        factory = await open_factory("docker", data_dir=settings.data_dir, instance_id=found[0])
+        await factory.remove_orphans(set())
+        await factory.aclose()
+
+    if found is not None and missing("docker") is None:
+        with asyncio.Runner() as runner:
+            runner.run(remove())
+
+
 @pytest.fixture
 def start_server(
     request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
@@ -80,6 +100,9 @@ def start_server(
     yield start
     for server in running:
         server.stop()
+    for server in running:
+        if server.settings.sandbox in ("docker", "auto"):
+            remove_containers(server.settings)
 
 
 @pytest.fixture

@@ -82,6 +82,11 @@ class ServerProcess:
             self._process.stdout.close()
         return code
 
+    def freeze(self) -> None:
+        """Stops it where it is, so that it keeps its port and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
     @property
     def log(self) -> str:
         return (self.data_dir.parent / "server.log").read_text()

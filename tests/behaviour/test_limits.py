@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,11 @@ async def test_max_steps_ends_a_run_and_resume_renews_it(client: Client, provide
     provider.script(*[Reply(LOOK)] * 3, Reply(Text("done")))
     session, _ = await client.run("task", limits={"max_steps": 2})
 
-    assert (session["outcome"], session["error"]["code"], session["error"]["limit"]) == ("limit_reached", "max_steps", 2)
+    assert (session["outcome"], session["error"]["code"], session["error"]["limit"]) == (
+        "limit_reached",
+        "max_steps",
+        2,
+    )
     assert (session["steps"], len(provider.requests)) == (2, 2)
     await resume(client, session["id"])
     await client.until_idle(session["id"])
@@ -126,7 +129,9 @@ async def test_the_operators_limits_cannot_be_exceeded(
 
 
 async def test_limits_that_are_changed_hold_from_the_next_step(client: Client, provider: FakeProvider) -> None:
-    provider.script(*[Reply(LOOK)] * 2, Reply(ToolCall("execute_command", {"command": "cat; sleep 0.5"})), *[Reply(LOOK)])
+    provider.script(
+        *[Reply(LOOK)] * 2, Reply(ToolCall("execute_command", {"command": "cat; sleep 0.5"})), *[Reply(LOOK)]
+    )
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
         await follower.seen(lambda event: event.type == "tool.call" and event.data["name"] == "execute_command")

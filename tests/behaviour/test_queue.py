@@ -66,8 +66,12 @@ PHASES = (
         _event(lambda event: event.type == "step.retrying"),
     ),
     Phase("before the end", (Reply(Text("all of it"), Gate("g4")),), _gate("g4"), "g4"),
-    Phase("at the text's end", (Reply(Text("short")),), _event(lambda event: event.type == "text.completed"), None, False),
-    Phase("at the step's end", (Reply(Text("short")),), _event(lambda event: event.type == "step.finished"), None, False),
+    Phase(
+        "at the text's end", (Reply(Text("short")),), _event(lambda event: event.type == "text.completed"), None, False
+    ),
+    Phase(
+        "at the step's end", (Reply(Text("short")),), _event(lambda event: event.type == "step.finished"), None, False
+    ),
     Phase("at idle", (Reply(Text("short")),), _event(lambda event: event.type == "session.idle"), None, False),
 )
 
@@ -122,7 +126,13 @@ async def test_several_steers_come_together_and_follow_ups_one_run_each(
         await follower.type("tool.output")
         receipts = [
             await client.post(session_id, text, mode)
-            for text, mode in [("f1", "follow_up"), ("s1", "steer"), ("f2", "follow_up"), ("s2", "steer"), ("s3", "steer")]
+            for text, mode in [
+                ("f1", "follow_up"),
+                ("s1", "steer"),
+                ("f2", "follow_up"),
+                ("s2", "steer"),
+                ("s3", "steer"),
+            ]
         ]
         queue = await client.get(f"/v1/sessions/{session_id}/queue")
         await release(client, session_id)
@@ -304,9 +314,7 @@ async def test_a_run_whose_only_message_is_withdrawn_ends(client: Client, provid
         await assert_sound(client, session_id)
 
 
-async def test_a_full_queue_says_when_to_come_back(
-    start_server: Callable[..., Any], provider: FakeProvider
-) -> None:
+async def test_a_full_queue_says_when_to_come_back(start_server: Callable[..., Any], provider: FakeProvider) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(start_server(queue_limit=3).url))
         session_id = await stack.enter_async_context(standing(client, provider))

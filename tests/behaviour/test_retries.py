@@ -30,7 +30,7 @@ NOW = {"retry-after": "0"}
 
 Start = Callable[..., RunningServer]
 
-BROKEN = {
+BROKEN: dict[str, Reply | HttpError] = {
     "reset": Reply(Text("void", 2), ToolCall("write_file", {"path": "void", "content": ""}), Reset()),
     "closed": Reply(Text("void", 2), Reset("close")),
     "no finish": Reply(Text("void", 2), EndWithoutFinish()),
@@ -82,7 +82,9 @@ async def _retried(client: Client, provider: FakeProvider, kind: str, model: str
     closed = [event for event in events if event.data.get("message_id") == first.data["message_id"]]
     texts = [event.data["part_id"] for event in closed if event.type == "text.completed"]
     assert {part["id"] for part in by_id[first.data["message_id"]]["parts"]} >= set(texts)
-    assert all("void" not in text for request in requests_of(provider, f"task {kind}") for text in request.assistant_texts)
+    assert all(
+        "void" not in text for request in requests_of(provider, f"task {kind}") for text in request.assistant_texts
+    )
 
     await client.post(session["id"], "next")
     await client.until_idle(session["id"])

@@ -206,7 +206,14 @@ async def test_safe_calls_overlap_and_commands_do_not(client: Client, provider: 
     slow = ToolCall("search_files", {"pattern": "(x+x+)+y"})
     provider.script(
         Reply(command("for n in 1 2 3 4 5 6 7 8 9; do yes xxxxxxxxxxxxxxz | head -n 9000 > f$n; done")),
-        Reply(command(exclusive), command(exclusive), slow, slow, command("rm f?"), ToolCall("list_directory", {"path": "."})),
+        Reply(
+            command(exclusive),
+            command(exclusive),
+            slow,
+            slow,
+            command("rm f?"),
+            ToolCall("list_directory", {"path": "."}),
+        ),
     )
     session, events = await client.run("task")
 
@@ -251,7 +258,9 @@ async def test_interleaved_calls_and_repeated_ids_are_kept_apart(
 async def test_the_plan_is_in_the_next_requests_system_text(client: Client, provider: FakeProvider) -> None:
     items = [{"text": "dig", "status": "completed"}, {"text": "plant", "status": "in_progress"}, {"text": "water"}]
     provider.script(
-        Reply(ToolCall("update_plan", {"items": items})), Reply(ToolCall("list_directory", {"path": "."})), Reply(Text("ok"))
+        Reply(ToolCall("update_plan", {"items": items})),
+        Reply(ToolCall("list_directory", {"path": "."})),
+        Reply(Text("ok")),
     )
     session, events = await client.run("task")
 

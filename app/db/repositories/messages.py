@@ -241,9 +241,7 @@ def call_parts(connection: Connection, session_id: str, call_id: str) -> list[Ro
 
 def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
     """Parts that were being written when their owner went away; those of a void attempt need no end."""
-    same_message = (messages.c.session_id == message_parts.c.session_id) & (
-        messages.c.id == message_parts.c.message_id
-    )
+    same_message = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
     query = (
         select(message_parts)
         .join(messages, same_message)
@@ -316,6 +314,15 @@ def part_tokens(connection: Connection, session_id: str, message_id: str) -> int
 _VOIDED_AT = select(messages.c.voided_at).where(
     messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid")
 )
+
+
+def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
+    """Whether an assistant message still waits for the end of its stream."""
+    query = select(messages.c.finish_reason, messages.c.voided_at).where(
+        messages.c.session_id == session_id, messages.c.id == message_id
+    )
+    row = connection.execute(query).first()
+    return row is not None and row.finish_reason is None and row.voided_at is None
 
 
 def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:

@@ -98,7 +98,7 @@ def test_the_threshold_may_be_a_share_or_a_percentage(asked: float, share: float
 @pytest.mark.parametrize(
     ("value", "field"),
     [
-        ("agressive", "compaction.policy"),
+        ("keen", "compaction.policy"),
         ("", "compaction.policy"),
         ({"policy": None}, "compaction.policy"),
         ({"policy": ["reactive"]}, "compaction.policy"),

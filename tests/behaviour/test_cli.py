@@ -1,0 +1,474 @@
+"""The command line, as processes of their own against real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.presence import claimed
+from tests.behaviour.conftest import StartServer
+from tests.behaviour.harness import OPENAI, Client, RunningServer
+from tests.behaviour.process import ROOT, ServerProcess
+from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
+from tests.requirements import need
+
+WAIT_S = 40
+
+
+@dataclass
+class Terminal:
+    """A person's terminal in an empty directory: its environment, and the commands given in it."""
+
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    async def start(self, *args: str, stdin: bool = False) -> Command:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app", *args),
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PALIMPSEST_DATA_DIR": str(self.folder / "data"), **self.env},
+            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        return Command(process)
+
+    async def run(self, *args: str, stdin: bytes | None = None) -> Command:
+        command = await self.start(*args, stdin=stdin is not None)
+        await command.end(stdin)
+        return command
+
+    async def ok(self, *args: str, stdin: bytes | None = None) -> Command:
+        command = await self.run(*args, stdin=stdin)
+        assert command.status == 0, command.err
+        return command
+
+
+@dataclass
+class Command:
+    """A command that was started; `out` and `err` are what it has written as far as it was read."""
+
+    process: asyncio.subprocess.Process
+    out: str = ""
+    err: str = ""
+
+    @property
+    def status(self) -> int | None:
+        return self.process.returncode
+
+    async def end(self, stdin: bytes | None = None) -> int | None:
+        async with asyncio.timeout(WAIT_S):
+            out, err = await self.process.communicate(stdin)
+        self.out += out.decode()
+        self.err += err.decode()
+        assert "Traceback" not in self.err
+        return self.status
+
+    async def says(self, text: str) -> None:
+        """Waits until the text stands on standard output."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(WAIT_S):
+            while text not in self.out:
+                self.out += await self._piece(self.process.stdout)
+
+    async def complains(self, text: str) -> None:
+        """Waits until the text stands on standard error."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(WAIT_S):
+            while text not in self.err:
+                self.err += await self._piece(self.process.stderr)
+
+    async def _piece(self, stream: asyncio.StreamReader) -> str:
+        piece = await stream.read(4096)
+        assert piece, f"it ended: {self.out} {self.err}"
+        return piece.decode()
+
+    def press_ctrl_c(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    """No server is named, and none of these settings would be found."""
+    need("bubblewrap")
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return Terminal(folder, {"PALIMPSEST_PORT": "0", "PALIMPSEST_SANDBOX": "bubblewrap"})
+
+
+@pytest.fixture
+def at_server(terminal: Terminal, server: RunningServer) -> Terminal:
+    terminal.env["PALIMPSEST_URL"] = server.url
+    return terminal
+
+
+async def test_a_run_is_shown_and_its_files_come_out_byte_for_byte(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(
+        Reply(
+            Text("I begin.", chunks=3),
+            ToolCall("write_file", {"path": "src/a.txt", "content": "ä\n\ttab\r\n"}),
+            ToolCall("execute_command", {"command": "printf '\\000\\001\\377' > raw.bin; echo out; exit 3"}),
+        ),
+        Reply(Text("Done.")),
+    )
+
+    ran = await at_server.ok("run", "make the files", "-o", "out", "--title", "Files", "--system-prompt", "Be brief.")
+
+    text = ran.out
+    assert text.startswith("I begin.\n· wrote src/a.txt (2 lines)\n$ printf")
+    assert "\nout\nexit 3 · " in text
+    assert "\nDone.\nstep 2 · " in text
+    assert "\n✓ completed · 2 steps · " in text
+    folder = at_server.folder / "out"
+    assert (folder / "src" / "a.txt").read_bytes() == "ä\n\ttab\r\n".encode()
+    assert (folder / "raw.bin").read_bytes() == b"\x00\x01\xff"
+    (session,) = (await client.get("/v1/sessions"))["items"]
+    assert (session["task"], session["title"]) == ("make the files", "Files")
+    assert f"session {session['id']} on " in ran.err
+    assert "Be brief." in json.dumps(provider.requests[0].body)
+
+
+async def test_json_has_an_event_a_line(at_server: Terminal, provider: FakeProvider) -> None:
+    provider.script(Reply(Text("a\u2028b\x1b[2J", chunks=4), ToolCall("list_directory")), Reply(Text("end")))
+
+    ran = await at_server.ok("run", "--json", stdin=b"a task from a pipe\n")
+
+    durable = [event["id"] for event in ran.events if event["id"] is not None]
+    assert durable == list(range(1, len(durable) + 1))
+    assert all(set(event) == {"id", "event", "data"} for event in ran.events)
+    assert ran.events[-1]["event"] == "session.idle"
+    texts = [event["data"]["text"] for event in ran.events if event["event"] == "text.completed"]
+    assert texts == ["a\u2028b\x1b[2J", "end"]
+    assert ran.events[0]["data"]["session"]["model"] == OPENAI
+    assert "a task from a pipe" in json.dumps(provider.requests[0].body)
+
+
+async def test_what_is_not_the_servers_own_cannot_steer_the_terminal(
+    at_server: Terminal, provider: FakeProvider
+) -> None:
+    provider.script(
+        Reply(Text("\x1b]0;owned\x07"), ToolCall("execute_command", {"command": "printf '\\033[2Jx\\r\\n\\tok\\n'"})),
+        Reply(Text("end")),
+    )
+
+    ran = await at_server.ok("run", "t\x1b[31m")
+
+    assert "\x1b" not in ran.out + ran.err
+    assert r"\x1b]0;owned\x07" in ran.out
+    assert "\\x1b[2Jx\n\tok\n" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("answers", "options", "line"),
+    [
+        ((HttpError(401),), (), "✗ failed · "),
+        ((Reply(ToolCall("list_directory")),) * 3, ("--max-steps", "1"), "■ limit reached · 1 step"),
+    ],
+)
+async def test_a_run_that_did_not_complete_has_status_one(
+    at_server: Terminal, provider: FakeProvider, answers: tuple[Any, ...], options: tuple[str, ...], line: str
+) -> None:
+    provider.script(*answers)
+    ran = await at_server.run("run", "try", *options)
+    assert ran.status == 1
+    assert line in ran.out
+
+
+async def test_ctrl_c_cancels_the_run_and_follows_it_to_its_end(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(Text("half of it"), Gate("middle"), Text("the rest")))
+    command = await at_server.start("run", "a long task", "-o", "out")
+    await command.says("half of it")
+
+    command.press_ctrl_c()
+
+    assert await command.end() == 130
+    assert "cancels the run" in command.err
+    assert "■ cancelled" in command.out
+    assert "the rest" not in command.out
+    assert (at_server.folder / "out").is_dir()
+    (session,) = (await client.get("/v1/sessions"))["items"]
+    assert session["outcome"] == "cancelled"
+
+
+async def test_a_second_ctrl_c_quits_at_once(
+    terminal: Terminal, provider: FakeProvider, sandbox_image: str, tmp_path: Path
+) -> None:
+    provider.script(Reply(Text("half of it"), Gate("middle")))
+    with ServerProcess(tmp_path / "server", provider, "bubblewrap", sandbox_image) as server:
+        command = await terminal.start("run", "a long task", "--server", server.url)
+        await command.says("half of it")
+        server.freeze()
+
+        command.press_ctrl_c()
+        await command.complains("cancels the run")
+        command.press_ctrl_c()
+
+        assert await command.end() == 130
+        assert "quits" in command.err
+
+
+@dataclass
+class Proxy:
+    """Passes connections on to a server until it cuts them."""
+
+    target: int
+    url: str = ""
+    _writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        self._writers += [writer, far_writer]
+        await asyncio.gather(_pass(reader, far_writer), _pass(far_reader, writer))
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while piece := await reader.read(65536):
+            writer.write(piece)
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def proxy_to(url: str) -> AsyncIterator[Proxy]:
+    proxy = Proxy(int(url.rpartition(":")[2]))
+    listener = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
+    async with listener:
+        proxy.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        yield proxy
+        proxy.cut()
+
+
+async def test_a_lost_connection_loses_no_text_and_repeats_none(
+    terminal: Terminal, provider: FakeProvider, server: RunningServer
+) -> None:
+    provider.script(Reply(Text("first half, "), Gate("middle"), Text("second half")))
+    async with proxy_to(server.url) as proxy:
+        command = await terminal.start("run", "go", "--server", proxy.url)
+        await command.says("first half, ")
+
+        proxy.cut()
+        await command.complains("connection lost, trying again (1 of 5)")
+        provider.open("middle")
+
+        assert await command.end() == 0
+    assert command.out.startswith("first half, second half\nstep 1 · ")
+
+
+async def test_a_server_that_stays_away_is_given_up(
+    terminal: Terminal, provider: FakeProvider, server: RunningServer, client: Client
+) -> None:
+    provider.script(Reply(Text("half"), Gate("middle")))
+    async with proxy_to(server.url) as proxy:
+        command = await terminal.start("run", "go", "--server", proxy.url)
+        await command.says("half")
+    assert await command.end() == 1
+    (session,) = (await client.get("/v1/sessions"))["items"]
+    assert f"`palimpsest sessions follow {session['id']}` goes on later. (connection_lost)" in command.err
+    assert session["status"] == "running"
+
+
+async def test_without_a_server_the_command_brings_its_own(terminal: Terminal) -> None:
+    ran = await terminal.ok("run", "show me", "-o", "out")
+
+    assert "scripted demo" in ran.out
+    assert "✓ completed" in ran.out
+    assert "on a server of this command, model scripted/demo, sandbox bubblewrap" in ran.err
+    assert (terminal.folder / "out" / "slugify.sh").read_text().startswith("#!/bin/sh\n")
+    gone = await terminal.run("sessions", "ls")
+    assert gone.status == 1
+    assert "(no_server)" in gone.err
+
+
+async def test_a_data_directory_that_is_in_use_is_left_alone(terminal: Terminal) -> None:
+    data = terminal.folder / "data"
+    data.mkdir()
+    with claimed(data):
+        ran = await terminal.run("run", "x")
+    assert ran.status == 1
+    assert "start `palimpsest serve`. (data_dir_in_use)" in ran.err
+
+
+async def test_the_server_of_the_same_data_directory_is_found(
+    terminal: Terminal, provider: FakeProvider, sandbox_image: str
+) -> None:
+    with ServerProcess(terminal.folder / "data", provider, "bubblewrap", sandbox_image) as server:
+        ran = await terminal.ok("run", "hello")
+        assert f" on {server.url}, model {OPENAI}" in ran.err
+        assert len((await terminal.ok("sessions", "ls")).out.splitlines()) == 1
+
+
+async def test_a_key_is_asked_for_by_name_and_never_printed(
+    terminal: Terminal, start_server: StartServer, provider: FakeProvider
+) -> None:
+    server = start_server(api_keys=["secret-of-mine-1", "secret-of-mine-2"])
+    terminal.env["PALIMPSEST_URL"] = server.url
+
+    refused = await terminal.run("run", "x", "--key", "a-wrong-key")
+    assert refused.status == 1
+    assert "PALIMPSEST_API_KEY. (unauthorized)" in refused.err
+
+    for name, value in {
+        "PALIMPSEST_API_KEYS": "secret-of-mine-2, other",
+        "PALIMPSEST_API_KEY": "secret-of-mine-1",
+    }.items():
+        terminal.env[name] = value
+        ran = await terminal.ok("run", "x")
+        assert "secret-of-mine" not in ran.out + ran.err
+
+
+async def test_sessions_are_listed_shown_steered_and_removed(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(ToolCall("write_file", {"path": "a.txt", "content": "a"})), Reply(Text("one")))
+    session, _ = await client.run("first\x1b task")
+    session_id = session["id"]
+
+    listed = await at_server.ok("sessions", "ls", "--status", "idle", "--limit", "5", "-q", "first")
+    assert listed.out.startswith(f"{session_id}  completed ")
+    assert "first\\x1b task" in listed.out
+    assert [item["id"] for item in json.loads((await at_server.ok("sessions", "ls", "--json")).out)] == [session_id]
+
+    shown = (await at_server.ok("sessions", "show", session_id[:8])).out
+    assert f"session    {session_id}\n" in shown
+    assert "outcome    completed\n" in shown
+    assert json.loads((await at_server.ok("sessions", "show", session_id, "--json")).out)["id"] == session_id
+
+    await at_server.ok("sessions", "files", session_id, "-o", "out")
+    assert (at_server.folder / "out" / "a.txt").read_bytes() == b"a"
+
+    provider.script(Reply(Text("two")))
+    sent = await at_server.ok("sessions", "send", session_id, "and now this", "--mode", "follow_up")
+    assert sent.out.startswith("follow_up ")
+    followed = await at_server.ok("sessions", "follow", session_id)
+    assert [line for line in followed.out.splitlines() if line.startswith("> ")] == [
+        "> first\\x1b task",
+        "> and now this",
+    ]
+    assert followed.out.count("✓ completed") == 2
+    replay = await at_server.ok("sessions", "follow", session_id, "--json")
+    assert replay.events[-1]["event"] == "session.idle"
+
+    declined = await at_server.run("sessions", "rm", session_id, stdin=b"n\n")
+    assert declined.status == 1
+    await at_server.ok("sessions", "rm", session_id, "--yes")
+    assert (await at_server.ok("sessions", "ls")).out == ""
+
+
+async def test_a_run_is_cancelled_and_resumed_by_id(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(Text("half"), Gate("middle")), Reply(Text("the end")))
+    session_id = (await client.create("go"))["id"]
+    await provider.reached("middle")
+
+    await at_server.ok("sessions", "cancel", session_id)
+    left = await at_server.run("sessions", "follow", session_id)
+    assert left.status == 130
+    resumed = await at_server.ok("sessions", "resume", session_id)
+    assert resumed.out == f"{session_id} running\n"
+    followed = await at_server.ok("sessions", "follow", session_id)
+    assert "running again (resume)\n" in followed.out
+    assert "the end\n" in followed.out
+
+    again = await at_server.run("sessions", "resume", session_id)
+    assert again.status == 1
+    assert "(nothing_to_resume)" in again.err
+
+
+async def test_an_id_that_names_no_session_or_two_is_refused(at_server: Terminal, client: Client) -> None:
+    first = (await client.create())["id"]
+    await client.create()
+    for prefix, code in {
+        first[:3]: "short_id",
+        first[:6]: "ambiguous_id",
+        "ffffff": "session_not_found",
+        first[:-1] + ("0" if first[-1] != "0" else "1"): "session_not_found",
+    }.items():
+        refused = await at_server.run("sessions", "show", prefix)
+        assert refused.status == 1
+        assert refused.err.endswith(f" ({code})\n")
+        assert len(refused.err.splitlines()) == 1
+
+
+async def test_a_refusal_of_the_server_is_one_sentence(at_server: Terminal) -> None:
+    refused = await at_server.run("run", "x", "--model", "nobody/none")
+    assert refused.status == 1
+    assert refused.err.startswith("palimpsest: ")
+    assert refused.err.endswith("(unknown_model)\n")
+    assert len(refused.err.splitlines()) == 1
+
+
+async def test_the_server_says_what_it_found_and_how_to_try_it(terminal: Terminal) -> None:
+    terminal.env["PALIMPSEST_API_KEYS"] = "secret-of-mine"
+    command = await terminal.start("serve", "--port", "0")
+    await command.says("Ctrl-C stops the server.")
+    url = command.out.split()[3]
+    assert command.out.startswith("Palimpsest ")
+    assert "model    scripted/demo: the scripted demo and no real model; set OPENAI_API_KEY" in command.out
+    assert "sandbox  bubblewrap at " in command.out
+    assert f"data     {terminal.folder / 'data'}\n" in command.out
+    assert "access   with the API key of PALIMPSEST_API_KEYS" in command.out
+    assert f"curl -N {url}/v1/sessions -H \"Authorization: Bearer $KEY\" -H 'Accept: text/event-stream'" in command.out
+    assert "secret-of-mine" not in command.out
+
+    ran = await terminal.ok("run", "demo")
+    assert f" on {url}, " in ran.err
+    command.press_ctrl_c()
+    assert await command.end() == 0
+
+
+async def test_two_servers_on_one_data_directory_are_warned_of(terminal: Terminal) -> None:
+    first = await terminal.start("serve", "--port", "0")
+    await first.says("Ctrl-C")
+    second = await terminal.start("serve", "--port", "0")
+    await second.says("Ctrl-C")
+    for command in (second, first):
+        command.press_ctrl_c()
+        assert await command.end() == 0
+    assert "Another server uses" in second.err
+    assert "Another server uses" not in first.err
+
+
+async def test_what_keeps_a_server_from_starting_is_one_sentence(terminal: Terminal, server: RunningServer) -> None:
+    port = server.url.rpartition(":")[2]
+    data = terminal.folder / "data"
+    data.mkdir()
+    (data / "palimpsest.db").write_text("not a database " * 100)
+    for args, env, status, code in [
+        (["--port", port], {}, 1, "port_in_use"),
+        (["--host", "0.0.0.0"], {}, 1, "key_required"),
+        (["--port", "70000"], {}, 2, "invalid_settings"),
+        ([], {"PALIMPSEST_MODELS": "{"}, 2, "invalid_settings"),
+        ([], {}, 1, "storage_unavailable"),
+    ]:
+        refused = await Terminal(terminal.folder, {**terminal.env, **env}).run("serve", *args)
+        assert refused.status == status, refused.err
+        assert refused.err.endswith(f" ({code})\n")
+        assert len(refused.err.splitlines()) == 1
+        assert refused.out == ""

@@ -1,0 +1,224 @@
+"""Starting, and what keeps a server from it: a sentence and an exit status, never a traceback; and what it does while its
+database refuses to write."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.behaviour.conftest import StartServer
+from tests.behaviour.harness import Client, RunningServer, of_type
+from tests.behaviour.process import ROOT, ServerProcess
+from tests.behaviour.test_bad_input import assert_refused
+from tests.provider import FakeProvider, Gate, Reply, Text
+
+Serve = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Serve:
+    """`python -m app serve` in an empty directory, for settings with which it ends by itself."""
+
+    def run(*arguments: str, before: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "home").mkdir(exist_ok=True)
+        usual = {"PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": "bubblewrap"}
+        return subprocess.run(
+            [*before, sys.executable, "-m", "app", "serve", *(arguments or ("--port", "0"))],
+            env={**os.environ, "PYTHONPATH": str(ROOT), **usual, **environment},
+            cwd=tmp_path / "home",
+            capture_output=True,
+            text=True,
+            timeout=40,
+        )
+
+    return run
+
+
+def assert_not_started(ended: subprocess.CompletedProcess[str], code: str, *words: str) -> None:
+    assert ended.returncode not in (0, -signal.SIGKILL)
+    assert ended.stdout == ""
+    assert "Traceback" not in ended.stderr
+    assert f"({code})" in ended.stderr
+    for word in words:
+        assert word in ended.stderr
+
+
+def test_a_port_in_use(serve: Serve) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert_not_started(serve("--port", port), "port_in_use", port, "--port")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Settings, and what the server says of them."""
+
+    setting: str
+    value: str
+    code: str
+    word: str
+
+
+REFUSED = (
+    Refused("PALIMPSEST_HOST", "0.0.0.0", "key_required", "PALIMPSEST_API_KEYS"),
+    Refused("PALIMPSEST_HOST", "::", "key_required", "loopback"),
+    Refused("PALIMPSEST_ALLOWED_HOSTS", "a/b", "invalid_settings", "PALIMPSEST_ALLOWED_HOSTS"),
+    Refused("PALIMPSEST_MODELS", "{", "invalid_settings", "PALIMPSEST_MODELS"),
+    Refused("PALIMPSEST_SANDBOX", "chroot", "invalid_settings", "PALIMPSEST_SANDBOX"),
+    Refused("PALIMPSEST_COMPACTION", "magic", "invalid_compaction", "policy"),
+    Refused("PALIMPSEST_DATA_DIR", "/proc/nothing/here", "storage_unavailable", "/proc/nothing/here"),
+    Refused("PALIMPSEST_DATABASE_URL", "sqlite:////proc/version", "storage_unavailable", "/proc/version"),
+    Refused("PALIMPSEST_DATABASE_URL", "postgresql://localhost/x", "storage_unavailable", "SQLite"),
+)
+
+
+@pytest.mark.parametrize("refused", REFUSED, ids=lambda r: f"{r.setting}={r.value}")
+def test_settings_that_cannot_be_served(serve: Serve, refused: Refused) -> None:
+    ended = serve(**{refused.setting: refused.value})
+    assert_not_started(ended, refused.code, refused.word)
+
+
+def test_an_address_of_another_machine(serve: Serve) -> None:
+    ended = serve("--host", "192.0.2.1", "--port", "0", PALIMPSEST_API_KEYS="k" * 20)
+    assert_not_started(ended, "cannot_listen", "192.0.2.1", "--host")
+
+
+def test_a_file_that_is_no_database(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "palimpsest.db").write_bytes(b"not a database" * 1000)
+    assert_not_started(serve(), "storage_unavailable", "palimpsest.db")
+    assert (tmp_path / "data" / "palimpsest.db").read_bytes().startswith(b"not a database")
+
+
+def test_a_database_of_a_newer_version(serve: Serve, start_server: StartServer, tmp_path: Path) -> None:
+    start_server().stop()
+    with sqlite3.connect(tmp_path / "data" / "palimpsest.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    database.close()
+    assert_not_started(serve(), "storage_unavailable", "9999", "newer version")
+
+
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+"""In a mount namespace of its own, since permissions do not bind root."""
+
+
+def can_unshare() -> bool:
+    return (
+        shutil.which("unshare") is not None and subprocess.run(["unshare", "-m", "true"], check=False).returncode == 0
+    )
+
+
+async def test_a_read_only_data_directory(serve: Serve, start_server: StartServer, tmp_path: Path) -> None:
+    if not await asyncio.to_thread(can_unshare):
+        pytest.skip("a mount namespace cannot be made here")
+    first = start_server()
+    async with Client(first.url) as client:
+        session, _ = await client.run("say hello")
+        messages = await client.messages(session["id"])
+    await asyncio.to_thread(first.stop)
+    before = ("unshare", "-m", "sh", "-c", READ_ONLY, str(tmp_path / "data"))
+    ended = await asyncio.to_thread(serve, "--port", "0", before=before)
+    assert_not_started(ended, "storage_unavailable", str(tmp_path / "data"))
+    async with Client((await asyncio.to_thread(start_server)).url) as client:
+        assert await client.messages(session["id"]) == messages
+
+
+async def test_a_database_that_refuses_writes_for_a_while(
+    client: Client, server: RunningServer, provider: FakeProvider
+) -> None:
+    """Another process holds it longer than the server waits. What was accepted stays, the run goes on afterwards."""
+    provider.script(Reply(Gate("one"), Text("One.")), Reply(Text("Two.")))
+    session = await client.create("begin")
+    await provider.reached("one")
+    queue = f"/v1/sessions/{session['id']}/queue"
+    message = {"content": "and then", "id": "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"}
+    holder = sqlite3.connect(server.settings.data_dir / "palimpsest.db", isolation_level=None)
+    try:
+        holder.execute("BEGIN EXCLUSIVE")
+        refused = await client.http.post(queue, json=message)
+        assert_refused(refused, 503, "storage_unavailable")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await client.get(queue))["items"] == []
+        assert (await client.session(session["id"]))["status"] == "running"
+        provider.open("one")
+    finally:
+        holder.execute("ROLLBACK")
+        holder.close()
+    assert (await client.http.post(queue, json=message)).status_code == 202
+    events = await client.until_idle(session["id"])
+    assert (await client.session(session["id"]))["outcome"] == "completed"
+    assert [event.data["message_id"] for event in of_type(events, "message.dequeued")][1:] == [message["id"]]
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_server_tidily(
+    tmp_path: Path, provider: FakeProvider, sandbox_image: str, signal_: signal.Signals
+) -> None:
+    with ServerProcess(tmp_path / "data", provider, "bubblewrap", sandbox_image) as server:
+        async with Client(server.url) as client:
+            await client.run("say hello")
+        assert await asyncio.to_thread(server.end, signal_) in (0, -signal_)
+        assert "Traceback" not in server.log
+
+
+async def test_health_and_metrics(client: Client, provider: FakeProvider) -> None:
+    assert (await client.get("/healthz"))["status"] == "ok"
+    ready = await client.get("/readyz")
+    assert (ready["ready"], sorted(ready["components"])) == (True, ["database", "sandbox"])
+    provider.script(Reply(Gate("wait"), Text("Hello.")))
+    session = await client.create("say hello")
+    await provider.reached("wait")
+    during = await numbers(client)
+    assert (during["palimpsest_running_sessions"], during["palimpsest_channels"]) == (1, 1)
+    provider.open("wait")
+    await client.until_idle(session["id"])
+    after = await numbers(client)
+    usage = (await client.session(session["id"]))["usage"]
+    assert after['palimpsest_steps_total{finish_reason="stop"}'] == 1
+    assert after['palimpsest_runs_total{outcome="completed"}'] == 1
+    assert after['palimpsest_messages_queued_total{mode="steer"}'] == 1
+    for kind in ("input", "output"):
+        assert after[f'palimpsest_tokens_total{{kind="{kind}"}}'] == usage[f"{kind}_tokens"] > 0
+    assert after["palimpsest_database_commits_total"] > during["palimpsest_database_commits_total"] > 0
+    assert after["process_resident_memory_bytes"] > 1e6
+
+
+async def test_names_that_a_model_invents_are_no_labels(client: Client, provider: FakeProvider) -> None:
+    from tests.provider import ToolCall
+
+    calls = (ToolCall("write_file", {"path": "a", "content": "x"}), ToolCall('fly{x="1"}\n', {}), ToolCall("fly", {}))
+    provider.script(Reply(*calls), Reply(Text("Done.")))
+    await client.run("call what is not there")
+    found = await numbers(client)
+    assert found['palimpsest_tool_calls_total{status="completed",tool="write_file"}'] == 1
+    assert found['palimpsest_tool_calls_total{status="error",tool="other"}'] == 2
+    assert not [name for name in found if "fly" in name]
+
+
+async def numbers(client: Client) -> dict[str, float]:
+    """All samples of `/metrics`, as Prometheus' own parser reads them."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    answer = await client.http.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found = {}
+    for family in text_string_to_metric_families(answer.text):
+        assert family.documentation
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found

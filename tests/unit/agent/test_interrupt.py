@@ -1,0 +1,138 @@
+"""The interrupt: ends what is guarded, whenever it is fired, and waits until that has cleaned up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.agent.interrupt import Interrupt, Stopped, StopReason
+
+REASONS: tuple[StopReason, ...] = ("interrupt", "limit", "cancel", "shutdown")
+
+
+async def test_work_that_nobody_ends_gives_its_result_or_its_error() -> None:
+    interrupt = Interrupt()
+
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    async def fails() -> int:
+        raise ValueError("own")
+
+    assert await interrupt.guard(work()) == 7
+    with pytest.raises(ValueError, match="own"):
+        await interrupt.guard(fails())
+
+
+async def test_fired_before_nothing_starts() -> None:
+    interrupt = Interrupt()
+    interrupt.fire("interrupt")
+    started: list[int] = []
+
+    async def work() -> None:
+        started.append(1)
+
+    with pytest.raises(Stopped):
+        await interrupt.guard(work())
+    assert started == []
+
+
+async def test_fired_during_it_waits_for_the_cleaning_up() -> None:
+    interrupt = Interrupt()
+    begun, clean = asyncio.Event(), asyncio.Event()
+    cleaned: list[str] = []
+
+    async def work() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            await clean.wait()
+            cleaned.append("clean")
+
+    guarded = asyncio.create_task(interrupt.guard(work()))
+    await begun.wait()
+    interrupt.fire("interrupt")
+    interrupt.fire("cancel")
+    await asyncio.sleep(0)
+    assert not guarded.done(), "a second reason does not cut the cleaning up short"
+    clean.set()
+    with pytest.raises(Stopped):
+        await guarded
+    assert cleaned == ["clean"]
+    assert interrupt.reason == "cancel"
+
+
+async def test_fired_after_it_the_result_stays_and_the_next_is_stopped() -> None:
+    interrupt = Interrupt()
+
+    async def work() -> str:
+        return "done"
+
+    assert await interrupt.guard(work()) == "done"
+    interrupt.fire("cancel")
+    with pytest.raises(Stopped):
+        await interrupt.guard(work())
+
+
+async def test_work_that_ends_while_it_is_being_ended_keeps_its_result() -> None:
+    interrupt = Interrupt()
+
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "finished all the same"
+        return ""
+
+    guarded = asyncio.create_task(interrupt.guard(stubborn()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    interrupt.fire("interrupt")
+    assert await guarded == "finished all the same"
+
+
+async def test_being_cancelled_itself_ends_the_work_first() -> None:
+    interrupt = Interrupt()
+    begun = asyncio.Event()
+    cleaned: list[str] = []
+
+    async def work() -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append("clean")
+
+    guarded = asyncio.create_task(interrupt.guard(work()))
+    await begun.wait()
+    guarded.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await guarded
+    assert cleaned == ["clean"]
+    interrupt.fire("cancel")
+
+
+@pytest.mark.parametrize("first", REASONS)
+@pytest.mark.parametrize("second", REASONS)
+def test_the_stronger_reason_stays(first: StopReason, second: StopReason) -> None:
+    interrupt = Interrupt()
+    assert not interrupt.ends_run
+    interrupt.fire(first)
+    interrupt.fire(second)
+    strongest = max(REASONS.index(first), REASONS.index(second))
+    assert interrupt.reason == REASONS[strongest]
+    assert interrupt.ends_run == (strongest > 0)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_is_forgotten_when(reason: StopReason) -> None:
+    interrupt = Interrupt()
+    interrupt.fire(reason)
+    interrupt.clear()
+    assert interrupt.reason == (None if reason == "interrupt" else reason), "delivering a message forgets its own"
+    interrupt.begin_run()
+    assert interrupt.reason == ("shutdown" if reason == "shutdown" else None)

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working directory without settings, but for a data directory of the test's own."""
+    for name in [*os.environ]:
+        if name.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_", "DOCKER_")) and "_TEST_" not in name:
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PALIMPSEST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PALIMPSEST_PORT", "0")
+    return tmp_path

@@ -1,0 +1,188 @@
+"""Help, versions and errors of all commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from app import __version__
+from app.cli import app
+from app.cli.config import load_settings
+from app.cli.errors import InvalidSettingsError
+from app.cli.following import exit_status
+from app.cli.presence import announce, announced_url, claimed
+from app.cli.run import TaskOptions
+from app.cli.serve import greeting, reachable
+from app.cli.target import answers, first_key, given, own_url
+
+ROOT = Path(__file__).resolve().parents[3]
+SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "rm")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [(), ("serve",), ("run",), ("doctor",), ("db",), ("db", "upgrade"), ("sessions",)]
+    + [("sessions", name) for name in SESSIONS],
+)
+def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "Usage: " in result.stdout
+    assert len(result.stdout.splitlines()) < 50
+
+
+@pytest.mark.parametrize("command", [(), ("sessions",), ("db",)])
+def test_nothing_said_is_a_call_for_help(command: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert "Usage: " in result.output
+
+
+def test_the_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"palimpsest {__version__}\n"
+
+
+def test_help_does_not_wait_for_a_servers_imports() -> None:
+    code = (
+        "import sys; from app.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pydantic', 'sqlalchemy', 'fastapi', 'uvicorn', 'aiodocker', 'httpx'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: palimpsest" in done.stdout
+
+
+def test_the_database_is_brought_to_the_newest_schema_once(home: Path) -> None:
+    first = CliRunner().invoke(app, ["db", "upgrade"])
+    assert first.exit_code == 0
+    assert first.stdout.startswith("The database went from nothing to schema 0")
+    second = CliRunner().invoke(app, ["db", "upgrade"])
+    assert second.stdout.endswith(", the newest.\n")
+    (home / "data" / "palimpsest.db").write_text("broken " * 1000)
+    third = CliRunner().invoke(app, ["db", "upgrade"])
+    assert third.exit_code == 1
+    assert third.stderr.endswith("(storage_unavailable)\n")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "named"),
+    [
+        ("PALIMPSEST_PORT", "70000", "PALIMPSEST_PORT: "),
+        ("PALIMPSEST_SANDBOX", "cloud-secret", "PALIMPSEST_SANDBOX: "),
+        ("PALIMPSEST_MODELS", '{"a/b": {"context_window": "x-secret"}}', "PALIMPSEST_MODELS (a/b.context_window): "),
+        ("PALIMPSEST_PROVIDERS", "{secret", "PALIMPSEST_PROVIDERS is not valid JSON."),
+    ],
+)
+def test_a_bad_setting_is_named_without_its_value(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, named: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InvalidSettingsError) as caught:
+        load_settings()
+    assert caught.value.detail.startswith(named)
+    assert "secret" not in caught.value.detail
+    assert CliRunner().invoke(app, ["sessions", "ls"]).exit_code == 2
+
+
+def test_a_server_is_named_by_option_by_variable_or_in_the_env_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert given(None, None) is None
+    (home / ".env").write_text("PALIMPSEST_URL=http://file:1\nPALIMPSEST_API_KEYS= k1 ,k2\n")
+    target = given(None, None)
+    assert target is not None
+    assert (target.url, target.key) == ("http://file:1", "k1")
+    monkeypatch.setenv("PALIMPSEST_URL", "http://variable:1")
+    monkeypatch.setenv("PALIMPSEST_API_KEY", "mine")
+    target = given(None, None)
+    assert target is not None
+    assert (target.url, target.key) == ("http://variable:1", "mine")
+    target = given("http://option:1", "given")
+    assert target is not None
+    assert (target.url, target.key) == ("http://option:1", "given")
+
+
+def test_no_key_is_none() -> None:
+    assert first_key({"PALIMPSEST_API_KEYS": ""}) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "url"),
+    [
+        ("127.0.0.1", 8000, "http://127.0.0.1:8000"),
+        ("0.0.0.0", 80, "http://127.0.0.1:80"),
+        ("::", 8000, "http://[::1]:8000"),
+        ("127.0.0.1", 0, None),
+    ],
+)
+def test_where_a_server_is_reached_from_its_own_machine(host: str, port: int, url: str | None) -> None:
+    assert own_url(load_settings(host=host, port=port)) == url
+
+
+async def test_what_is_no_url_answers_nothing() -> None:
+    assert not await answers("http://127.0.0.1:1")
+    assert not await answers("http://[")
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", ""])
+def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
+    result = CliRunner().invoke(app, ["sessions", "ls", "--server", url or " "])
+    assert result.exit_code == 2
+    assert result.stderr.endswith("(bad_url)\n")
+
+
+def test_a_task_without_text_is_refused() -> None:
+    result = CliRunner().invoke(app, ["run", "-"], input=" \n")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("(no_text)\n")
+
+
+def test_only_what_was_given_goes_into_the_request() -> None:
+    body = TaskOptions(model="a/b", max_steps=3).body("do it")
+    assert len(body.pop("id")) == 36
+    assert body == {"task": "do it", "model": "a/b", "limits": {"max_steps": 3}}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("completed", 0), ("failed", 1), ("limit_reached", 1), ("interrupted", 1), (None, 1), ("cancelled", 130)],
+)
+def test_exit_statuses(outcome: str | None, status: int) -> None:
+    assert exit_status(outcome) == status
+
+
+def test_one_process_claims_a_data_directory_and_says_where_it_answers(home: Path) -> None:
+    assert announced_url(home) is None
+    with claimed(home) as first, claimed(home) as second:
+        assert second is None
+        assert first is not None
+        announce(first, "http://127.0.0.1:7")
+        assert announced_url(home) == "http://127.0.0.1:7"
+    assert announced_url(home) is None
+    with claimed(home) as again:
+        assert again is not None
+
+
+def test_the_greeting_says_what_is_missing() -> None:
+    text = greeting(load_settings(), "scripted/demo", "no sandbox", "http://127.0.0.1:8000")
+    assert "sandbox  none: commands cannot run" in text
+    assert "access   this machine only, without a key" in text
+    assert "Bearer" not in text
+    keys = load_settings(api_keys=("k-one", "k-two"), model="openai/gpt-5")
+    text = greeting(keys, "openai/gpt-5", "found", "u")
+    assert "access   with one of 2 API keys" in text
+    assert "model    openai/gpt-5: its provider has no key; set OPENAI_API_KEY" in text
+    assert "k-one" not in text
+
+
+def test_an_address_for_all_is_shown_as_this_machines() -> None:
+    assert reachable("http://0.0.0.0:8000") == "http://127.0.0.1:8000"
+    assert reachable("http://[::]:8000") == "http://[::1]:8000"
+    assert reachable("http://192.0.2.1:8000") == "http://192.0.2.1:8000"

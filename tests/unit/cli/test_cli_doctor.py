@@ -1,0 +1,175 @@
+"""The doctor's findings, each with its cause really there."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from app.db.migrate import upgrade
+from tests.requirements import need
+
+NO_DOCKER = "tcp://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one kind of sandbox is tried unless a test says otherwise."""
+    monkeypatch.setenv("PALIMPSEST_SANDBOX", "bubblewrap")
+
+
+def _run() -> Result:
+    return CliRunner().invoke(app, ["doctor", "--json"])
+
+
+def _checks() -> dict[str, dict[str, Any]]:
+    result = _run()
+    report = json.loads(result.stdout)
+    checks = {check["name"]: check for check in report["checks"]}
+    missing = [name for name, check in checks.items() if check["status"] == "missing"]
+    assert (result.exit_code, report["healthy"]) == (1 if missing else 0, not missing)
+    return checks
+
+
+def _missing() -> list[str]:
+    return [name for name, check in _checks().items() if check["status"] == "missing"]
+
+
+def test_a_machine_that_has_all_that_is_needed(home: Path) -> None:
+    need("bubblewrap")
+    checks = _checks()
+    assert _missing() == []
+    assert checks["data"]["detail"] == f"{home / 'data'}, made at the first start"
+    assert checks["database"]["detail"].endswith("palimpsest.db, made at the first start")
+    assert checks["bubblewrap"]["detail"].startswith("bubblewrap at ")
+    assert checks["providers"]["detail"] == "ready: none; without a key: openai, anthropic"
+    assert checks["model"]["detail"] == "scripted/demo is the scripted demo and no real model"
+    assert not (home / "data").exists()
+
+
+def test_the_report_for_a_person_says_how_to_mend() -> None:
+    need("bubblewrap")
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 0
+    assert "✓ bubblewrap " in result.stdout
+    assert "! model " in result.stdout
+    assert "→ Set OPENAI_API_KEY or ANTHROPIC_API_KEY" in result.stdout
+    assert result.stdout.endswith("All that is needed is here.\n")
+
+
+def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_MAX_STEPS", "many")
+    checks = _checks()
+    assert list(checks) == ["python", "settings"]
+    assert "PALIMPSEST_MAX_STEPS" in checks["settings"]["detail"]
+    assert CliRunner().invoke(app, ["doctor"]).stdout.endswith("Something needed is missing.\n")
+
+
+def test_keys_are_seen_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "sk-very-secret-1234"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    monkeypatch.setenv("PALIMPSEST_API_KEYS", f"{secret},b")
+    result = _run()
+    assert secret not in result.output
+    checks = _checks()
+    assert checks["providers"] == {
+        "name": "providers",
+        "status": "ok",
+        "detail": "ready: openai; without a key: anthropic",
+        "fix": None,
+    }
+    assert checks["model"]["detail"] == "openai/gpt-5"
+    assert checks["access"]["detail"] == "2 API keys are set"
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [("openai/gpt-5", "its provider has no key"), ("nobody/x", "There is no model 'nobody/x'")],
+)
+def test_a_default_model_that_cannot_be_called(monkeypatch: pytest.MonkeyPatch, model: str, reason: str) -> None:
+    monkeypatch.setenv("PALIMPSEST_MODEL", model)
+    check = _checks()["model"]
+    assert check["status"] == "missing"
+    assert check["detail"].startswith(f"{model}: {reason}")
+
+
+def test_a_public_address_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_HOST", "0.0.0.0")
+    assert _missing() == ["access"]
+
+
+def test_the_hosts_network_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_SANDBOX_NETWORK", "on")
+    assert _missing() == ["network"]
+    monkeypatch.setenv("PALIMPSEST_API_KEYS", "a-key")
+    assert _missing() == []
+
+
+def test_a_port_that_another_program_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        monkeypatch.setenv("PALIMPSEST_PORT", str(other.getsockname()[1]))
+        check = _checks()["address"]
+    assert check["status"] == "missing"
+    assert "Address already in use" in check["detail"]
+
+
+def test_no_sandbox_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_SANDBOX", "docker")
+    monkeypatch.setenv("DOCKER_HOST", NO_DOCKER)
+    check = _checks()["docker"]
+    assert check["status"] == "missing"
+    assert NO_DOCKER in check["detail"]
+
+
+def test_one_sandbox_of_two_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("bubblewrap")
+    monkeypatch.setenv("PALIMPSEST_SANDBOX", "auto")
+    monkeypatch.setenv("DOCKER_HOST", NO_DOCKER)
+    checks = _checks()
+    assert (checks["docker"]["status"], checks["bubblewrap"]["status"]) == ("warning", "ok")
+
+
+@pytest.mark.docker
+def test_whether_the_image_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("docker")
+    image = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
+    monkeypatch.setenv("PALIMPSEST_SANDBOX", "docker")
+    monkeypatch.setenv("PALIMPSEST_SANDBOX_IMAGE", image)
+    check = _checks()["docker"]
+    assert check["status"] == "ok"
+    assert check["detail"].endswith(f"image {image} is here")
+    monkeypatch.setenv("PALIMPSEST_SANDBOX_IMAGE", "palimpsest/never-made:0")
+    check = _checks()["docker"]
+    assert check["status"] == "warning"
+    assert check["detail"].endswith("image palimpsest/never-made:0 is not here yet")
+
+
+def test_commands_without_isolation_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_SANDBOX", "local-unsafe")
+    assert _checks()["sandbox"]["status"] == "warning"
+
+
+def test_a_data_directory_that_is_a_file(home: Path) -> None:
+    (home / "data").write_text("")
+    assert "data" in _missing()
+
+
+def test_the_states_of_a_database(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = home / "data" / "palimpsest.db"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    assert _checks()["database"]["status"] == "warning"
+    upgrade(f"sqlite:///{path}")
+    newest = _checks()["database"]
+    assert newest["status"] == "ok"
+    assert ", schema 0" in newest["detail"]
+    path.write_text("no database at all " * 100)
+    assert _checks()["database"]["status"] == "missing"
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", "postgresql://localhost/x")
+    assert _checks()["database"]["status"] == "missing"

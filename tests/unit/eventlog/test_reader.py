@@ -1,0 +1,332 @@
+"""A reader's stream over a real log: the log first, then live, each event once, and ends when it should."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection
+
+from app.db.engine import Database
+from app.db.repositories import queue, sessions
+from app.errors import ConflictError, NotFoundError
+from app.eventlog.bus import GLOBAL_EVENTS, Bus
+from app.eventlog.log import Appender, EventLog, StreamItem
+from app.eventlog.reader import Batches, follow, follow_all
+from app.events import MessageWithdrawn
+from app.messages import new_id, now
+from app.sessions import QueueMode, Status
+from tests.unit.db.rows import add_session, new_database
+
+
+class Stage:
+    """One session with its log and bus."""
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        self.database, self.session_id = database, session_id
+        self.log, self.bus = EventLog(database), Bus()
+
+    async def commit(self, count: int = 1, **marks: str) -> list[StreamItem]:
+        """Appends events to the log without telling anyone."""
+        return await self.database.writer.write(lambda c: self._append(c, count, marks))
+
+    def _append(self, connection: Connection, count: int, marks: dict[str, str]) -> list[StreamItem]:
+        appender = Appender(connection, self.session_id)
+        for _ in range(count):
+            event = MessageWithdrawn(session_id=self.session_id, at=now(), message_id=new_id(), mode=QueueMode.STEER)
+            appender.add(appender.take(), event, **marks)
+        return appender.flush()
+
+    async def publish(self, count: int = 1, **marks: str) -> None:
+        self.bus.publish(self.session_id, await self.commit(count, **marks))
+
+    async def change(self, **fields: Any) -> None:
+        await self.database.writer.write(lambda c: sessions.change(c, self.session_id, **fields))
+
+    def follow(self, after: int = 0, until_idle: bool = False) -> AbstractAsyncContextManager[Batches]:
+        return follow(self.log, self.bus, self.session_id, after=after, until_idle=until_idle)
+
+    def write(self, text: str, part_id: str = "p") -> None:
+        channel = self.bus.channel(self.session_id)
+        channel.open_part(part_id, "text.delta", {"message_id": "m", "part_id": part_id}).append(text, "")
+        channel.wake()
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with new_database(tmp_path) as database:
+        yield Stage(database, await database.writer.write(lambda c: add_session(c, status=Status.RUNNING)))
+
+
+async def take(batches: Batches, count: int) -> list[StreamItem]:
+    items: list[StreamItem] = []
+    async with asyncio.timeout(10):
+        while len(items) < count:
+            items += await anext(batches)
+    return items
+
+
+async def nothing_more(batches: Batches) -> asyncio.Future[list[StreamItem]]:
+    """The reader's next batch, which it is waiting for."""
+    waiting = asyncio.ensure_future(anext(batches))
+    # Reads of the log go through a thread: when this one is through, so is the reader's.
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+    assert not waiting.done(), waiting
+    return waiting
+
+
+async def test_the_log_in_pages_then_what_comes(stage: Stage) -> None:
+    await stage.commit(1203)
+    async with stage.follow() as batches:
+        items = await take(batches, 1203)
+        await stage.publish(2)
+        items += await take(batches, 2)
+    assert [item.seq for item in items] == list(range(1, 1206))
+    assert len(stage.bus) == 0
+
+
+async def test_a_seq_to_come_and_a_session_that_is_gone(stage: Stage) -> None:
+    await stage.commit(3)
+    with pytest.raises(ConflictError) as caught:
+        async with stage.follow(4):
+            pass
+    assert (caught.value.code, caught.value.problem()["last_seq"]) == ("ahead_of_log", 3)
+    with pytest.raises(NotFoundError):
+        async with follow(stage.log, stage.bus, new_id(), after=0, until_idle=False):
+            pass
+    assert len(stage.bus) == 0
+
+
+async def test_open_parts_come_after_the_events_before_them(stage: Stage) -> None:
+    stage.bus.channel(stage.session_id).running = True
+    await stage.publish(2)
+    stage.write("hello")
+    async with stage.follow(1) as batches:
+        items = await take(batches, 2)
+        assert [(item.type, item.seq) for item in items] == [("message.withdrawn", 2), ("text.delta", None)]
+        stage.write(" world")
+        [delta] = await take(batches, 1)
+        assert (orjson.loads(delta.data)["offset"], orjson.loads(delta.data)["text"]) == (5, " world")
+
+
+async def test_a_part_that_the_log_has_closed_already_gives_no_more_deltas(stage: Stage) -> None:
+    """Between the commit and its publication a new reader finds the closing event in the log, and the part still
+    open."""
+    await stage.commit()
+    stage.bus.channel(stage.session_id).running = True
+    await stage.publish()
+    stage.write("hello")
+    late = await stage.commit(closes="p")
+
+    async with stage.follow() as batches:
+        items = await take(batches, 3)
+        waiting = await nothing_more(batches)
+        stage.bus.publish(stage.session_id, late)
+        stage.write("next", "q")
+        items += await waiting
+
+    assert [(item.type, item.seq) for item in items] == [
+        ("message.withdrawn", 1),
+        ("message.withdrawn", 2),
+        ("message.withdrawn", 3),
+        ("text.delta", None),
+    ]
+    assert orjson.loads(items[-1].data)["part_id"] == "q"
+
+
+@settings(deadline=None, max_examples=25)
+@given(moves=st.lists(st.sampled_from(["publish", "commit", "write", "close", "read", "wait"]), max_size=25))
+async def test_any_interleaving_is_without_hole_repeat_or_late_delta(
+    tmp_path_factory: pytest.TempPathFactory, moves: list[str]
+) -> None:
+    async with new_database(tmp_path_factory.mktemp("reader")) as database:
+        stage = Stage(database, await database.writer.write(lambda c: add_session(c, status=Status.RUNNING)))
+        await stage.commit()
+        stage.bus.channel(stage.session_id).running = True
+        unpublished: list[StreamItem] = []
+        parts = 0
+
+        async def consume() -> list[StreamItem]:
+            async with stage.follow() as batches:
+                return [item async for batch in batches for item in batch]
+
+        await stage.publish()
+        readers = [asyncio.create_task(consume())]
+        for move in moves:
+            if move == "write":
+                # The next part may be written before the end of the last one is told.
+                stage.write("😀a", f"p{parts}")
+            elif move == "close":
+                unpublished += await stage.commit(closes=f"p{parts}")
+                parts += 1
+            elif move == "commit":
+                unpublished += await stage.commit()
+            elif move == "publish":
+                stage.bus.publish(stage.session_id, unpublished)
+                unpublished = []
+            elif move == "read":
+                readers.append(asyncio.create_task(consume()))
+            else:
+                await stage.log.head(stage.session_id)
+            await asyncio.sleep(0)
+        stage.bus.publish(stage.session_id, unpublished)
+        last = await stage.commit()
+        stage.bus.publish(stage.session_id, last)
+        stage.bus.close()
+        for reader in readers:
+            check(await reader, last[0].seq)
+
+
+def check(got: list[StreamItem], last_seq: int | None) -> None:
+    """Every event once, and for every part deltas from its beginning that end with its closing event."""
+    assert [item.seq for item in got if item.seq is not None] == list(range(1, (last_seq or 0) + 1))
+    ends: dict[str, int] = {}
+    closed: set[str] = set()
+    for item in got:
+        if item.seq is not None:
+            closed |= {item.closes} if item.closes else set()
+            continue
+        data = orjson.loads(item.data)
+        assert data["part_id"] not in closed
+        assert data["offset"] == ends.get(data["part_id"], 0)
+        ends[data["part_id"]] = data["offset"] + len(data["text"])
+
+
+# until idle
+
+
+def pending(session_id: str) -> Callable[[Connection], None]:
+    def work(connection: Connection) -> None:
+        queue.add(
+            connection,
+            session_id,
+            new_id(),
+            ordinal=1,
+            mode=QueueMode.STEER,
+            content="x",
+            fingerprint="",
+            at=now(),
+        )
+
+    return work
+
+
+@pytest.mark.parametrize("after", [0, 3])
+async def test_until_idle_ends_at_once_in_an_idle_session(stage: Stage, after: int) -> None:
+    await stage.commit(3)
+    await stage.change(status=Status.IDLE)
+    async with stage.follow(after, until_idle=True) as batches:
+        assert [item.seq async for batch in batches for item in batch] == list(range(after + 1, 4))
+
+
+async def test_until_idle_waits_for_what_is_deliverable_and_not_for_what_is_held(stage: Stage) -> None:
+    await stage.commit()
+    await stage.change(status=Status.IDLE)
+    await stage.database.writer.write(pending(stage.session_id))
+    async with stage.follow(until_idle=True) as batches:
+        await take(batches, 1)
+        waiting = await nothing_more(batches)
+        await stage.change(queue_held=True)
+        await stage.publish()
+        assert len(await waiting) == 1
+        assert [batch async for batch in batches] == []
+
+
+async def test_until_idle_waits_while_a_run_is_active(stage: Stage) -> None:
+    await stage.commit()
+    async with stage.follow(until_idle=True) as batches:
+        await take(batches, 1)
+        waiting = await nothing_more(batches)
+        await stage.change(status=Status.IDLE)
+        await stage.publish()
+        await waiting
+        assert [batch async for batch in batches] == []
+
+
+# deletion and shutdown
+
+
+async def farewell(stage: Stage) -> None:
+    head = await stage.log.head(stage.session_id)
+    await stage.database.writer.write(lambda c: sessions.remove(c, stage.session_id))
+    await asyncio.sleep(0)
+    stage.bus.delete(stage.session_id, StreamItem("session.deleted", head.last_seq + 1, b"{}"))
+
+
+@pytest.mark.parametrize("read_before", [0, 1, 3])
+@pytest.mark.parametrize("published", [True, False])
+async def test_a_deleted_session_says_so_to_every_reader(stage: Stage, read_before: int, published: bool) -> None:
+    if published:
+        stage.bus.channel(stage.session_id).running = True
+        await stage.publish(600)
+    else:
+        await stage.commit(600)
+    async with stage.follow(600 - read_before) as batches:
+        if read_before:
+            await take(batches, read_before)
+        await farewell(stage)
+        items = [item async for batch in batches for item in batch]
+    assert items[-1].type == "session.deleted"
+    assert [item.type for item in items].count("session.deleted") == 1
+
+
+async def test_a_reader_far_behind_hears_of_the_deletion(stage: Stage) -> None:
+    await stage.commit(700)
+    async with stage.follow() as batches:
+        first = await anext(batches)
+        await farewell(stage)
+        rest = [item async for batch in batches for item in batch]
+    assert first[-1].seq == 500
+    assert [(item.type, item.seq) for item in rest] == [("session.deleted", 701)]
+
+
+async def test_a_deletion_while_the_end_is_looked_for_is_no_error(stage: Stage) -> None:
+    await stage.commit()
+    async with stage.follow(until_idle=True) as batches:
+        await take(batches, 1)
+        await stage.database.writer.write(lambda c: sessions.remove(c, stage.session_id))
+        waiting = await nothing_more(batches)
+        stage.bus.delete(stage.session_id, StreamItem("session.deleted", 2, b"{}"))
+        assert [item.type for item in await waiting] == ["session.deleted"]
+        assert [batch async for batch in batches] == []
+
+
+async def test_closing_ends_readers_that_have_everything(stage: Stage) -> None:
+    await stage.commit(2)
+    async with stage.follow() as batches, follow_all(stage.bus) as everything:
+        waiting = asyncio.ensure_future(anext(everything, None))
+        await take(batches, 2)
+        ending = asyncio.ensure_future(anext(batches, None))
+        await asyncio.sleep(0)
+        stage.bus.close()
+        async with asyncio.timeout(10):
+            assert await ending is None
+            assert await waiting is None
+
+
+# all sessions
+
+
+async def test_all_sessions_are_followed_from_the_moment_of_subscribing(stage: Stage) -> None:
+    stage.bus.publish("a", [StreamItem("session.created", 1, b"{}")])
+    async with follow_all(stage.bus) as batches:
+        # Nothing has been read yet: what happens now belongs to the stream all the same.
+        stage.bus.publish("b", [StreamItem("session.created", 1, b'{"b":1}'), StreamItem("step.started", 2, b"{}")])
+        assert await anext(batches) == [StreamItem("session.created", None, b'{"b":1}')]
+        assert len(stage.bus.all.readers) == 1
+    assert len(stage.bus.all.readers) == 0
+
+
+async def test_a_reader_of_all_that_falls_far_behind_is_let_go(stage: Stage) -> None:
+    async with follow_all(stage.bus) as batches:
+        for n in range(GLOBAL_EVENTS + 1):
+            stage.bus.publish("a", [StreamItem("session.updated", n, b"{}")])
+        assert [batch async for batch in batches] == []
