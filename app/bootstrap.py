@@ -142,6 +142,8 @@ def prepare_data_dir(settings: Settings) -> None:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"The data directory {settings.data_dir} cannot be made: {error.strerror}.") from error
+    if not os.access(settings.data_dir, os.W_OK | os.X_OK):
+        raise StorageError(f"The data directory {settings.data_dir} cannot be written to.")
 
 
 def _agents(settings: Settings, providers: Providers) -> AgentSetup:

@@ -19,19 +19,19 @@ from benchmarks.streaming import Load, measure_cpu, measure_latency
 Measurement = Callable[[Bench], Awaitable[list[Result]]]
 
 FULL: dict[str, Measurement] = {
-    "cpu": lambda bench: measure_cpu(bench, Load(streams=100, rate=50, seconds=5, rounds=3)),
+    "cpu": lambda bench: measure_cpu(bench, Load(streams=40, rate=50, seconds=5, rounds=3)),
     "latency": lambda bench: measure_latency(bench, Load(streams=20, rate=50, seconds=8, rounds=3)),
     "steps": lambda bench: measure_steps(bench, long_messages=5000, rounds=7),
     "first-byte": lambda bench: measure_first_byte(bench, posts=100),
-    "memory": lambda bench: measure_memory(bench, running=200, idle=1000),
+    "memory": lambda bench: measure_memory(bench, running=200, idle=600),
 }
 
 QUICK: dict[str, Measurement] = {
     "cpu": lambda bench: measure_cpu(bench, Load(streams=30, rate=50, seconds=2, rounds=1)),
     "latency": lambda bench: measure_latency(bench, Load(streams=20, rate=50, seconds=2, rounds=1)),
     "steps": lambda bench: measure_steps(bench, long_messages=400, rounds=3),
-    "first-byte": lambda bench: measure_first_byte(bench, posts=60),
-    "memory": lambda bench: measure_memory(bench, running=40, idle=150),
+    "first-byte": lambda bench: measure_first_byte(bench, posts=30),
+    "memory": lambda bench: measure_memory(bench, running=40, idle=100),
 }
 
 

@@ -18,7 +18,7 @@ async def measure_memory(bench: Bench, *, running: int, idle: int) -> list[Resul
     async with start_service(bench.source) as server:
         await asyncio.sleep(1)
         rest = server.resident_bytes()
-        await _run_to_idle(server, WARM_SESSIONS * 4)
+        await _run_to_idle(server, WARM_SESSIONS)
         before = server.resident_bytes()
         await _run_to_idle(server, idle)
         per_idle = (server.resident_bytes() - before) / idle

@@ -1,5 +1,5 @@
-"""Starting, and what keeps a server from it: a sentence and an exit status, never a traceback; and what it does while its
-database refuses to write."""
+"""Starting, and what keeps a server from it: a sentence and an exit status, never a traceback; and what a server does
+while its database refuses to write."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.process import ROOT, ServerProcess
 from tests.behaviour.test_bad_input import assert_refused
-from tests.provider import FakeProvider, Gate, Reply, Text
+from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
 Serve = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -132,6 +133,12 @@ async def test_a_read_only_data_directory(serve: Serve, start_server: StartServe
     before = ("unshare", "-m", "sh", "-c", READ_ONLY, str(tmp_path / "data"))
     ended = await asyncio.to_thread(serve, "--port", "0", before=before)
     assert_not_started(ended, "storage_unavailable", str(tmp_path / "data"))
+    elsewhere = {
+        "PALIMPSEST_DATA_DIR": str(tmp_path / "elsewhere"),
+        "PALIMPSEST_DATABASE_URL": f"sqlite:///{tmp_path / 'data' / 'palimpsest.db'}",
+    }
+    ended = await asyncio.to_thread(serve, "--port", "0", before=before, **elsewhere)
+    assert_not_started(ended, "storage_unavailable", "readonly database")
     async with Client((await asyncio.to_thread(start_server)).url) as client:
         assert await client.messages(session["id"]) == messages
 
@@ -198,8 +205,6 @@ async def test_health_and_metrics(client: Client, provider: FakeProvider) -> Non
 
 
 async def test_names_that_a_model_invents_are_no_labels(client: Client, provider: FakeProvider) -> None:
-    from tests.provider import ToolCall
-
     calls = (ToolCall("write_file", {"path": "a", "content": "x"}), ToolCall('fly{x="1"}\n', {}), ToolCall("fly", {}))
     provider.script(Reply(*calls), Reply(Text("Done.")))
     await client.run("call what is not there")
@@ -211,8 +216,6 @@ async def test_names_that_a_model_invents_are_no_labels(client: Client, provider
 
 async def numbers(client: Client) -> dict[str, float]:
     """All samples of `/metrics`, as Prometheus' own parser reads them."""
-    from prometheus_client.parser import text_string_to_metric_families
-
     answer = await client.http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     found = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, case, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
 
 from app.db.models import queue
 from app.sessions import QueueMode
@@ -17,8 +17,9 @@ _FOLLOW_UPS_LAST = case((queue.c.mode == QueueMode.FOLLOW_UP, 1), else_=0)
 """Steers and interrupts share one line in order of acceptance; follow-ups come after them."""
 
 
-def _is_pending(session_id: str) -> ColumnElement[bool]:
-    return (queue.c.session_id == session_id) & (queue.c.status == PENDING)
+_IS_PENDING = (queue.c.session_id == bindparam("sid")) & (queue.c.status == PENDING)
+_PENDING = select(queue).where(_IS_PENDING).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal)
+_COUNT = select(func.count()).select_from(queue).where(_IS_PENDING)
 
 
 def add(
@@ -53,13 +54,11 @@ def get(connection: Connection, session_id: str, message_id: str) -> Row[Any] | 
 
 def pending(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
     """Pending messages in delivery order."""
-    query = select(queue).where(_is_pending(session_id)).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal)
-    return connection.execute(query).all()
+    return connection.execute(_PENDING, {"sid": session_id}).all()
 
 
 def count(connection: Connection, session_id: str) -> int:
-    query = select(func.count()).select_from(queue).where(_is_pending(session_id))
-    return connection.execute(query).scalar_one()
+    return connection.execute(_COUNT, {"sid": session_id}).scalar_one()
 
 
 def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]:

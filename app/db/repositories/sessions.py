@@ -63,10 +63,12 @@ def change(connection: Connection, session_id: str, **fields: Any) -> None:
     connection.execute(_CHANGE, {"sid": session_id, **fields})
 
 
+_CLAIM = _CHANGE.values(epoch=sessions.c.epoch + 1).returning(sessions)
+
+
 def claim(connection: Connection, session_id: str) -> Row[Any] | None:
     """Raises the epoch, which fences every earlier owner off; the row as it is now, or None if the session is gone."""
-    statement = update_of(session_id).values(epoch=sessions.c.epoch + 1).returning(sessions)
-    return connection.execute(statement).first()
+    return connection.execute(_CLAIM, {"sid": session_id}).first()
 
 
 def remove(connection: Connection, session_id: str) -> None:
