@@ -46,7 +46,25 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
         parsed = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-    return parsed if isinstance(parsed, dict) else text
+    return parsed if isinstance(parsed, dict) and not _is_too_deep(parsed) else text
+
+
+MAX_ARGUMENT_DEPTH = 100
+"""Levels of nesting up to which arguments are shown as an object; serialisers give up somewhere above 200."""
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_ARGUMENT_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 class Value(BaseModel):

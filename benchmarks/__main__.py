@@ -19,7 +19,7 @@ from benchmarks.streaming import Load, measure_cpu, measure_latency
 Measurement = Callable[[Bench], Awaitable[list[Result]]]
 
 FULL: dict[str, Measurement] = {
-    "cpu": lambda bench: measure_cpu(bench, Load(streams=40, rate=50, seconds=5, rounds=3)),
+    "cpu": lambda bench: measure_cpu(bench, Load(streams=20, rate=50, seconds=5, rounds=5)),
     "latency": lambda bench: measure_latency(bench, Load(streams=20, rate=50, seconds=8, rounds=3)),
     "steps": lambda bench: measure_steps(bench, long_messages=5000, rounds=7),
     "first-byte": lambda bench: measure_first_byte(bench, posts=100),

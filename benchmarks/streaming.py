@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -96,8 +97,9 @@ async def _cpu_per_token_us(server: Server, open_readers: Opener, load: Load) ->
     await asyncio.sleep(load.seconds)
     cpu, seen = server.cpu_s() - cpu, _seen(readers) - seen
     await _finish(readers)
-    if seen < 0.8 * load.streams * load.rate * load.seconds:
-        raise RuntimeError(f"Only {seen} tokens came in {load.seconds:g} s: this machine is too slow for the load.")
+    share = seen / (load.streams * load.rate * load.seconds)
+    if share < 0.95:
+        print(f"{share:.0%} of the tokens came in time: this machine is busy, or too slow", file=sys.stderr)
     return (cpu - idle * load.seconds) / seen * 1e6
 
 

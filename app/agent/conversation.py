@@ -54,6 +54,11 @@ class Conversation:
         self._later_tokens = sum(message.tokens for message in later) if last_usage is not None else None
 
     @property
+    def has_generation(self) -> bool:
+        """Whether a step was ever prepared."""
+        return self._generation is not None
+
+    @property
     def generation(self) -> Generation:
         assert self._generation is not None, "refresh comes before the first step"
         return self._generation

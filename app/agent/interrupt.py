@@ -45,6 +45,11 @@ class Interrupt:
         if self.reason == "interrupt":
             self.reason = None
 
+    def lift(self) -> None:
+        """Forgets a limit, because it holds no more."""
+        if self.reason == "limit":
+            self.reason = None
+
     def begin_run(self) -> None:
         """What ended the run before does not end this one, a shutdown excepted."""
         if self.reason != "shutdown":

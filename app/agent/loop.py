@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,20 +75,21 @@ class AgentLoop:
         self._progress = progress
         self._goes_on = goes_on
         self._cut_off = False
+        self._started = time.monotonic()
 
     async def run(self) -> RunResult:
         """Makes steps until there is a final answer, a limit, a stop or an error that does not pass."""
-        with self._deadline():
-            if not await self._deliver() and not self._goes_on:
-                # The message that began the run was withdrawn before it could be delivered.
-                return self._stopped() or RunResult(RunOutcome.COMPLETED)
-            while True:
-                await self._deliver()
-                if (result := self._stopped() or self._limited()) is not None:
-                    return result
-                result = await self._take(await self._make_step())
-                if result is not None:
-                    return result
+        if not await self._deliver() and not self._goes_on:
+            # The message that began the run was withdrawn before it could be delivered.
+            return self._stopped() or RunResult(RunOutcome.COMPLETED)
+        while True:
+            await self._deliver()
+            if (result := self._stopped() or self._limited()) is not None:
+                return result
+            with self._deadline():
+                step = await self._make_step()
+            if (result := await self._take(step)) is not None:
+                return result
 
     async def _deliver(self) -> bool:
         """Puts pending steering messages into the conversation and says whether there were any; an interrupting one
@@ -125,7 +127,8 @@ class AgentLoop:
                 self._cut_off = False
                 return None
             case Outcome.FINISHED:
-                return None if await self._deliver() else self._stopped() or RunResult(RunOutcome.COMPLETED)
+                # What is finished stays finished, even if a limit or a shutdown came with its last word.
+                return None if await self._deliver() else RunResult(RunOutcome.COMPLETED)
             case Outcome.CUT_OFF:
                 return self._after_cut_off()
             case Outcome.OVERFLOWED:
@@ -161,8 +164,16 @@ class AgentLoop:
             case "shutdown":
                 return RunResult(RunOutcome.INTERRUPTED, parked=True)
             case "limit":
-                return _limit_result("max_seconds", self._limits().max_seconds)
+                seconds = self._limits().max_seconds
+                if seconds is not None and self._elapsed_s >= seconds:
+                    return _limit_result("max_seconds", seconds)
+                # It was raised or lifted while it ended the step.
+                self._interrupt.lift()
         return None
+
+    @property
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._started
 
     def _limited(self) -> RunResult | None:
         limits, progress = self._limits(), self._progress
@@ -177,12 +188,13 @@ class AgentLoop:
 
     @contextmanager
     def _deadline(self) -> Iterator[None]:
-        """Ends the run when its seconds are over."""
+        """Ends the step when the run's seconds are over. Set anew for each step, as the limit may be changed."""
         seconds = self._limits().max_seconds
         if seconds is None:
             yield
             return
-        timer = asyncio.get_running_loop().call_later(seconds, self._interrupt.fire, "limit")
+        left = max(0.0, seconds - self._elapsed_s)
+        timer = asyncio.get_running_loop().call_later(left, self._interrupt.fire, "limit")
         try:
             yield
         finally:

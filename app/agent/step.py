@@ -11,17 +11,28 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, assert_never
 
+import structlog
+
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.ports import AttemptVoided, Change, ResponseClosed, Sink, StepClosed, StepOpened
 from app.agent.stream_processor import StreamProcessor
 from app.agent.tool_executor import Batch, ToolExecutor
 from app.context.tokens import PER_MESSAGE
-from app.errors import ContextOverflowError, InvalidRequestError, PalimpsestError, ProviderError
+from app.errors import (
+    ContextOverflowError,
+    InvalidRequestError,
+    PalimpsestError,
+    ProviderError,
+    StaleOwnerError,
+    StorageError,
+)
 from app.llm.base import ModelRequest, Provider, StopReason
 from app.llm.retry import delay_s
-from app.messages import FinishReason, Message, Part, Role, ToolStatus, Usage, new_id, now
+from app.messages import FinishReason, Message, Part, Role, Usage, new_id, now
 from app.sessions import ContextState
+
+log = structlog.get_logger(__name__)
 
 
 class Outcome(Enum):
@@ -107,7 +118,6 @@ class Step:
             attempt = self._open(number, attempt_number, config, before)
             try:
                 await self._interrupt.guard(self._call_model(attempt, request))
-                return await self._answered(attempt, config, spent)
             except Stopped:
                 return await self._end(attempt, config, spent, Outcome.STOPPED, self._stop_reason(), None)
             except ContextOverflowError as error:
@@ -125,6 +135,13 @@ class Step:
                     await self._interrupt.guard(sleep(delay))
                 except Stopped:
                     return self._close_voided(attempt, config, spent)
+            except (StaleOwnerError, StorageError):
+                raise
+            except Exception:
+                log.exception("model_call_crashed", model=attempt.model, message_id=attempt.message_id)
+                return await self._end(attempt, config, spent, Outcome.FAILED, FinishReason.ERROR, _CRASH)
+            else:
+                return await self._answered(attempt, config, spent)
             before = ()
             attempt_number += 1
 
@@ -170,13 +187,18 @@ class Step:
     ) -> StepResult:
         batch = Batch(attempt.processor.calls)
         outcome = Outcome.RAN_TOOLS
+        problem: dict[str, Any] | None = None
         try:
             await self._interrupt.guard(self._tools.run(batch))
         except Stopped:
             outcome, reason = Outcome.STOPPED, self._stop_reason()
-            self._tools.abandon(batch, self._open_call_status())
+            self._tools.abandon(batch)
+        except Exception:
+            log.exception("tools_crashed", message_id=attempt.message_id)
+            outcome, reason, problem = Outcome.FAILED, FinishReason.ERROR, _CRASH.problem()
+            self._tools.abandon(batch)
         await self._take_results(batch)
-        return self._close(attempt, config, spent, outcome, reason, None)
+        return self._close(attempt, config, spent, outcome, reason, problem)
 
     async def _end(
         self,
@@ -195,7 +217,7 @@ class Step:
         await self._close_message(attempt, reason, problem)
         if attempt.processor.calls:
             batch = Batch(attempt.processor.calls)
-            self._tools.abandon(batch, self._open_call_status())
+            self._tools.abandon(batch)
             await self._take_results(batch)
         return self._close(attempt, config, spent, outcome, reason, problem)
 
@@ -288,9 +310,8 @@ class Step:
     def _stop_reason(self) -> FinishReason:
         return FinishReason.INTERRUPTED if self._interrupt.reason == "shutdown" else FinishReason.CANCELLED
 
-    def _open_call_status(self) -> ToolStatus:
-        return ToolStatus.INTERRUPTED if self._interrupt.reason == "shutdown" else ToolStatus.CANCELLED
 
+_CRASH = PalimpsestError("The step failed inside the service; its log has the details.")
 
 _OUTCOMES = {
     FinishReason.STOP: Outcome.FINISHED,

@@ -21,6 +21,9 @@ from app.llm.base import (
 )
 from app.messages import ReasoningPart, TextPart, ToolCallPart, Usage, clean_text, new_id
 
+MAX_NAME_CHARS = 200
+"""What is kept of a tool's name; none of ours is a tenth as long."""
+
 ClosedPart = TextPart | ReasoningPart | ToolCallPart
 
 
@@ -74,11 +77,12 @@ class StreamProcessor:
             case ToolArgumentsDelta(block, text):
                 self._write(block, "tool_call", text)
             case ToolCallStart(block, name):
-                self._begin(block, "tool_call", name=clean_text(name))
+                self._begin(block, "tool_call", name=clean_text(name)[:MAX_NAME_CHARS])
             case BlockEnd(block, provider_data):
                 self._end(block, provider_data)
             case UsageReport(usage):
-                self.usage = usage
+                # Some servers send the field and count nothing.
+                self.usage = usage if usage.total_tokens else self.usage
             case Finish(reason):
                 self.stop_reason = reason
 

@@ -10,6 +10,7 @@ from itertools import groupby
 
 import structlog
 
+from app.agent.interrupt import Interrupt, StopReason
 from app.agent.ports import Collector, CollectorFactory, LivePart, ResultClosed, SandboxSource, Sink
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
@@ -21,8 +22,17 @@ from app.tools.registry import ToolRegistry
 
 log = structlog.get_logger(__name__)
 
-CANCELLED_NOTE = "[cancelled by the user; what it had done until then stays]"
-NOT_STARTED_NOTE = "[cancelled by the user before it was started]"
+MAX_PARALLEL = 8
+"""Safe calls of one message that run at the same time; a model may ask for thousands."""
+
+_STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
+    "cancel": (ToolStatus.CANCELLED, "cancelled by the user"),
+    "interrupt": (ToolStatus.CANCELLED, "cancelled by a new message from the user"),
+    "limit": (ToolStatus.INTERRUPTED, "ended by a limit of the run"),
+    "shutdown": (ToolStatus.INTERRUPTED, "interrupted, because the service is being restarted"),
+    None: (ToolStatus.INTERRUPTED, "interrupted by an error outside of the call"),
+}
+"""What a call that could not end by itself is told to have met with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +70,12 @@ class ToolExecutor:
         *,
         allowed: Callable[[], Sequence[str] | None],
         set_plan: Callable[[tuple[PlanItem, ...]], Awaitable[None]],
+        interrupt: Interrupt,
     ) -> None:
         self._setup = setup
         self._sink = sink
+        self._interrupt = interrupt
+        self._slots = asyncio.Semaphore(MAX_PARALLEL)
         self._allowed = allowed
         self._set_plan = set_plan
 
@@ -74,8 +87,10 @@ class ToolExecutor:
                 for index, call in group:
                     tasks.create_task(self._run_one(batch, index, call))
 
-    def abandon(self, batch: Batch, status: ToolStatus, note: str = NOT_STARTED_NOTE) -> None:
-        """Gives every call without a result one of this status."""
+    def abandon(self, batch: Batch) -> None:
+        """Gives every call without a result one that says why it did not run."""
+        status, why = _STOPS[self._interrupt.reason]
+        note = f"[{why} before it was started]"
         for index, call in enumerate(batch.calls):
             if call.call_id not in batch.results:
                 self._close(batch, _result(new_id(), index, call, status, note))
@@ -100,9 +115,11 @@ class ToolExecutor:
         live = LivePart("tool_result", batch.message_id, part_id, index, call.call_id, call.name)
         collector = self._setup.collector(call.call_id, self._preview(live))
         try:
-            outcome = await self._outcome(call, collector)
+            async with self._slots:
+                outcome = await self._outcome(call, collector)
         except asyncio.CancelledError:
-            outcome = ToolOutcome(ToolStatus.CANCELLED, note=CANCELLED_NOTE)
+            status, why = _STOPS[self._interrupt.reason]
+            outcome = ToolOutcome(status, note=f"[{why}; what it had done until then stays]")
             await self._finish(batch, live, call, collector, outcome, started)
             raise
         await self._finish(batch, live, call, collector, outcome, started)

@@ -35,10 +35,8 @@ class Call:
     def take(self, offset: int, text: str) -> str:
         """What a live piece of output adds to the screen."""
         if offset > self.end:
-            self.whole = False
-            text = f"\n… {offset - self.end:,} characters are not shown here …\n{text}"
-            self.end = offset + len(text)
-            return text
+            gap, self.end, self.whole = offset - self.end, offset + len(text), False
+            return f"\n… {gap:,} characters are not shown here …\n{text}"
         new = text[self.end - offset :]
         self.end += len(new)
         self.text += new

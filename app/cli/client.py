@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Self
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -41,16 +40,12 @@ class Client:
         """`on_notice` is told in a sentence when a connection is lost."""
         self.url = target.url.rstrip("/")
         self._on_notice = on_notice
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            error = CliError(f"{target.url} is not the URL of a server, as http://127.0.0.1:8000 is.", code="bad_url")
-            error.exit_status = USAGE
-            raise error
+        host = _host(self.url)
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers={"Authorization": f"Bearer {target.key}"} if target.key else {},
             timeout=httpx.Timeout(60, connect=10),
-            trust_env=parts.hostname not in ("localhost", "127.0.0.1", "::1"),
+            trust_env=host not in ("localhost", "127.0.0.1", "::1"),
         )
 
     async def __aenter__(self) -> Self:
@@ -68,7 +63,10 @@ class Client:
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
         _check(response)
-        return response.json() if response.content else None
+        try:
+            return response.json() if response.content else None
+        except ValueError as error:
+            raise CliError(f"What answers at {self.url} is no Palimpsest server.", code="not_palimpsest") from error
 
     def _unreachable(self, error: httpx.TransportError) -> NoServerError:
         reason = str(error) or type(error).__name__
@@ -161,6 +159,19 @@ class Client:
         """Whether the stream ended since the session is idle, and not since the server went down."""
         session = await self.session(session_id)
         return bool(session["status"] == "idle" and session["last_seq"] <= last)
+
+
+def _host(url: str) -> str:
+    """The host of a server's URL. Raises `CliError`."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        parsed = httpx.URL()
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        error = CliError(f"{url} is not the URL of a server, as http://127.0.0.1:8000 is.", code="bad_url")
+        error.exit_status = USAGE
+        raise error
+    return parsed.host
 
 
 async def _check_stream(response: httpx.Response) -> None:

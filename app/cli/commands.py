@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from app.cli.errors import FAILED
+from app.cli.errors import CANCELLED, FAILED
 from app.errors import PalimpsestError
 
 
@@ -23,6 +23,8 @@ class Commands(TyperGroup):
 
             typer.echo(visible(f"palimpsest: {error.detail} ({error.code})"), err=True)
             raise typer.Exit(getattr(error, "exit_status", FAILED)) from error
+        except KeyboardInterrupt as error:
+            raise typer.Exit(CANCELLED) from error
 
 
 app = typer.Typer(

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from app.bootstrap import prepare_data_dir, secrets_of
-from app.cli.errors import CliError
 from app.cli.presence import claimed
 from app.logs import configure_logging
 from app.server import Server, bind, make_server
@@ -47,11 +46,7 @@ class EmbeddedServer:
         settings = self._settings
         configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
         prepare_data_dir(settings)
-        if self._stack.enter_context(claimed(settings.data_dir)) is None:
-            raise CliError(
-                f"Another Palimpsest uses {settings.data_dir}. For several tasks at a time start `palimpsest serve`.",
-                code="data_dir_in_use",
-            )
+        self._stack.enter_context(claimed(settings.data_dir))
         listener = self._stack.enter_context(bind(settings))
         server = self._server = make_server(settings, lambda _: self._ready.set())
 

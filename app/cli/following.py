@@ -59,11 +59,13 @@ class CtrlC:
     @contextmanager
     def handled(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
+        before = signal.getsignal(signal.SIGINT)
         loop.add_signal_handler(signal.SIGINT, self._pressed)
         try:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, before)  # asyncio's own, which the loop does not put back
 
     def _pressed(self) -> None:
         if self._task is not None:

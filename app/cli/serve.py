@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 
 from app import __version__
@@ -14,10 +13,6 @@ from app.cli.screen import Screen
 from app.server import run
 from app.settings import Settings
 
-SHARED = (
-    "Another server uses {}, and each takes up the other's runs. Give one of them a PALIMPSEST_DATA_DIR of its own."
-)
-
 
 def serve(host: str | None, port: int | None) -> None:
     """Serves until a signal ends it."""
@@ -27,10 +22,7 @@ def serve(host: str | None, port: int | None) -> None:
 
         def ready(runtime: Runtime, url: str) -> None:
             url = reachable(url)
-            if file is None:
-                Screen(sys.stderr).line(SHARED.format(settings.data_dir), fg="yellow")
-            else:
-                announce(file, url)
+            announce(file, url)
             Screen().line(greeting(settings, runtime.model, runtime.sandbox, url))
 
         with suppress(KeyboardInterrupt):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationError
 
 from app.errors import InvalidRequestError
 from app.messages import Value
@@ -13,14 +13,17 @@ from app.messages import Value
 Policy = Literal["reactive", "threshold", "handoff"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 
-Tokens = Annotated[int, Field(ge=0, le=100_000_000)]
-"""A number of tokens or characters; the bound is above any model's window and keeps the JSON readable everywhere."""
 
-
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
+def _number(value: Any) -> Any:
+    """True is no number, and neither is "50"."""
+    if isinstance(value, bool | str):
         raise ValueError("a number is needed")
     return value
+
+
+Whole = Annotated[int, BeforeValidator(_number)]
+Tokens = Annotated[Whole, Field(ge=0, le=100_000_000)]
+"""A number of tokens or characters; the bound is above any model's window and keeps the JSON readable everywhere."""
 
 
 def _as_fraction(value: float) -> float:
@@ -28,7 +31,7 @@ def _as_fraction(value: float) -> float:
 
 
 Fraction = Annotated[
-    float, Field(gt=0, le=100, allow_inf_nan=False), BeforeValidator(_no_bool), AfterValidator(_as_fraction)
+    float, Field(gt=0, le=100, allow_inf_nan=False), BeforeValidator(_number), AfterValidator(_as_fraction)
 ]
 
 
@@ -51,7 +54,7 @@ class CompactionSettings(Value):
     safety_buffer: Tokens | None = Field(
         None, description="Tokens never used, against a wrong estimate; null is 2 % of the window."
     )
-    recent_messages_to_keep: int = Field(
+    recent_messages_to_keep: Whole = Field(
         10, ge=1, le=10_000, description="`threshold`: newest messages that stay verbatim."
     )
     prune_protect: Tokens = Field(
@@ -63,8 +66,8 @@ class CompactionSettings(Value):
     prune_exempt_tools: tuple[str, ...] = Field(
         ("recall", "memory_read", "update_plan"), max_length=100, description="Tools whose output is never cleared."
     )
-    min_turns_to_keep: int = Field(2, ge=0, le=10_000, description="Newest turns that stay verbatim and unpruned.")
-    output_reserve: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+    min_turns_to_keep: Whole = Field(2, ge=0, le=10_000, description="Newest turns that stay verbatim and unpruned.")
+    output_reserve: Annotated[Whole, Field(ge=1, le=100_000_000)] | None = Field(
         None,
         description="Output tokens asked for in a step and kept free for it; null is the least of the model's maximum,"
         " 32,000 and a quarter of the window.",
@@ -75,24 +78,24 @@ class CompactionSettings(Value):
     handoff_threshold: Tokens = Field(
         200_000, description="`handoff`: tokens of the last call at which a summary is due; 0 turns this trigger off."
     )
-    summary_max_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+    summary_max_tokens: Annotated[Whole, Field(ge=1, le=100_000_000)] | None = Field(
         2_000, description="Longest summary, reasoning not counted; null sets no cap beside the output reserve."
     )
-    summary_temperature: float | None = Field(
+    summary_temperature: Annotated[float, BeforeValidator(_number)] | None = Field(
         None, ge=0, le=2, allow_inf_nan=False, description="Temperature of the summary; null sends none."
     )
-    clip_chars: int = Field(
+    clip_chars: Whole = Field(
         30_000,
         ge=100,
         le=100_000_000,
         description="Characters of one tool output that the model sees, head and tail together.",
     )
     profile: Literal["coding", "content"] = Field("coding", description="What a summary looks for.")
-    background: bool = Field(
+    background: StrictBool = Field(
         False,
         description="Prepare the summary while the agent works on; off, since one that is not needed still costs.",
     )
-    recount_probe: bool = Field(
+    recount_probe: StrictBool = Field(
         False,
         description="`handoff`: count the new context by a call of 16 tokens instead of waiting for the next step.",
     )

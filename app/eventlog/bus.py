@@ -40,6 +40,9 @@ kept. A command that prints character by character would cost megabytes otherwis
 GLOBAL_EVENTS = 1024
 """`session.*` events kept for readers of all sessions; a reader that falls further behind is let go."""
 
+GLOBAL_BYTES = 4 << 20
+"""Their size at most: each may carry a task."""
+
 
 @dataclass(slots=True)
 class OpenPart:
@@ -220,14 +223,18 @@ class GlobalFeed:
 
     def __init__(self) -> None:
         self.count = 0
-        self._recent: deque[StreamItem] = deque(maxlen=GLOBAL_EVENTS)
+        self._recent: deque[StreamItem] = deque()
+        self._recent_bytes = 0
         self.readers: set[asyncio.Event] = set()
 
     def publish(self, items: Iterable[StreamItem]) -> None:
         news = [StreamItem(item.type, None, item.data) for item in items if item.type.startswith("session.")]
         if news:
             self._recent.extend(news)
+            self._recent_bytes += sum(len(item.data) for item in news)
             self.count += len(news)
+            while len(self._recent) > GLOBAL_EVENTS or self._recent_bytes > GLOBAL_BYTES:
+                self._recent_bytes -= len(self._recent.popleft().data)
             for reader in self.readers:
                 reader.set()
 

@@ -15,7 +15,7 @@ from app.events import SessionEvent
 from app.messages import now
 from app.sessions import Status
 
-PAGE = 500
+PAGE = 100
 """Events read from the log at a time."""
 
 

@@ -18,7 +18,7 @@ from app.context.tokens import Calibration
 from app.db.repositories import messages, steps
 from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
-from app.messages import Message, Usage
+from app.messages import Message, Role, Usage
 from app.tools.registry import ToolRegistry
 
 
@@ -61,6 +61,11 @@ class AgentSetup:
         """How far estimates are off for a model, as far as this server has learnt."""
         return self.calibrations.get(model) or Calibration.starting(model.partition("/")[0])
 
+    def learn(self, conversation: Conversation) -> None:
+        """Remembers what a conversation has shown of its model's tokenizer."""
+        if conversation.has_generation:
+            self.calibrations[conversation.generation.model] = conversation.calibration
+
     def conversation(self, stored: StoredConversation, row: Row[Any]) -> Conversation:
         """A session's conversation, as it was left."""
         return Conversation(
@@ -75,8 +80,8 @@ class AgentSetup:
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """What the database holds of a conversation. `last_usage` is what the last step of this generation reported, which
-    covers the history up to and with its answer, whose seq is `reported_until`."""
+    """What the database holds of a conversation. `last_usage` is the size of the context after the last step of this
+    generation, if its provider reported it; it covers the history up to and with the seq `reported_until`."""
 
     history: list[Message]
     generation: Generation | None
@@ -90,11 +95,13 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
     history = messages.history(connection, session_id)
     if row is None:
         return StoredConversation(history, None, None, 0)
-    last = steps.last_usage(connection, session_id)
-    usage = Usage(**last.usage) if last is not None and last.generation == row.number else None
-    if last is None or usage is None or not usage.total_tokens:
+    last = steps.last_closed(connection, session_id)
+    if last is None or last.generation != row.number or last.context["source"] != "reported":
         return StoredConversation(history, generation_of(row), None, 0)
-    return StoredConversation(history, generation_of(row), usage, last.opened_seq)
+    # What a step leaves in the context was counted at its end, its results included; only what was said to the model
+    # since then comes on top.
+    until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL)), default=0)
+    return StoredConversation(history, generation_of(row), Usage(input_tokens=last.context["tokens"]), until)
 
 
 def generation_of(row: Row[Any]) -> Generation:

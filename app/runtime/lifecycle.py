@@ -66,7 +66,7 @@ def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draf
     model = body.model or rules.default_model
     setup.agents.models.resolve(model)
     limits = _limits(body.limits, rules.limits, rules.most)
-    compaction = resolve(body.compaction, rules.compaction)
+    compaction = _compaction(body.compaction, setup, rules)
     sandbox = setup.sandboxes.resolve(body.sandbox)
     info = setup.agents.model_info(model)
     fields = {
@@ -85,6 +85,13 @@ def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draf
     asked = body.model_dump(mode="json", exclude={"id"}, exclude_unset=True)
     mark = hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
     return Draft(body.id or new_id(), body.task, mark, fields)
+
+
+def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: ServiceRules) -> CompactionSettings:
+    settings = resolve(asked, rules.compaction)
+    if settings.model is not None:
+        setup.agents.models.resolve(settings.model)
+    return settings
 
 
 def _empty_context(limit: int, assumed: bool) -> ContextState:
@@ -160,7 +167,7 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
         fields["model"] = body.model or rules.default_model
         setup.agents.models.resolve(fields["model"])
     if "compaction" in given:
-        fields["compaction"] = resolve(body.compaction, rules.compaction).model_dump()
+        fields["compaction"] = _compaction(body.compaction, setup, rules).model_dump()
     if "tools" in given:
         fields["tools"] = checked_tools(body.tools, setup.agents.registry.names())
     if "metadata" in given:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row
 
 from app.agent.loop import RunResult
 from app.agent.ports import Change, PartClosed, ResponseClosed, ResultClosed, StepClosed
-from app.context.tokens import estimate_part
+from app.context.tokens import PER_MESSAGE, estimate_part
 from app.db.repositories import messages, sessions, steps
 from app.errors import UnavailableError
 from app.eventlog.log import Appender, StreamItem
@@ -50,6 +50,8 @@ def recover(connection: Connection, session_id: str, epoch: int) -> tuple[RunRes
     open_step = _open_step(connection, row)
     changes, calls = _closing_changes(connection, session_id, open_step)
     result = _verdict(row)
+    if result is None and not changes and _had_finished(connection, row):
+        result = RunResult(Outcome.COMPLETED)
     appender = Appender(connection, session_id, epoch=epoch)
     events = sum(not isinstance(change, SILENT) for change in changes)
     seq = appender.take(events + (2 if result is None else 1))
@@ -80,6 +82,16 @@ def _verdict(row: Row[Any]) -> RunResult | None:
     return None
 
 
+def _had_finished(connection: Connection, row: Row[Any]) -> bool:
+    """Whether the run had its final answer, and only its end was not recorded."""
+    attempt = steps.last_attempt(connection, row.id, row.steps)
+    return (
+        attempt is not None
+        and attempt.finish_reason == FinishReason.STOP
+        and messages.last_id(connection, row.id) == attempt.message_id
+    )
+
+
 def _open_step(connection: Connection, row: Row[Any]) -> Row[Any] | None:
     """The last attempt at a step that has not been finished: one that is open, or one that was void and waited."""
     attempt = steps.last_attempt(connection, row.id, row.steps)
@@ -98,7 +110,8 @@ def _closing_changes(
     changes += [PartClosed(row.message_id, _interrupted(row)) for row in partial]
     open_calls = messages.open_calls(connection, session_id)
     if open_step is not None and messages.is_open(connection, session_id, open_step.message_id):
-        tokens = messages.part_tokens(connection, session_id, open_step.message_id)
+        tokens = PER_MESSAGE + messages.part_tokens(connection, session_id, open_step.message_id)
+        tokens += sum(change.part.tokens for change in changes if isinstance(change, PartClosed))
         changes.append(ResponseClosed(open_step.message_id, FinishReason.INTERRUPTED, tokens))
     changes += _results(connection, session_id, open_calls)
     if open_step is not None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import structlog
 from sqlalchemy import Row
 
 from app.agent.interrupt import StopReason
-from app.errors import StorageError
+from app.errors import PalimpsestError, StorageError
 from app.runtime.session import RuntimeSetup, SessionOwner
 
 log = structlog.get_logger(__name__)
+
+MAX_CRASHES = 3
+"""Owners of a session that crash in a row before it is parked."""
 
 RETRY_S = 1.0
 """How long after a failed write a session is taken up again."""
@@ -27,6 +32,8 @@ class Registry:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._retries: dict[str, asyncio.TimerHandle] = {}
+        self._barred: set[str] = set()
+        self._crashes: dict[str, int] = {}
         self._closing = False
 
     def __len__(self) -> int:
@@ -34,7 +41,7 @@ class Registry:
 
     def wake(self, session_id: str) -> None:
         """There is work for a session: its owner hears of it, or gets made. Never waits."""
-        if self._closing:
+        if self._closing or session_id in self._barred:
             return
         owner = self._owners.get(session_id)
         if owner is not None:
@@ -54,7 +61,21 @@ class Registry:
             self._retry_later(session_id)
         except Exception:
             log.exception("session_owner_crashed", session_id=session_id)
+            await self._after_crash(session_id)
+        else:
+            self._crashes.pop(session_id, None)
+
+    async def _after_crash(self, session_id: str) -> None:
+        """Tries again, some times: what crashes an owner at once each time would else do so for ever."""
+        self._crashes[session_id] = self._crashes.get(session_id, 0) + 1
+        if self._crashes[session_id] < MAX_CRASHES:
             self._retry_later(session_id)
+            return
+        del self._crashes[session_id]
+        try:
+            await SessionOwner(self._setup, session_id).give_up()
+        except PalimpsestError as error:
+            log.error("session_not_parked", session_id=session_id, error=error.detail)
 
     def _retry_later(self, session_id: str) -> None:
         """What the owner could not write is put right by the next one, as after a crash."""
@@ -78,18 +99,31 @@ class Registry:
             owner.ring()
 
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
-        """Ends the session's step under way, if it runs here."""
+        """Ends the session's step under way; a session that should run and has no owner gets one, which sees to it."""
         owner = self._owners.get(session_id)
         if owner is not None:
             owner.interrupt(reason, message_id)
+        else:
+            self.wake(session_id)
 
     def reconfigure(self, session_id: str, row: Row[Any]) -> None:
         owner = self._owners.get(session_id)
         if owner is not None:
             owner.reconfigure(row)
 
-    async def stop(self, session_id: str) -> None:
-        """Ends a session's owner and waits for it; for a session that is being deleted."""
+    @asynccontextmanager
+    async def without_owner(self, session_id: str) -> AsyncIterator[None]:
+        """Ends a session's owner and keeps another from being made while the context lasts. A session that is still
+        there afterwards goes on."""
+        self._barred.add(session_id)
+        try:
+            await self._stop(session_id)
+            yield
+        finally:
+            self._barred.discard(session_id)
+            self.wake(session_id)
+
+    async def _stop(self, session_id: str) -> None:
         self._again.discard(session_id)
         if (timer := self._retries.pop(session_id, None)) is not None:
             timer.cancel()

@@ -11,7 +11,7 @@ from app.db.repositories import queue, sessions
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionIdle, SessionRunning
 from app.messages import Usage
-from app.sessions import Status
+from app.sessions import Outcome, Status
 
 Trigger = Literal["message", "resume", "recovery"]
 
@@ -38,16 +38,28 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     """Ends a run. Where a message waits that may be delivered the next run begins at once, and the answer is True: no
     moment lies between in which the session is idle with work to do."""
     row = sessions.row(connection, session_id)
-    goes_on = not row.queue_held and queue.count(connection, session_id) > 0
+    held = row.queue_held or _holds(result)
+    goes_on = not held and queue.count(connection, session_id) > 0
     appender = Appender(connection, session_id, epoch=epoch)
     seq = appender.take(2 if goes_on else 1)
-    _end(connection, appender, row, seq, result)
+    _end(connection, appender, row, seq, result, held=held)
     if goes_on:
         begin(connection, appender, seq + 1, "message")
     return goes_on, appender.flush()
 
 
-def _end(connection: Connection, appender: Appender, row: Row[Any], seq: int, result: RunResult) -> None:
+SESSION_LIMITS = frozenset({"max_cost_usd", "max_tokens"})
+"""Limits that the next run would meet again at once."""
+
+
+def _holds(result: RunResult) -> bool:
+    """Whether pending messages wait for a resume, or for a later one: a run that was parked must not start by itself,
+    and one that can make no step would use them up."""
+    code = (result.error or {}).get("code")
+    return result.outcome is Outcome.INTERRUPTED or code in SESSION_LIMITS
+
+
+def _end(connection: Connection, appender: Appender, row: Row[Any], seq: int, result: RunResult, *, held: bool) -> None:
     sessions.change(
         connection,
         appender.session_id,
@@ -55,6 +67,7 @@ def _end(connection: Connection, appender: Appender, row: Row[Any], seq: int, re
         outcome=result.outcome,
         error=result.error,
         cancel_requested=False,
+        queue_held=held,
     )
     event = SessionIdle(
         session_id=appender.session_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -31,6 +31,7 @@ class _Handle:
     sandbox: Sandbox
     users: int = 0
     timer: asyncio.TimerHandle | None = None
+    stopping: asyncio.Task[None] | None = None
 
 
 @dataclass(slots=True)
@@ -39,6 +40,13 @@ class Lease:
 
     sandbox: Sandbox
     release: Callable[[], None] = field(repr=False)
+    stopped: Callable[[], Awaitable[None]] = field(repr=False)
+
+    async def start(self) -> Sandbox:
+        """The sandbox, ready; one that is just being stopped for having been idle is started after that."""
+        await self.stopped()
+        await self.sandbox.start()
+        return self.sandbox
 
 
 class Sandboxes:
@@ -48,7 +56,6 @@ class Sandboxes:
         self._factories = dict(factories)
         self._policy = policy
         self._handles: dict[str, _Handle] = {}
-        self._stopping: set[asyncio.Task[None]] = set()
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
         """The complete spec of a new session. Raises `SandboxUnavailableError` where there is no sandbox, and
@@ -112,7 +119,12 @@ class Sandboxes:
         if handle.timer is not None:
             handle.timer.cancel()
             handle.timer = None
-        return Lease(handle.sandbox, lambda: self._release(session_id, handle))
+
+        async def stopped() -> None:
+            if handle.stopping is not None:
+                await asyncio.shield(handle.stopping)
+
+        return Lease(handle.sandbox, lambda: self._release(session_id, handle), stopped)
 
     def _release(self, session_id: str, handle: _Handle) -> None:
         handle.users -= 1
@@ -122,10 +134,14 @@ class Sandboxes:
 
     def _stop_idle(self, session_id: str, handle: _Handle) -> None:
         if handle.users == 0 and self._handles.get(session_id) is handle:
+            handle.stopping = asyncio.create_task(self._stop(session_id, handle))
+            handle.stopping.add_done_callback(lambda _: self._forget(session_id, handle))
+
+    def _forget(self, session_id: str, handle: _Handle) -> None:
+        """A stopped sandbox needs no handle, unless somebody has come back for it meanwhile."""
+        handle.stopping = None
+        if handle.users == 0 and self._handles.get(session_id) is handle:
             del self._handles[session_id]
-            task = asyncio.create_task(self._stop(session_id, handle))
-            self._stopping.add(task)
-            task.add_done_callback(self._stopping.discard)
 
     async def _stop(self, session_id: str, handle: _Handle) -> None:
         try:
@@ -134,7 +150,11 @@ class Sandboxes:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
 
     async def remove(self, session_id: str, spec: SandboxSpec) -> None:
-        """Ends a session's sandbox and deletes its workspace."""
+        """Ends a session's sandbox and deletes its workspace. Where its kind is not here now, that is left to
+        `remove_orphans` of a server that has it."""
+        if spec.kind not in self._factories:
+            log.warning("sandbox_left_behind", session_id=session_id, kind=spec.kind)
+            return
         handle = self._handle(session_id, spec)
         if handle.timer is not None:
             handle.timer.cancel()
@@ -166,7 +186,6 @@ class Sandboxes:
             for session_id, handle in self._handles.items():
                 tasks.create_task(self._stop(session_id, handle))
         self._handles.clear()
-        await asyncio.gather(*self._stopping)
         for factory in self._factories.values():
             await factory.aclose()
 

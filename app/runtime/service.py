@@ -126,11 +126,10 @@ class SessionService:
     async def delete(self, session_id: str) -> None:
         """Ends the session's run, removes its sandbox and outputs, then its rows."""
         session = await self.get(session_id)
-        await self._registry.stop(session_id)
-        await self._setup.sandboxes.remove(session_id, session.sandbox)
-        await self._delete_outputs(session_id)
-        last = await self._database.writer.write(lambda c: _remove(c, session_id))
-        await self._registry.stop(session_id)
+        async with self._registry.without_owner(session_id):
+            await self._setup.sandboxes.remove(session_id, session.sandbox)
+            await self._delete_outputs(session_id)
+            last = await self._database.writer.write(lambda c: _remove(c, session_id))
         event = SessionDeleted(session_id=session_id, at=now(), session=last)
         data = event.__pydantic_serializer__.to_json(event)
         self._bus.delete(session_id, StreamItem(event.type, last.last_seq + 1, data))
@@ -205,7 +204,10 @@ class SessionService:
         if stored.ref is None:
             return RawOutput(size=len(stored.text), data=stored.text)
         path = self._output_path(stored.ref)
-        return RawOutput(size=(await asyncio.to_thread(path.stat)).st_size, path=path)
+        try:
+            return RawOutput(size=(await asyncio.to_thread(path.stat)).st_size, path=path)
+        except OSError as error:
+            raise NotFoundError("The raw output is not stored any more.", code="output_not_found") from error
 
     # Files
 

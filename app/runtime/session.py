@@ -92,6 +92,14 @@ class SessionOwner:
             channel.parts.clear()
             self._setup.bus.release(self._session_id)
 
+    async def give_up(self) -> None:
+        """Ends the session's run without looking at what is in it, since that is what crashed its owners."""
+        row = await self._setup.database.writer.write(lambda c: sessions.claim(c, self._session_id))
+        if row is not None and row.status != Status.IDLE:
+            error = PalimpsestError("The run crashed the service again and again; its log has the details.")
+            recorder = Recorder(self._setup.database, self._setup.bus, self._session_id, row.epoch)
+            await self._finish(recorder, row.epoch, RunResult(Outcome.INTERRUPTED, error.problem()))
+
     async def _own(self, stack: AsyncExitStack) -> None:
         row = await self._setup.database.writer.write(lambda c: sessions.claim(c, self._session_id))
         if row is None or row.status == Status.IDLE:
@@ -102,8 +110,11 @@ class SessionOwner:
         stack.callback(self._release)
         result = await self._recovered(recorder, row)
         self._inbox = RunInbox(recorder, self._session_id, row.epoch)
-        if result is None or await self._finish(recorder, row.epoch, result):
-            await self._runs(recorder, row)
+        if result is not None:
+            if not await self._finish(recorder, row.epoch, result):
+                return
+            await self._renew()
+        await self._runs(recorder, row)
 
     async def _recovered(self, recorder: Recorder, row: Row[Any]) -> RunResult | None:
         """Puts right what an earlier owner left; the result is there if the run ends with it."""
@@ -126,7 +137,8 @@ class SessionOwner:
         assert self._row is not None
         conversation = self._setup.agents.conversation(stored, self._row)
         # A message that was delivered just before a crash is still to be answered.
-        unanswered = bool(stored.history) and stored.history[-1].role is Role.USER
+        last = next((message for message in reversed(stored.history) if message.voided_at is None), None)
+        unanswered = last is not None and last.role is Role.USER
         goes_on = unanswered or self._row.run_trigger in ("resume", "recovery")
         assert self._inbox is not None
         self._inbox.begin_run(takes_follow_up=not goes_on)
@@ -164,7 +176,7 @@ class SessionOwner:
             crash = PalimpsestError("The run failed inside the service; its log has the details.")
             return RunResult(Outcome.FAILED, crash.problem())
         finally:
-            self._setup.agents.calibrations[self._row.model] = conversation.calibration
+            self._setup.agents.learn(conversation)
 
     def _step(self, recorder: Recorder, conversation: Conversation) -> Step:
         async def set_plan(items: tuple[PlanItem, ...]) -> None:
@@ -180,7 +192,12 @@ class SessionOwner:
             command_timeout_s=agents.command_timeout_s,
             max_command_timeout_s=agents.max_command_timeout_s,
         )
-        executor = ToolExecutor(tools, recorder, allowed=self._allowed_tools, set_plan=set_plan)
+
+        def offered() -> list[str]:
+            """The tools that the step's model was shown, whatever a change of the session says by now."""
+            return [tool.name for tool in conversation.generation.tools]
+
+        executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=self._interrupt)
         return Step(recorder, conversation, agents.models, executor, self._interrupt)
 
     async def _renew(self) -> None:
@@ -208,18 +225,12 @@ class SessionOwner:
         assert self._row is not None
         return Limits(**self._row.limits)
 
-    def _allowed_tools(self) -> list[str] | None:
-        assert self._row is not None
-        allowed: list[str] | None = self._row.tools
-        return allowed
-
     async def _sandbox(self) -> Sandbox:
         """The session's sandbox, started, and held until the session is idle."""
         assert self._row is not None
         if self._lease is None:
             self._lease = self._setup.sandboxes.lease(self._session_id, SandboxSpec(**self._row.sandbox))
-        await self._lease.sandbox.start()
-        return self._lease.sandbox
+        return await self._lease.start()
 
     def _release(self) -> None:
         if self._lease is not None:

@@ -150,14 +150,14 @@ async def test_a_server_without_keys_is_open_to_loopback(client: Client) -> None
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
 def test_without_keys_the_server_binds_loopback_alone(host: str) -> None:
     with pytest.raises(StartError) as refused:
-        bind(Settings(_env_file=None, host=host, port=0))  # type: ignore[call-arg]
+        bind(Settings(_env_file=None, host=host, port=0))
     assert refused.value.code == "key_required"
     assert "PALIMPSEST_API_KEYS" in refused.value.detail
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2"])
 def test_loopback_needs_no_key(host: str) -> None:
-    with bind(Settings(_env_file=None, host=host, port=0)) as listener:  # type: ignore[call-arg]
+    with bind(Settings(_env_file=None, host=host, port=0)) as listener:
         assert listener.getsockname()[0].startswith("127.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import socket
@@ -34,7 +35,8 @@ def assert_refused(answer: httpx.Response, status: int, code: str) -> dict[str, 
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
     problem: dict[str, Any] = answer.json()
     assert (problem["status"], problem["code"]) == (status, code)
-    assert problem["title"] and problem["detail"] and problem["type"] == f"urn:palimpsest:{code}"
+    assert all(problem[name] for name in ("title", "detail"))
+    assert problem["type"] == f"urn:palimpsest:{code}"
     assert (status, code) in documented()
     return problem
 
@@ -217,7 +219,8 @@ async def test_other_things_that_are_not_there(client: Client) -> None:
     assert_refused(await client.http.put("/v1/sessions"), 405, "method_not_allowed")
 
 
-CURSORS = ("x", "%00", "-1", "1.5", "9" * 30, "MTIz", "MTIzL3g", "é", "a" * 400)
+ALMOST = (base64.urlsafe_b64encode(text).decode().rstrip("=") for text in (b"123", b"123/x", b"-1/" + b"a" * 36))
+CURSORS = ("x", "%00", "-1", "1.5", "9" * 30, *ALMOST, "é", "a" * 400)
 
 
 @pytest.mark.parametrize("cursor", CURSORS)
@@ -256,6 +259,11 @@ async def test_an_event_that_has_not_happened(client: Client) -> None:
         ({"compaction": "magic"}, "invalid_compaction"),
         ({"compaction": {"policy": "reactive", "clip_chars": -1}}, "invalid_compaction"),
         ({"compaction": {"policy": "reactive", "nonsense": 1}}, "invalid_compaction"),
+        ({"compaction": {"model": "nobody/model"}}, "unknown_model"),
+        ({"compaction": {"background": 1}}, "invalid_compaction"),
+        ({"compaction": {"recent_messages_to_keep": True}}, "invalid_compaction"),
+        ({"compaction": {"prune_protect": "5"}}, "invalid_compaction"),
+        ({"compaction": {"output_reserve": 10**30}}, "invalid_compaction"),
         ({"metadata": {"k": "x" * 20_000}}, "metadata_too_large"),
     ],
 )

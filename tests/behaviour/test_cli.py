@@ -123,7 +123,10 @@ async def test_a_run_is_shown_and_its_files_come_out_byte_for_byte(
         Reply(
             Text("I begin.", chunks=3),
             ToolCall("write_file", {"path": "src/a.txt", "content": "ä\n\ttab\r\n"}),
-            ToolCall("execute_command", {"command": "printf '\\000\\001\\377' > raw.bin; echo out; exit 3"}),
+            ToolCall(
+                "execute_command",
+                {"command": "printf '\\000\\001\\377' > raw.bin; ln -s /etc/passwd leak; echo out; exit 3"},
+            ),
         ),
         Reply(Text("Done.")),
     )
@@ -138,6 +141,8 @@ async def test_a_run_is_shown_and_its_files_come_out_byte_for_byte(
     folder = at_server.folder / "out"
     assert (folder / "src" / "a.txt").read_bytes() == "ä\n\ttab\r\n".encode()
     assert (folder / "raw.bin").read_bytes() == b"\x00\x01\xff"
+    assert "left out: leak, " in ran.err
+    assert not (folder / "leak").is_symlink()
     (session,) = (await client.get("/v1/sessions"))["items"]
     assert (session["task"], session["title"]) == ("make the files", "Files")
     assert f"session {session['id']} on " in ran.err
@@ -311,7 +316,31 @@ async def test_a_data_directory_that_is_in_use_is_left_alone(terminal: Terminal)
     with claimed(data):
         ran = await terminal.run("run", "x")
     assert ran.status == 1
-    assert "start `palimpsest serve`. (data_dir_in_use)" in ran.err
+    assert "start `palimpsest serve`, or choose another PALIMPSEST_DATA_DIR. (data_dir_in_use)" in ran.err
+
+
+async def test_what_keeps_the_commands_own_server_from_starting_is_one_sentence(terminal: Terminal) -> None:
+    data = terminal.folder / "data"
+    data.mkdir()
+    (data / "palimpsest.db").write_text("not a database " * 100)
+    ran = await terminal.run("run", "x")
+    assert ran.status == 1
+    assert ran.err.endswith("file is not a database. (storage_unavailable)\n")
+    assert len(ran.err.splitlines()) == 1
+
+
+async def test_ctrl_c_leaves_a_session_that_is_followed_alone(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(Text("half of it"), Gate("middle")))
+    session_id = (await client.create("go"))["id"]
+    command = await at_server.start("sessions", "follow", session_id)
+    await command.says("half of it")
+
+    command.press_ctrl_c()
+
+    assert await command.end() == 130
+    assert (await client.session(session_id))["status"] == "running"
 
 
 async def test_the_server_of_the_same_data_directory_is_found(
@@ -361,6 +390,9 @@ async def test_sessions_are_listed_shown_steered_and_removed(
 
     await at_server.ok("sessions", "files", session_id, "-o", "out")
     assert (at_server.folder / "out" / "a.txt").read_bytes() == b"a"
+    refused = await at_server.run("sessions", "files", session_id, "-o", "out/a.txt")
+    assert refused.status == 1
+    assert refused.err.endswith("out/a.txt: File exists. (not_written)\n")
 
     provider.script(Reply(Text("two")))
     sent = await at_server.ok("sessions", "send", session_id, "and now this", "--mode", "follow_up")
@@ -443,16 +475,15 @@ async def test_the_server_says_what_it_found_and_how_to_try_it(terminal: Termina
     assert await command.end() == 0
 
 
-async def test_two_servers_on_one_data_directory_are_warned_of(terminal: Terminal) -> None:
+async def test_a_second_server_on_one_data_directory_is_refused(terminal: Terminal) -> None:
     first = await terminal.start("serve", "--port", "0")
     await first.says("Ctrl-C")
-    second = await terminal.start("serve", "--port", "0")
-    await second.says("Ctrl-C")
-    for command in (second, first):
-        command.press_ctrl_c()
-        assert await command.end() == 0
-    assert "Another server uses" in second.err
-    assert "Another server uses" not in first.err
+    second = await terminal.run("serve", "--port", "0")
+    assert second.status == 1
+    assert second.err.startswith(f"palimpsest: The server at {first.out.split()[3]} uses ")
+    assert second.err.endswith("(data_dir_in_use)\n")
+    first.press_ctrl_c()
+    assert await first.end() == 0
 
 
 async def test_what_keeps_a_server_from_starting_is_one_sentence(terminal: Terminal, server: RunningServer) -> None:

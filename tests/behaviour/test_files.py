@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 import aiodocker
 import httpx
-import pytest
 
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import Client, RunningServer, of_type
@@ -226,7 +225,7 @@ async def test_an_upload_has_a_limit(start_server: StartServer, sandbox: str) ->
 async def volumes(session_id: str) -> list[str]:
     """Names of what the Engine keeps of a session."""
     async with aiodocker.Docker() as docker:
-        found = [volume["Name"] for volume in (await docker.volumes.list())["Volumes"] or []]
+        found = [volume["Name"] for volume in (await docker.volumes.list())["Volumes"] or []]  # type: ignore[no-untyped-call]
         found += [name for c in await docker.containers.list(all=True) for name in c["Names"]]
     return [name for name in found if session_id in name]
 

@@ -23,11 +23,11 @@ from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
 
 DELTAS = 100_000
-DELTA = "abcdefghi "
+DELTA = "abcdefghi " * 3
 MIB = 1024 * 1024
 GROWTH = 24 * MIB
-"""What a reader that never reads may cost: far less than the 20 MB of events that it was not sent, several times over
-in Python's objects, and more than the noise of one run's memory."""
+"""What a reader that never reads may cost: one batch that waits to be sent, twice, and the noise of a run's memory. The
+events that it was not sent would take more than that as bytes alone."""
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ async def test_a_read_only_data_directory(serve: Serve, start_server: StartServe
         "PALIMPSEST_DATABASE_URL": f"sqlite:///{tmp_path / 'data' / 'palimpsest.db'}",
     }
     ended = await asyncio.to_thread(serve, "--port", "0", before=before, **elsewhere)
-    assert_not_started(ended, "storage_unavailable", "readonly database")
+    assert_not_started(ended, "storage_unavailable", "palimpsest.db")
     async with Client((await asyncio.to_thread(start_server)).url) as client:
         assert await client.messages(session["id"]) == messages
 

@@ -125,6 +125,7 @@ _START_CALLS = (
         message_parts.c.session_id == bindparam("sid"),
         message_parts.c.message_id == bindparam("mid"),
         message_parts.c.type == "tool_call",
+        message_parts.c.status == ToolStatus.PENDING,
     )
     .values(status=ToolStatus.RUNNING)
 )
@@ -323,6 +324,12 @@ def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
     )
     row = connection.execute(query).first()
     return row is not None and row.finish_reason is None and row.voided_at is None
+
+
+def last_id(connection: Connection, session_id: str) -> str | None:
+    """The id of the history's last message."""
+    query = select(messages.c.id).where(messages.c.session_id == session_id).order_by(messages.c.seq.desc()).limit(1)
+    return connection.execute(query).scalar()
 
 
 def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, tuple_, update
 
 from app.db.models import queue
 from app.sessions import QueueMode
@@ -20,6 +20,8 @@ _FOLLOW_UPS_LAST = case((queue.c.mode == QueueMode.FOLLOW_UP, 1), else_=0)
 _IS_PENDING = (queue.c.session_id == bindparam("sid")) & (queue.c.status == PENDING)
 _PENDING = select(queue).where(_IS_PENDING).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal)
 _COUNT = select(func.count()).select_from(queue).where(_IS_PENDING)
+_PLACE = select(_FOLLOW_UPS_LAST.label("late"), queue.c.ordinal).where(_IS_PENDING, queue.c.id == bindparam("mid"))
+_COUNT_UP_TO = _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(bindparam("late"), bindparam("place")))
 
 
 def add(
@@ -73,10 +75,12 @@ def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]
 
 def position(connection: Connection, session_id: str, message_id: str) -> int:
     """A message's place in delivery order from 1, or 0 where it is not pending."""
-    for place, row in enumerate(pending(connection, session_id), 1):
-        if row.id == message_id:
-            return place
-    return 0
+    found = connection.execute(_PLACE, {"sid": session_id, "mid": message_id}).first()
+    if found is None:
+        return 0
+    return connection.execute(
+        _COUNT_UP_TO, {"sid": session_id, "late": found.late, "place": found.ordinal}
+    ).scalar_one()
 
 
 def set_status(connection: Connection, session_id: str, ids: Sequence[str], status: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Update, bindparam, delete, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, tuple_, update
 
 from app.db.models import server, sessions
 from app.db.repositories import queue
@@ -50,10 +50,6 @@ _BY_ID = select(sessions).where(sessions.c.id == bindparam("sid"))
 
 def find(connection: Connection, session_id: str) -> Row[Any] | None:
     return connection.execute(_BY_ID, {"sid": session_id}).first()
-
-
-def update_of(session_id: str) -> Update:
-    return update(sessions).where(sessions.c.id == session_id)
 
 
 _CHANGE = update(sessions).where(sessions.c.id == bindparam("sid"))

@@ -101,8 +101,8 @@ def page(connection: Connection, session_id: str, *, after_seq: int, limit: int)
     return connection.execute(query.order_by(steps.c.opened_seq).limit(limit)).all()
 
 
-def last_usage(connection: Connection, session_id: str) -> Row[Any] | None:
-    """The newest attempt with reported tokens."""
+def last_closed(connection: Connection, session_id: str) -> Row[Any] | None:
+    """The newest attempt that has ended."""
     query = select(steps).where(steps.c.session_id == session_id, steps.c.finish_reason.is_not(None))
     return connection.execute(query.order_by(steps.c.opened_seq.desc()).limit(1)).first()
 

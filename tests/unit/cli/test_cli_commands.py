@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 from app import __version__
 from app.cli import app
 from app.cli.config import load_settings
-from app.cli.errors import InvalidSettingsError
+from app.cli.errors import CliError, InvalidSettingsError
 from app.cli.following import exit_status
 from app.cli.presence import announce, announced_url, claimed
 from app.cli.run import TaskOptions
 from app.cli.serve import greeting, reachable
 from app.cli.target import answers, first_key, given, own_url
+from app.errors import StorageError
 
 ROOT = Path(__file__).resolve().parents[3]
 SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "rm")
@@ -131,7 +132,7 @@ async def test_what_is_no_url_answers_nothing() -> None:
     assert not await answers("http://[")
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", ""])
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://x:port", ""])
 def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
     result = CliRunner().invoke(app, ["sessions", "ls", "--server", url or " "])
     assert result.exit_code == 2
@@ -160,14 +161,23 @@ def test_exit_statuses(outcome: str | None, status: int) -> None:
 
 def test_one_process_claims_a_data_directory_and_says_where_it_answers(home: Path) -> None:
     assert announced_url(home) is None
-    with claimed(home) as first, claimed(home) as second:
-        assert second is None
-        assert first is not None
-        announce(first, "http://127.0.0.1:7")
+    with claimed(home) as file:
+        with pytest.raises(CliError, match="start `palimpsest serve`"), claimed(home):
+            pass
+        announce(file, "http://127.0.0.1:7")
+        assert announced_url(home) == "http://127.0.0.1:7"
+        with pytest.raises(CliError, match=r"The server at http://127\.0\.0\.1:7 uses "), claimed(home):
+            pass
         assert announced_url(home) == "http://127.0.0.1:7"
     assert announced_url(home) is None
-    with claimed(home) as again:
-        assert again is not None
+    with claimed(home):
+        pass
+
+
+def test_a_data_directory_that_cannot_be_written_is_an_error_of_storage(home: Path) -> None:
+    (home / "server.url").mkdir()
+    with pytest.raises(StorageError, match="cannot be written: Is a directory"), claimed(home):
+        pass
 
 
 def test_the_greeting_says_what_is_missing() -> None:

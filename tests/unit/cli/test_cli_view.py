@@ -65,7 +65,8 @@ def test_a_gap_in_live_output_is_said() -> None:
     text = shown(
         call("1", COMMAND, command="yes"),
         output("1", 0, "y\n"),
-        output("1", 1000, "end\n"),
+        output("1", 1000, "en"),
+        output("1", 1002, "d\n"),
         result("1", COMMAND, "y\n[…]end\n", exit_code=1, truncated=True, bytes=1004),
     )
     assert text == ("$ yes\ny\n\n… 998 characters are not shown here …\nend\nexit 1 · 1,004 bytes of output · 40 ms\n")

@@ -1,0 +1,254 @@
+"""Calls of one message: each with exactly one result, in the model's order where it matters, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from app.agent.interrupt import Interrupt, Stopped, StopReason
+from app.agent.ports import ResultClosed
+from app.agent.tool_executor import MAX_PARALLEL, Batch, ToolExecutor, ToolSetup
+from app.errors import SandboxUnavailableError, ToolError
+from app.messages import ToolCallPart, ToolStatus, new_id
+from app.sandbox.base import Sandbox, Stream
+from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.registry import ToolRegistry
+from tests.unit.agent.sinks import KeptSink
+
+Raw = bytes
+
+
+class Nothing(Arguments):
+    pass
+
+
+@dataclass
+class Scene:
+    """Tools that say what runs, and run until they are let go."""
+
+    running: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    most: int = 0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    hold: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Acting:
+    description: ClassVar[str] = "Acts."
+    arguments: type[Arguments] = Nothing
+
+    def __init__(self, name: str, safe: bool, scene: Scene, act: Callable[[ToolContext], Any] | None = None) -> None:
+        self.name, self.parallel_safe, self._scene, self._act = name, safe, scene, act
+
+    async def run(self, args: Arguments, context: ToolContext) -> ToolOutcome:
+        scene = self._scene
+        scene.running.append(self.name)
+        scene.log.append(context.call_id)
+        scene.most = max(scene.most, len(scene.running))
+        scene.begun.set()
+        try:
+            context.output.write("stdout", f"{self.name} begins".encode())
+            await asyncio.sleep(0)
+            if not self.parallel_safe:
+                assert scene.running == [self.name], "a tool that is not safe runs alone"
+            if self._act is not None:
+                await self._act(context)
+        finally:
+            scene.running.remove(self.name)
+        return ToolOutcome(note=f"[{self.name} ends]")
+
+
+@dataclass
+class Kept:
+    """A collector that keeps everything, and what the model is shown."""
+
+    live: Callable[[Stream, str, int], None]
+    text: str = ""
+    truncated: bool = False
+    ref: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        return len(self.text.partition("[")[0].encode())
+
+    def write(self, stream: Stream, data: Raw) -> None:
+        text = str(data, "utf-8")
+        self.live(stream, text, len(self.text))
+        self.text += text
+
+    async def finish(self, note: str = "") -> Kept:
+        self.text += note
+        return self
+
+
+async def fail(error: Exception) -> None:
+    raise error
+
+
+def make(
+    scene: Scene,
+    sink: KeptSink,
+    sandbox_error: Exception | None = None,
+    interrupt: Interrupt | None = None,
+) -> ToolExecutor:
+    async def sandbox() -> Sandbox:
+        if sandbox_error is not None:
+            raise sandbox_error
+        return cast(Sandbox, object())
+
+    async def set_plan(_: object) -> None: ...
+
+    tools: list[Any] = [
+        Acting("safe", True, scene),
+        Acting("other", True, scene),
+        Acting("alone", False, scene),
+        Acting("wrong", True, scene, lambda _: fail(ToolError("Mend this."))),
+        Acting("crash", True, scene, lambda _: fail(RuntimeError("secret"))),
+        Acting("waits", True, scene, lambda _: scene.hold.wait()),
+        Acting("waits_alone", False, scene, lambda _: scene.hold.wait()),
+    ]
+    setup = ToolSetup(ToolRegistry(tools), sandbox, lambda _, live: Kept(live), 60, 60)
+    return ToolExecutor(setup, sink, allowed=lambda: None, set_plan=set_plan, interrupt=interrupt or Interrupt())
+
+
+def call(name: str, arguments: str = "{}") -> ToolCallPart:
+    return ToolCallPart(id=new_id(), index=0, call_id=new_id(), name=name, arguments_text=arguments)
+
+
+def results(sink: KeptSink) -> dict[str, ResultClosed]:
+    closed = [change for change in sink.changes if isinstance(change, ResultClosed)]
+    by_call = {change.part.call_id: change for change in closed}
+    assert len(by_call) == len(closed), "one result a call"
+    return by_call
+
+
+NAMES = ("safe", "other", "alone", "wrong", "crash", "unknown")
+
+
+@settings(deadline=None)
+@given(names=st.lists(st.sampled_from(NAMES), max_size=8))
+async def test_every_call_gets_one_result_at_its_place(names: list[str]) -> None:
+    scene, sink = Scene(), KeptSink()
+    batch = Batch([call(name) for name in names])
+    with capture_logs() as logs:
+        await make(scene, sink).run(batch)
+
+    assert results(sink).keys() == {one.call_id for one in batch.calls}
+    assert [part.name for part in batch.ordered] == names
+    assert [part.index for part in batch.ordered] == list(range(len(names)))
+    bad = {"wrong", "crash", "unknown"}
+    assert [part.status is ToolStatus.ERROR for part in batch.ordered] == [name in bad for name in names]
+    assert all(change.message_id == batch.message_id for change in results(sink).values())
+    assert len(batch.recorded) == len(names)
+    assert [entry["tool"] for entry in logs] == [name for name in names if name == "crash"]
+    assert all("secret" not in part.output for part in batch.ordered)
+    ran = [one.call_id for one in batch.calls if one.name != "unknown"]
+    alone = [one.call_id for one in batch.calls if one.name == "alone"]
+    assert sorted(scene.log) == sorted(ran)
+    for one in alone:
+        assert set(scene.log[: scene.log.index(one)]) == set(ran[: ran.index(one)]), "all before it ran before it"
+
+
+async def test_neighbours_that_are_safe_run_side_by_side() -> None:
+    scene, sink = Scene(), KeptSink()
+    await make(scene, sink).run(Batch([call("safe"), call("other"), call("unknown"), call("safe"), call("alone")]))
+    assert scene.most == 3
+
+
+async def test_live_output_belongs_to_the_part_of_its_result() -> None:
+    scene, sink = Scene(), KeptSink()
+    batch = Batch([call("safe"), call("other")])
+    await make(scene, sink).run(batch)
+    for part in batch.ordered:
+        assert sink.text_of(part.id) == f"{part.name} begins"
+        assert part.output == f"{part.name} begins[{part.name} ends]"
+        assert part.bytes == len(f"{part.name} begins")
+    assert {live.message_id for live, _, _ in sink.lives} == {batch.message_id}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("unknown", "{}", "There is no tool 'unknown'"),
+        ("safe", "[", "Error:"),
+        ("safe", '{"x": 1}', "x"),
+        ("wrong", "{}", "Error: Mend this."),
+        ("crash", "{}", "crash failed inside the service"),
+    ],
+)
+async def test_the_model_is_told_what_was_wrong(name: str, arguments: str, said: str) -> None:
+    sink = KeptSink()
+    batch = Batch([call(name, arguments)])
+    with capture_logs():
+        await make(Scene(), sink).run(batch)
+    [part] = batch.ordered
+    assert part.status is ToolStatus.ERROR
+    assert said in part.output
+
+
+async def test_without_a_sandbox_the_model_is_told() -> None:
+    sink = KeptSink()
+    batch = Batch([call("safe")])
+    await make(Scene(), sink, SandboxUnavailableError("No engine answers.")).run(batch)
+    [part] = batch.ordered
+    assert (part.status, "No engine answers." in part.output) == (ToolStatus.ERROR, True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "said"),
+    [
+        ("cancel", ToolStatus.CANCELLED, "cancelled by the user"),
+        ("interrupt", ToolStatus.CANCELLED, "new message"),
+        ("limit", ToolStatus.INTERRUPTED, "limit"),
+        ("shutdown", ToolStatus.INTERRUPTED, "restarted"),
+    ],
+)
+async def test_calls_that_are_ended_keep_their_output_and_the_rest_is_not_started(
+    reason: StopReason, status: ToolStatus, said: str
+) -> None:
+    scene, sink, interrupt = Scene(), KeptSink(), Interrupt()
+    executor = make(scene, sink, interrupt=interrupt)
+    batch = Batch([call("safe"), call("alone"), call("waits"), call("waits"), call("waits_alone"), call("safe")])
+    guarded = asyncio.create_task(interrupt.guard(executor.run(batch)))
+    while scene.running.count("waits") < 2:
+        await scene.begun.wait()
+        scene.begun.clear()
+    interrupt.fire(reason)
+    with pytest.raises(Stopped):
+        await guarded
+    executor.abandon(batch)
+
+    done, alone, one, two, late, never = batch.ordered
+    assert (done.status, alone.status) == (ToolStatus.COMPLETED, ToolStatus.COMPLETED)
+    assert {part.status for part in (one, two, late, never)} == {status}
+    assert one.output == two.output
+    assert one.output.startswith("waits begins[")
+    assert late.output == never.output
+    assert "before it was started" in late.output
+    assert all(said in part.output for part in (one, late))
+    assert [part.index for part in batch.ordered] == list(range(6))
+    assert len(results(sink)) == 6
+    assert scene.running == []
+
+
+async def test_a_model_that_asks_for_thousands_gets_them_some_at_a_time() -> None:
+    scene, sink = Scene(), KeptSink()
+    await make(scene, sink).run(Batch([call("safe") for _ in range(5 * MAX_PARALLEL)]))
+    assert scene.most == MAX_PARALLEL
+    assert len(results(sink)) == 5 * MAX_PARALLEL
+
+
+async def test_abandoning_what_has_its_result_does_nothing() -> None:
+    sink = KeptSink()
+    executor = make(Scene(), sink)
+    batch = Batch([call("safe")])
+    await executor.run(batch)
+    executor.abandon(batch)
+    assert [part.status for part in batch.ordered] == [ToolStatus.COMPLETED]

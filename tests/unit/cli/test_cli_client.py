@@ -1,0 +1,124 @@
+"""The client against answers that no good server gives, and against none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from app.cli.client import Client, Target
+from app.cli.errors import CliError, NoServerError, ServerRefusedError
+
+PROBLEM = {"code": "forbidden", "detail": "Not so.", "status": 403}
+
+
+def answer(status: str, body: bytes, kind: str = "application/json") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+def as_json(value: Any, status: str = "200 OK") -> bytes:
+    return answer(status, orjson.dumps(value))
+
+
+def stream(*events: tuple[int, str, dict[str, Any]]) -> bytes:
+    text = "".join(f"id: {seq}\nevent: {name}\ndata: {orjson.dumps(data).decode()}\n\n" for seq, name, data in events)
+    return answer("200 OK", text.encode(), "text/event-stream")
+
+
+@asynccontextmanager
+async def client_of(*answers: bytes) -> AsyncIterator[tuple[Client, list[str], list[str]]]:
+    """A client of a server that gives these answers in order; with the requests' heads and the client's notices."""
+    waiting = list(answers)
+    heads: list[str] = []
+    notices: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(waiting.pop(0))
+        await writer.drain()
+        writer.close()
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with listener:
+        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/"
+        async with Client(Target(url, "the-key"), notices.append) as client:
+            yield client, heads, notices
+
+
+async def test_a_problem_keeps_its_code_and_sentence() -> None:
+    async with client_of(as_json(PROBLEM, "403 Forbidden")) as (client, heads, _):
+        with pytest.raises(ServerRefusedError, match=r"Not so\.") as caught:
+            await client.session("x")
+    assert caught.value.code == "forbidden"
+    assert heads[0].startswith("GET /v1/sessions/x HTTP/1.1\r\n")
+    assert "authorization: bearer the-key\r\n" in heads[0].lower()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b""])
+async def test_an_error_that_is_no_problem_document_names_its_status(body: bytes) -> None:
+    async with client_of(answer("502 Bad Gateway", body, "text/html")) as (client, _, _):
+        with pytest.raises(ServerRefusedError, match=r"The server answered 502\.") as caught:
+            await client.session("x")
+    assert caught.value.code == "http_502"
+
+
+async def test_another_program_is_told_from_a_server() -> None:
+    async with client_of(answer("200 OK", b"<html>hello", "text/html")) as (client, _, _):
+        with pytest.raises(CliError) as caught:
+            await client.session("x")
+    assert caught.value.code == "not_palimpsest"
+
+
+async def test_nobody_there_is_said_with_the_address() -> None:
+    async with Client(Target("http://127.0.0.1:1")) as client:
+        with pytest.raises(NoServerError, match=r"No server answers at http://127\.0\.0\.1:1 "):
+            await client.session("x")
+        with pytest.raises(NoServerError):
+            await client.download("x", _Nowhere())  # type: ignore[arg-type]
+
+
+class _Nowhere:
+    def write(self, data: bytes) -> None:
+        raise AssertionError("nothing was to be written")
+
+
+async def test_pages_are_read_until_there_are_enough() -> None:
+    pages = [
+        as_json({"items": [{"id": "a"}, {"id": "b"}], "next_cursor": "c1"}),
+        as_json({"items": [{"id": "c"}], "next_cursor": "c2"}),
+    ]
+    async with client_of(*pages) as (client, heads, _):
+        assert [item["id"] async for item in client.sessions(3, status=None, q="x y")] == ["a", "b", "c"]
+    assert heads[0].startswith("GET /v1/sessions?q=x+y&limit=3 HTTP")
+    assert heads[1].startswith("GET /v1/sessions?q=x+y&cursor=c1&limit=1 HTTP")
+
+
+async def test_a_stream_that_the_server_ended_too_early_is_taken_up_after_its_last_event() -> None:
+    starting = {"code": "unavailable", "detail": "The server is starting or stopping."}
+    async with client_of(
+        stream((1, "a", {}), (2, "b", {})),
+        as_json({"status": "running", "last_seq": 2}),
+        as_json(starting, "503 Service Unavailable"),
+        stream((3, "c", {})),
+        as_json({"status": "idle", "last_seq": 3}),
+    ) as (client, heads, notices):
+        events = [event async for event in client.follow("x")]
+    assert [event.id for event in events] == [1, 2, 3]
+    assert "last-event-id: 2\r\n" in heads[3].lower()
+    assert notices == [
+        "connection lost, trying again (1 of 5): the server ended the stream",
+        "connection lost, trying again (2 of 5): The server is starting or stopping.",
+    ]
+
+
+async def test_a_session_that_is_not_there_is_not_tried_again() -> None:
+    gone = {"code": "session_not_found", "detail": "There is no session with this id."}
+    async with client_of(as_json(gone, "404 Not Found")) as (client, heads, notices):
+        with pytest.raises(ServerRefusedError):
+            _ = [event async for event in client.follow("x")]
+    assert (len(heads), notices) == (1, [])

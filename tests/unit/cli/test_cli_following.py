@@ -1,0 +1,57 @@
+"""How a run is followed, and what Ctrl-C does when the server does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.cli.client import Client, Target
+from app.cli.following import CtrlC, show_all, writer
+from app.cli.sse import ServerEvent
+from tests.unit.cli.events import completed, delta, idle
+
+
+async def _stream(*events: ServerEvent) -> AsyncIterator[ServerEvent]:
+    for event in events:
+        yield event
+
+
+async def test_the_last_run_is_what_counts() -> None:
+    shown: list[ServerEvent] = []
+    events = [idle("cancelled"), delta("x", 0), idle("completed"), completed("x")]
+    assert await show_all(_stream(*events), shown.append) == "completed"
+    assert shown == events
+    assert await show_all(_stream(), shown.append) is None
+
+
+def test_events_are_written_for_scripts_or_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    writer(as_json=True)(delta("a\x1b", 0))
+    line = capsys.readouterr().out
+    assert json.loads(line)["data"]["text"] == "a\x1b"
+    assert "\x1b" not in line
+    writer(as_json=False)(delta("a\x1b", 0))
+    assert capsys.readouterr().out == r"a\x1b"
+
+
+async def test_a_cancel_that_does_not_arrive_is_said() -> None:
+    said: list[str] = []
+    failed = asyncio.Event()
+
+    def say(text: str) -> None:
+        said.append(text)
+        if "could not" in text:
+            failed.set()
+
+    before = signal.getsignal(signal.SIGINT)
+    async with Client(Target("http://127.0.0.1:1")) as client, asyncio.timeout(20):
+        with CtrlC(client, "x", say).handled():
+            os.kill(os.getpid(), signal.SIGINT)
+            await failed.wait()
+    assert said[0].startswith("cancels the run; press Ctrl-C again")
+    assert said[1].startswith("the run could not be cancelled: No server answers at http://127.0.0.1:1 ")
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,108 @@
+"""Metrics: what is counted from committed events, and that no label comes from a model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.eventlog.bus import Bus
+from app.eventlog.log import StreamItem
+from app.runtime.metrics import OTHER, Metrics
+
+USAGE = {
+    "input_tokens": 10,
+    "cache_read_tokens": 20,
+    "cache_write_tokens": 30,
+    "output_tokens": 40,
+    "reasoning_tokens": 5,
+    "cost_usd": 0.5,
+}
+
+
+def item(type_: str, **data: object) -> StreamItem:
+    return StreamItem(type_, 1, json.dumps(data).encode())
+
+
+def samples(metrics: Metrics) -> dict[str, float]:
+    """By name, and by the values of the labels in the order of their names."""
+    return {
+        " ".join([sample.name, *(sample.labels[name] for name in sorted(sample.labels))]): sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+    }
+
+
+def test_a_step_adds_its_tokens_and_cost() -> None:
+    metrics = Metrics()
+    metrics.observe([item("step.finished", finish_reason="stop", usage=USAGE)] * 2)
+    metrics.observe([item("step.finished", finish_reason="error", usage={**USAGE, "cost_usd": None})])
+    found = samples(metrics)
+    assert (found["palimpsest_steps_total stop"], found["palimpsest_steps_total error"]) == (2, 1)
+    assert [found[f"palimpsest_tokens_total {kind}"] for kind in ("input", "cache_read", "reasoning")] == [30, 60, 15]
+    assert (found["palimpsest_cost_usd_total"], found["palimpsest_unpriced_steps_total"]) == (1.0, 1)
+    assert found["palimpsest_events_total step.finished"] == 3
+
+
+def test_runs_messages_and_retries_are_counted() -> None:
+    metrics = Metrics()
+    metrics.observe(
+        [
+            item("session.idle", outcome="failed"),
+            item("message.queued", mode="steer"),
+            item("step.retrying", code="provider_overloaded"),
+            item("text.completed"),
+        ]
+    )
+    found = samples(metrics)
+    for name in (
+        "palimpsest_runs_total failed",
+        "palimpsest_messages_queued_total steer",
+        "palimpsest_step_retries_total provider_overloaded",
+        "palimpsest_events_total text.completed",
+    ):
+        assert found[name] == 1
+
+
+@given(st.lists(st.text()))
+def test_the_number_of_labels_is_bounded_whatever_a_model_calls(names: list[str]) -> None:
+    metrics = Metrics(["read_file"])
+    results = [item("tool.result", name=name, status="error", duration_ms=1500) for name in ["read_file", "x", *names]]
+    metrics.observe(results)
+    calls = {name: value for name, value in samples(metrics).items() if name.startswith("palimpsest_tool_calls_total")}
+    assert set(calls) == {"palimpsest_tool_calls_total error read_file", f"palimpsest_tool_calls_total error {OTHER}"}
+    assert sum(calls.values()) == len(results)
+    assert samples(metrics)[f"palimpsest_tool_call_seconds_sum {OTHER}"] >= 1.5
+
+
+def test_readings_are_taken_when_they_are_asked_for() -> None:
+    metrics = Metrics()
+    value = 1
+    metrics.gauge("now", "What it is now.", lambda: value)
+    metrics.counter("ever", "What it was ever.", lambda: 10 * value)
+    assert (samples(metrics)["now"], samples(metrics)["ever_total"]) == (1, 10)
+    value = 2
+    assert (samples(metrics)["now"], samples(metrics)["ever_total"]) == (2, 20)
+
+
+async def test_the_lag_of_the_loop_is_measured_while_entered() -> None:
+    metrics = Metrics()
+    async with metrics.measuring_lag():
+        async with asyncio.timeout(30):
+            while (await asyncio.to_thread(samples, metrics))["palimpsest_event_loop_lag_seconds_count"] == 0:
+                pass
+    assert "event-loop-lag" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
+def test_the_bus_tells_of_what_it_publishes_and_counts_its_readers() -> None:
+    heard: list[str] = []
+    bus = Bus(lambda items: heard.extend(each.type for each in items))
+    bus.publish("nobody follows", [item("step.started")])
+    bus.delete("nobody follows", item("session.deleted"))
+    assert heard == ["step.started", "session.deleted"]
+    bus.channel("followed").readers.add(asyncio.Event())
+    bus.all.readers.add(asyncio.Event())
+    assert bus.readers == 2
