@@ -27,7 +27,7 @@ MAX_PARALLEL = 8
 
 _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
     "cancel": (ToolStatus.CANCELLED, "cancelled by the user"),
-    "interrupt": (ToolStatus.CANCELLED, "cancelled by a new message from the user"),
+    "interrupt": (ToolStatus.CANCELLED, "cancelled by the user, who has sent a new message"),
     "limit": (ToolStatus.INTERRUPTED, "ended by a limit of the run"),
     "shutdown": (ToolStatus.INTERRUPTED, "interrupted, because the service is being restarted"),
     None: (ToolStatus.INTERRUPTED, "interrupted by an error outside of the call"),

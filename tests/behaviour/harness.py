@@ -192,4 +192,4 @@ def settings_for(data_dir: Path, provider: FakeProvider, sandbox: str, **more: A
         "shutdown_grace_s": 5,
         **more,
     }
-    return Settings(_env_file=None, **values)  # type: ignore[call-arg]
+    return Settings(_env_file=None, **values)

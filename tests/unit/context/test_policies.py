@@ -102,7 +102,7 @@ def test_the_threshold_may_be_a_share_or_a_percentage(asked: float, share: float
         ("", "compaction.policy"),
         ({"policy": None}, "compaction.policy"),
         ({"policy": ["reactive"]}, "compaction.policy"),
-        ({"policy": "reactive", "tresholds": 1}, "compaction.tresholds"),
+        ({"policy": "reactive", "nonsense": 1}, "compaction.nonsense"),
         ({"threshold_percent": 0}, "compaction.threshold_percent"),
         ({"threshold_percent": 101}, "compaction.threshold_percent"),
         ({"threshold_percent": True}, "compaction.threshold_percent"),

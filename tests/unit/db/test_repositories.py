@@ -206,7 +206,6 @@ async def test_attempts_are_found_by_step(database: Database) -> None:
     assert newest is not None
     assert (newest.step, newest.attempt) == (2, 1)
     assert await database.read(lambda c: steps.count(c, session_id)) == 3
-    assert await database.read(lambda c: steps.last_usage(c, session_id)) is None
 
 
 async def test_sessions_are_found_by_status_and_the_database_knows_itself(database: Database) -> None:

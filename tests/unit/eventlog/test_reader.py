@@ -18,7 +18,7 @@ from app.db.engine import Database
 from app.db.repositories import queue, sessions
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.bus import GLOBAL_EVENTS, Bus
-from app.eventlog.log import Appender, EventLog, StreamItem
+from app.eventlog.log import PAGE, Appender, EventLog, StreamItem
 from app.eventlog.reader import Batches, follow, follow_all
 from app.events import MessageWithdrawn
 from app.messages import new_id, now
@@ -284,7 +284,7 @@ async def test_a_reader_far_behind_hears_of_the_deletion(stage: Stage) -> None:
         first = await anext(batches)
         await farewell(stage)
         rest = [item async for batch in batches for item in batch]
-    assert first[-1].seq == 500
+    assert first[-1].seq == PAGE
     assert [(item.type, item.seq) for item in rest] == [("session.deleted", 701)]
 
 
