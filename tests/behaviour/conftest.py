@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from blockbuster import blockbuster_ctx
 
 from app.logs import configure_logging
@@ -24,20 +26,26 @@ __all__ = ["provider"]
 StartServer = Callable[..., RunningServer]
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def no_blocking() -> Iterator[None]:
     """A blocking call of ours on an event loop fails the test that made it; to ask for a file's status, which takes
     microseconds on a local disk, is no such call."""
     with blockbuster_ctx("app") as guard:
         for name, function in guard.functions.items():
-            if name.startswith(("os.path.", "os.stat", "os.readlink")):
+            if name.startswith(("os.path.", "os.stat", "os.access", "os.readlink")):
                 function.deactivate()
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
-def quiet_logs() -> None:
+@pytest.fixture(autouse=True, scope="module")
+def quiet_logs() -> Iterator[None]:
+    """Errors alone, as the server would log them; the tests of other folders find the logs as they were."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     configure_logging("error", "json")
+    yield
+    structlog.reset_defaults()
+    root.handlers[:], root.level = handlers, level
 
 
 @pytest.fixture(autouse=True)

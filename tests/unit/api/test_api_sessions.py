@@ -58,7 +58,7 @@ async def test_a_session_is_read_changed_and_deleted(client: httpx.AsyncClient, 
     assert (await client.get(path)).status_code == 404
 
 
-@pytest.mark.parametrize("session_id", ["x", "0", "..", new_id().upper(), "%00", "é", "{}"])
+@pytest.mark.parametrize("session_id", ["x", "0", "..", "01A2012A-2A91-702A-96C5-66DF61609358", "%00", "é", "{}"])
 async def test_an_id_that_is_no_uuid_is_simply_not_found(client: httpx.AsyncClient, session_id: str) -> None:
     answer = await client.get(f"/v1/sessions/{session_id}/steps")
     assert answer.status_code == 404

@@ -34,7 +34,7 @@ def test_text_stands_once_whatever_the_pieces(text: str, cuts: list[int]) -> Non
 
 
 def test_after_a_reconnection_a_part_goes_on_where_it_stood() -> None:
-    assert shown(delta("Hel", 0), delta("Hello wo", 0), delta("rld", 8), completed("Hello world")) == "Hello world\n"
+    assert shown(delta("Hell", 0), delta("Hello wo", 0), delta("rld", 8), completed("Hello world")) == "Hello world\n"
 
 
 def test_a_part_that_was_cut_says_so() -> None:
