@@ -37,7 +37,9 @@ def stamp() -> str:
 
 def age_ms(text: bytes, now: float) -> float:
     """How long ago, at the monotonic time `now` in seconds, the eight digits of a stamp were made."""
-    return ((int(now * 1e6) - int(text, 16)) % STAMP_RANGE) / 1000
+    age = (int(now * 1e6) - int(text, 16)) % STAMP_RANGE
+    # Rounding may put a stamp that was just made a microsecond ahead.
+    return 0.0 if age > STAMP_RANGE - 1000 else age / 1000
 
 
 def chunk(delta: dict[str, object], finish_reason: str | None = None) -> bytes:

@@ -10,6 +10,9 @@ T = TypeVar("T")
 
 StopReason = Literal["interrupt", "limit", "cancel", "shutdown"]
 
+INSIST_S = 0.25
+"""How long work that was cancelled may go on before it is cancelled again."""
+
 _RANK: dict[StopReason, int] = {"interrupt": 0, "limit": 1, "cancel": 2, "shutdown": 3}
 
 
@@ -26,6 +29,7 @@ class Interrupt:
     def __init__(self) -> None:
         self.reason: StopReason | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._insists = False
 
     @property
     def ends_run(self) -> bool:
@@ -37,8 +41,15 @@ class Interrupt:
         if self.reason is None or _RANK[reason] > _RANK[self.reason]:
             self.reason = reason
         if self._task is not None:
-            self._task.cancel()
+            self._cancel(self._task, self._insists)
             self._task = None
+
+    def _cancel(self, task: asyncio.Task[Any], insists: bool) -> None:
+        if task.done():
+            return
+        task.cancel()
+        if insists:
+            asyncio.get_running_loop().call_later(INSIST_S, self._cancel, task, True)
 
     def clear(self) -> None:
         """Forgets an interrupting message, because it has been delivered."""
@@ -55,13 +66,15 @@ class Interrupt:
         if self.reason != "shutdown":
             self.reason = None
 
-    async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Awaits the work. Raises `Stopped` if it is, or was before, to be ended; then the work has ended."""
+    async def guard(self, work: Coroutine[Any, Any, T], *, insist: bool = False) -> T:
+        """Awaits the work. Raises `Stopped` if it is, or was before, to be ended; then the work has ended. With
+        `insist` it is cancelled again and again until it has: for work that needs no time to clean up, and whose
+        libraries may lose a cancellation, as HTTP clients do while they connect."""
         if self.reason is not None:
             work.close()
             raise Stopped
         task: asyncio.Task[T] = asyncio.create_task(work)
-        self._task = task
+        self._task, self._insists = task, insist
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from asyncio import sleep
+from asyncio import shield, sleep
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -117,7 +117,7 @@ class Step:
         while True:
             attempt = self._open(number, attempt_number, config, before)
             try:
-                await self._interrupt.guard(self._call_model(attempt, request))
+                await self._interrupt.guard(self._call_model(attempt, request), insist=True)
             except Stopped:
                 return await self._end(attempt, config, spent, Outcome.STOPPED, self._stop_reason(), None)
             except ContextOverflowError as error:
@@ -160,7 +160,8 @@ class Step:
         async with aclosing(provider.stream(_named(request, name))) as stream:  # type: ignore[type-var]
             async for event in stream:
                 if not attempt.seq:
-                    attempt.seq = await attempt.opened
+                    # Shielded: a cancellation would else cancel the future itself, which is awaited again.
+                    attempt.seq = await shield(attempt.opened)
                 attempt.processor.feed(event)
         if attempt.processor.stop_reason is None:
             raise ProviderError("The model's stream ended before its answer did.", retryable=True)

@@ -147,7 +147,8 @@ async def test_the_last_attempts_text_is_kept(start_server: Start, provider: Fak
         assert session["error"]["code"] == "provider_unreachable"
         (text,) = of_type(events, "text.completed")
         assert text.data["text"] == "half of it"
-        assert [event.data["status"] for event in of_type(events, "tool.result")] == ["interrupted"]
+        calls = of_type(events, "tool.call")  # what the reset left of the stream may end before the call
+        assert [event.data["status"] for event in of_type(events, "tool.result")] == ["interrupted"] * len(calls)
         await client.post(session["id"], "go on")
         await client.until_idle(session["id"])
         assert provider.requests[-1].assistant_texts == ("half of it",)
