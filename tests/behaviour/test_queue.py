@@ -62,7 +62,7 @@ PHASES = (
     ),
     Phase(
         "in the retry's sleep",
-        (HttpError(429, headers={"retry-after": "0.3"}),),
+        (HttpError(429, headers={"retry-after": "3"}),),
         _event(lambda event: event.type == "step.retrying"),
     ),
     Phase("before the end", (Reply(Text("all of it"), Gate("g4")),), _gate("g4"), "g4"),

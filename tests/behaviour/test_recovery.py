@@ -184,7 +184,10 @@ async def test_a_run_that_kills_its_server_again_and_again_is_parked(start: Star
     async with Client(server.url) as client:
         session_id = (await client.create("task"))["id"]
     for count in range(1, 5):
-        await provider.request_count(count)
+        async with Client(server.url) as client, following(client, session_id) as follower:
+            # The request may be out before the start of the step is stored.
+            await follower.type("step.started", count)
+            await provider.request_count(count)
         server.end(signal.SIGKILL)
         server = start()
 
