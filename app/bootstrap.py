@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 from dotenv import dotenv_values
@@ -119,12 +118,20 @@ def build_providers(settings: Settings) -> Providers:
     return Providers(configs, catalog, settings.provider_idle_timeout_s)
 
 
+def exposes_server(kind: str, settings: Settings) -> bool:
+    """Whether commands in this kind of sandbox would reach this server while it asks for no key."""
+    return kind == "bubblewrap" and settings.sandbox_network == "on" and not settings.api_keys
+
+
 async def build_sandboxes(settings: Settings, instance_id: str) -> Sandboxes:
     """The kinds of sandbox that the settings allow and this machine has. Having none is not the end: sessions can be
     read, and `readyz` says what is missing."""
     kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if settings.sandbox == "auto" else (settings.sandbox,)
     factories: dict[str, SandboxFactory] = {}
     for kind in kinds:
+        if exposes_server(kind, settings):
+            log.warning("sandbox_left_out", kind=kind, reason="its network is the host's, and the server has no keys")
+            continue
         try:
             factories[kind] = await open_factory(
                 kind, data_dir=settings.data_dir, instance_id=instance_id, docker_host=settings.docker_host
@@ -245,8 +252,3 @@ async def _take_up(database: Database, sandboxes: Sandboxes, registry: Registry)
             log.info("orphans_removed", names=removed)
     for session_id in running:
         registry.wake(session_id)
-
-
-def database_file(settings: Settings) -> Path:
-    """Where the default database lies."""
-    return settings.data_dir / "palimpsest.db"

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from app.api.config import no_metrics
 from app.api.main import ApiConfig, create_app
-from app.bootstrap import Runtime, build, secrets_of
+from app.bootstrap import Runtime, build, exposes_server, secrets_of
 from app.errors import PalimpsestError
 from app.logs import configure_logging
 from app.settings import Settings
@@ -45,6 +45,12 @@ def bind(settings: Settings) -> socket.socket:
     if not settings.api_keys and not is_loopback(settings.host):
         raise StartError(
             f"Without PALIMPSEST_API_KEYS the server listens on loopback only, not on {settings.host}.",
+            code="key_required",
+        )
+    if exposes_server(settings.sandbox, settings):
+        raise StartError(
+            "With PALIMPSEST_SANDBOX_NETWORK=on, commands in bubblewrap could call this server: set"
+            " PALIMPSEST_API_KEYS, or leave the network off.",
             code="key_required",
         )
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET

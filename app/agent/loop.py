@@ -40,11 +40,13 @@ class LimitReached(PalimpsestError):
 
 @dataclass(slots=True)
 class Progress:
-    """What counts against limits: steps of the run; steps in all; usage of the session."""
+    """What counts against limits: steps of the run; steps in all; usage of the session, and the part of its cost, in
+    US dollars, that has a known price."""
 
     run_steps: int
     steps: int
     usage: Usage
+    cost_usd: float
 
 
 class AgentLoop:
@@ -118,6 +120,7 @@ class AgentLoop:
         self._progress.run_steps += 1
         result = await self._step.run(self._progress.steps, config, before)
         self._progress.usage = self._progress.usage + result.usage
+        self._progress.cost_usd += result.usage.cost_usd or 0.0
         return result
 
     async def _take(self, step: StepResult) -> RunResult | None:
@@ -181,8 +184,7 @@ class AgentLoop:
             return _limit_result("max_steps", limits.max_steps)
         if limits.max_tokens is not None and progress.usage.total_tokens >= limits.max_tokens:
             return _limit_result("max_tokens", limits.max_tokens)
-        cost = progress.usage.cost_usd
-        if limits.max_cost_usd is not None and cost is not None and cost >= limits.max_cost_usd:
+        if limits.max_cost_usd is not None and progress.cost_usd >= limits.max_cost_usd:
             return _limit_result("max_cost_usd", limits.max_cost_usd)
         return None
 

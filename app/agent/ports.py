@@ -43,21 +43,27 @@ class PartClosed:
 
 @dataclass(frozen=True, slots=True)
 class ResponseClosed:
-    """The model's stream has ended: the message is whole and its calls may start."""
+    """The model's stream has ended: the message is whole and its calls may start. `usage` is the attempt's, `tokens`
+    the message's estimate."""
 
+    step: int
+    attempt: int
     message_id: str
     finish_reason: FinishReason
+    usage: Usage
     tokens: int
     error: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptVoided:
-    """The attempt failed and will be made again after `delay_ms`: its message with all its parts counts no more."""
+    """The attempt failed and will be made again after `delay_ms`: its message with all its parts counts no more. What
+    it used was used: `usage`."""
 
     step: int
     attempt: int
     message_id: str
+    usage: Usage
     delay_ms: int
     code: str
     detail: str
@@ -74,7 +80,7 @@ class ResultClosed:
 
 @dataclass(frozen=True, slots=True)
 class StepClosed:
-    """The step is over, its results included; `model` is the one that the usage is billed to."""
+    """The step is over, its results included. `usage` is that of all its attempts, billed to `model`."""
 
     step: int
     attempt: int

@@ -30,7 +30,6 @@ from app.errors import (
 from app.llm.base import ModelRequest, Provider, StopReason
 from app.llm.retry import delay_s
 from app.messages import FinishReason, Message, Part, Role, Usage, new_id, now
-from app.sessions import ContextState
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +77,7 @@ class _Attempt:
     opened: Awaitable[int]
     context_tokens: int
     seq: int = 0
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(slots=True)
@@ -175,13 +175,14 @@ class Step:
         self._count(attempt, spent)
         if attempt.processor.usage is not None:
             self._conversation.observe(attempt.processor.usage)
-        await self._close_message(attempt, reason)
+        closed = await self._take_message(attempt, reason)
         self._conversation.answered()
         if attempt.processor.calls:
+            await self._sink.record(closed)
             return await self._run_tools(attempt, config, spent, reason)
-        outcome = _OUTCOMES[reason]
-        error = _REFUSALS.get(reason)
-        return self._close(attempt, config, spent, outcome, reason, error)
+        # In one commit, so that a final answer is never one of an open step.
+        await self._sink.record(closed, self._closed(attempt, config, spent, reason))
+        return StepResult(_OUTCOMES[reason], spent.usage, _REFUSALS.get(reason))
 
     async def _run_tools(
         self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason
@@ -198,8 +199,7 @@ class Step:
             log.exception("tools_crashed", message_id=attempt.message_id)
             outcome, reason, problem = Outcome.FAILED, FinishReason.ERROR, _CRASH.problem()
             self._tools.abandon(batch)
-        await self._take_results(batch)
-        return self._close(attempt, config, spent, outcome, reason, problem)
+        return await self._close(attempt, config, spent, batch, StepResult(outcome, spent.usage, problem), reason)
 
     async def _end(
         self,
@@ -215,21 +215,18 @@ class Step:
         attempt.processor.close(interrupted=True)
         if error is None or isinstance(error, ContextOverflowError):
             self._count(attempt, spent)
-        await self._close_message(attempt, reason, problem)
-        if attempt.processor.calls:
-            batch = Batch(attempt.processor.calls)
-            self._tools.abandon(batch)
-            await self._take_results(batch)
-        return self._close(attempt, config, spent, outcome, reason, problem)
+        await self._sink.record(await self._take_message(attempt, reason, problem))
+        batch = Batch(attempt.processor.calls)
+        self._tools.abandon(batch)
+        return await self._close(attempt, config, spent, batch, StepResult(outcome, spent.usage, problem), reason)
 
-    async def _close_message(
+    async def _take_message(
         self, attempt: _Attempt, reason: FinishReason, problem: dict[str, Any] | None = None
-    ) -> None:
+    ) -> ResponseClosed:
+        """Appends the model's message to the conversation; gives the change that stores its end."""
         parts: tuple[Part, ...] = attempt.processor.ordered_parts
         tokens = PER_MESSAGE + sum(part.tokens for part in parts)
-        closed = self._sink.record(ResponseClosed(attempt.message_id, reason, tokens, problem))
         attempt.seq = attempt.seq or await attempt.opened
-        await closed
         self._conversation.append(
             Message(
                 id=attempt.message_id,
@@ -243,6 +240,7 @@ class Step:
                 created_at=now(),
             )
         )
+        return ResponseClosed(attempt.step, attempt.number, attempt.message_id, reason, attempt.usage, tokens, problem)
 
     async def _take_results(self, batch: Batch) -> None:
         """Appends the tool message once all of its results are committed."""
@@ -254,50 +252,58 @@ class Step:
         )
         self._conversation.append(message)
 
-    def _close(
+    async def _close(
         self,
         attempt: _Attempt,
         config: AgentConfig,
         spent: _Spent,
-        outcome: Outcome,
+        batch: Batch,
+        result: StepResult,
         reason: FinishReason,
-        problem: dict[str, Any] | None,
     ) -> StepResult:
-        context = self._conversation.state(config.budget)
-        self._record_end(attempt, spent, reason, context)
-        return StepResult(outcome, spent.usage, problem)
+        """Ends a step once the results of its calls are stored."""
+        if batch.calls:
+            await self._take_results(batch)
+        self._record_end(attempt, config, spent, reason)
+        return result
 
-    def _record_end(self, attempt: _Attempt, spent: _Spent, reason: FinishReason, context: ContextState) -> None:
+    def _record_end(self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason) -> None:
         """Nobody waits for this commit: whatever comes next is committed after it, or with it, or not at all."""
-        self._sink.record(
-            StepClosed(
-                attempt.step,
-                attempt.number,
-                attempt.message_id,
-                attempt.model,
-                reason,
-                spent.usage,
-                context,
-                spent.duration_ms,
-            )
+        self._sink.record(self._closed(attempt, config, spent, reason))
+
+    def _closed(self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason) -> StepClosed:
+        return StepClosed(
+            attempt.step,
+            attempt.number,
+            attempt.message_id,
+            attempt.model,
+            reason,
+            spent.usage,
+            self._conversation.state(config.budget),
+            spent.duration_ms,
         )
 
     async def _void(self, attempt: _Attempt, error: ProviderError, delay: float) -> None:
         await self._sink.record(
             AttemptVoided(
-                attempt.step, attempt.number, attempt.message_id, round(delay * 1000), error.code, error.detail
+                attempt.step,
+                attempt.number,
+                attempt.message_id,
+                attempt.usage,
+                round(delay * 1000),
+                error.code,
+                error.detail,
             )
         )
 
     def _close_voided(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
         """Ends a step whose last attempt is void already: it was stopped while it waited to try again."""
-        context = self._conversation.state(config.budget)
-        self._record_end(attempt, spent, self._stop_reason(), context)
+        self._record_end(attempt, config, spent, self._stop_reason())
         return StepResult(Outcome.STOPPED, spent.usage)
 
     def _count(self, attempt: _Attempt, spent: _Spent) -> None:
-        """Adds an attempt's usage, priced, to the step's. Where the provider reported none, although the model wrote
-        something, an estimate stands in: tokens that nobody counted would escape every limit."""
+        """Notes an attempt's usage, priced, and adds it to the step's. Where the provider reported none, although the
+        model wrote something, an estimate stands in: tokens that nobody counted would escape every limit."""
         usage = attempt.processor.usage
         written = attempt.processor.written_tokens
         if usage is None and (written or attempt.processor.stop_reason):
@@ -306,6 +312,7 @@ class Step:
             return
         if usage.cost_usd is None:
             usage = usage.model_copy(update={"cost_usd": self._models.cost_usd(attempt.model, usage)})
+        attempt.usage = usage
         spent.usage = spent.usage + usage
 
     def _stop_reason(self) -> FinishReason:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.agent.ports import LivePart, PartClosed, Sink
 from app.context.tokens import estimate_part, estimate_text
+from app.errors import ProviderError
 from app.llm.base import (
     BlockEnd,
     Finish,
@@ -23,6 +23,10 @@ from app.messages import ReasoningPart, TextPart, ToolCallPart, Usage, clean_tex
 
 MAX_NAME_CHARS = 200
 """What is kept of a tool's name; none of ours is a tenth as long."""
+
+MAX_ANSWER_CHARS = 8_000_000
+"""Characters of one answer: many times what the largest output limit of a model allows, so only a provider that has
+gone astray gets there. It keeps one stream from filling the server's memory."""
 
 ClosedPart = TextPart | ReasoningPart | ToolCallPart
 
@@ -61,14 +65,13 @@ class StreamProcessor:
         self._message_id = message_id
         self._open: dict[int, _Block] = {}
         self._count = 0
+        self._chars = 0
         self.parts: list[ClosedPart] = []
         self.usage: Usage | None = None
         self.stop_reason: StopReason | None = None
-        self.recorded: Awaitable[int] | None = None
-        """The commit of the newest part."""
 
     def feed(self, event: StreamEvent) -> None:
-        """Takes the next event of the stream. Nothing here waits."""
+        """Takes the next event of the stream. Nothing here waits. Raises `ProviderError` for an answer without end."""
         match event:
             case TextDelta(block, text):
                 self._write(block, "text", text)
@@ -102,6 +105,11 @@ class StreamProcessor:
                 return
             block = self._begin(number, kind)
         text = clean_text(text)
+        self._chars += len(text)
+        if self._chars > MAX_ANSWER_CHARS:
+            raise ProviderError(
+                f"The answer has more than {MAX_ANSWER_CHARS:,} characters.", code="provider_bad_response"
+            )
         block.pieces.append(text)
         self._sink.live(block.live, text)
 
@@ -122,7 +130,7 @@ class StreamProcessor:
 
     def _record(self, part: ClosedPart) -> None:
         self.parts.append(part)
-        self.recorded = self._sink.record(PartClosed(self._message_id, part))
+        self._sink.record(PartClosed(self._message_id, part))
 
     @property
     def ordered_parts(self) -> tuple[ClosedPart, ...]:

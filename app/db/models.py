@@ -186,7 +186,7 @@ queue = Table(
     Column("mode", String(20), nullable=False),
     Column("content", Text, nullable=False),
     Column("status", String(20), nullable=False),
-    Column("fingerprint", String(64), nullable=False, comment="Hash of the content and mode first posted."),
+    Column("fingerprint", String(64), nullable=False, comment="Hash of the content first posted."),
     Column("created_at", UtcTime, nullable=False),
 )
 Index("ix_queue_session_id_status_ordinal", queue.c.session_id, queue.c.status, queue.c.ordinal)

@@ -157,6 +157,9 @@ class ChangeWriter:
             tokens=change.tokens,
             error=change.error,
         )
+        steps.set_usage(
+            self._connection, self._session_id, step=change.step, attempt=change.attempt, usage=change.usage
+        )
         messages.start_calls(self._connection, self._session_id, change.message_id)
 
     def _voided(self, change: AttemptVoided, seq: int) -> None:
@@ -172,9 +175,11 @@ class ChangeWriter:
             step=change.step,
             attempt=change.attempt,
             finish_reason=FinishReason.ERROR,
-            usage=Usage(),
             context=None,
             duration_ms=None,
+        )
+        steps.set_usage(
+            self._connection, self._session_id, step=change.step, attempt=change.attempt, usage=change.usage
         )
         event = StepRetrying(
             session_id=self._session_id,
@@ -221,7 +226,6 @@ class ChangeWriter:
             step=change.step,
             attempt=change.attempt,
             finish_reason=change.finish_reason,
-            usage=change.usage,
             context=change.context,
             duration_ms=change.duration_ms,
         )

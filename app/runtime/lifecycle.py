@@ -82,9 +82,22 @@ def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draf
         "metadata": _checked_metadata(body.metadata),
         "context": _empty_context(info.context_window, info.window_source == "assumed").model_dump(),
     }
+    return Draft(body.id or new_id(), body.task, _fingerprint(body), fields)
+
+
+def _fingerprint(body: SessionCreate) -> str:
     asked = body.model_dump(mode="json", exclude={"id"}, exclude_unset=True)
-    mark = hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    return Draft(body.id or new_id(), body.task, mark, fields)
+    return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def made_before(connection: Connection, body: SessionCreate) -> Session | None:
+    """The session that this request made before. Raises `ConflictError` where its id was used with other content."""
+    found = sessions.find(connection, body.id) if body.id is not None else None
+    if found is None:
+        return None
+    if found.fingerprint != _fingerprint(body):
+        raise ConflictError(f"Session {found.id} was made with other content.", code="id_in_use")
+    return sessions.snapshot(connection, found.id)
 
 
 def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: ServiceRules) -> CompactionSettings:
@@ -127,13 +140,10 @@ def _checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
     return metadata or {}
 
 
-def create(connection: Connection, draft: Draft) -> tuple[tuple[Session, bool], list[StreamItem]]:
+def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[tuple[Session, bool], list[StreamItem]]:
     """Makes a session, with its first message if it has a task; or finds the one that this request made before."""
-    found = sessions.find(connection, draft.session_id)
-    if found is not None:
-        if found.fingerprint != draft.fingerprint:
-            raise ConflictError(f"Session {draft.session_id} was made with other content.", code="id_in_use")
-        return (sessions.snapshot(connection, draft.session_id), False), []
+    if (found := made_before(connection, body)) is not None:
+        return (found, False), []
     at = now()
     sessions.add(
         connection,

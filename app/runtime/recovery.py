@@ -112,7 +112,16 @@ def _closing_changes(
     if open_step is not None and messages.is_open(connection, session_id, open_step.message_id):
         tokens = PER_MESSAGE + messages.part_tokens(connection, session_id, open_step.message_id)
         tokens += sum(change.part.tokens for change in changes if isinstance(change, PartClosed))
-        changes.append(ResponseClosed(open_step.message_id, FinishReason.INTERRUPTED, tokens))
+        changes.append(
+            ResponseClosed(
+                open_step.step,
+                open_step.attempt,
+                open_step.message_id,
+                FinishReason.INTERRUPTED,
+                Usage(**open_step.usage),
+                tokens,
+            )
+        )
     changes += _results(connection, session_id, open_calls)
     if open_step is not None:
         changes.append(
@@ -122,7 +131,7 @@ def _closing_changes(
                 message_id=open_step.message_id,
                 model=open_step.model,
                 finish_reason=FinishReason.INTERRUPTED,
-                usage=Usage(),
+                usage=steps.usage_of(connection, session_id, open_step.step),
                 context=ContextState(**open_step.context),
                 duration_ms=0,
             )

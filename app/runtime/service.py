@@ -96,8 +96,13 @@ class SessionService:
     async def create(self, body: SessionCreate) -> tuple[Session, bool]:
         """A new session, and True; or the one that was made with the same `id` and content before, and False.
         Raises `ConflictError` where that id was used with other content."""
+        if body.id is not None:
+            # Before any check: a repetition is answered even if what it asked for could not be had any more.
+            known = await self._database.read(lambda c: lifecycle.made_before(c, body))
+            if known is not None:
+                return known, False
         draft = lifecycle.draft(body, self._setup, self._rules)
-        session, is_new = await self._write(draft.session_id, lambda c: lifecycle.create(c, draft))
+        session, is_new = await self._write(draft.session_id, lambda c: lifecycle.create(c, body, draft))
         if is_new and body.task is not None:
             self._registry.wake(session.id)
         return session, is_new

@@ -17,7 +17,7 @@ from app.agent.ports import Collector, PlanChanged
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.db.engine import Database
-from app.db.repositories import sessions
+from app.db.repositories import sessions, steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError
 from app.eventlog.bus import Bus
 from app.events import PlanItem
@@ -153,7 +153,11 @@ class SessionOwner:
         """One run; whatever goes wrong in it is its result."""
         assert self._row is not None
         assert self._inbox is not None
-        progress = Progress(self._row.run_steps, self._row.steps, Usage(**self._row.usage))
+        usage = Usage(**self._row.usage)
+        cost = usage.cost_usd
+        if cost is None:
+            cost = await self._setup.database.read(lambda c: steps.known_cost_usd(c, self._session_id))
+        progress = Progress(self._row.run_steps, self._row.steps, usage, cost)
         loop = AgentLoop(
             recorder,
             self._inbox,

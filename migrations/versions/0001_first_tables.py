@@ -186,9 +186,7 @@ def upgrade() -> None:
         sa.Column("mode", sa.String(length=20), nullable=False),
         sa.Column("content", sa.Text(), nullable=False),
         sa.Column("status", sa.String(length=20), nullable=False),
-        sa.Column(
-            "fingerprint", sa.String(length=64), nullable=False, comment="Hash of the content and mode first posted."
-        ),
+        sa.Column("fingerprint", sa.String(length=64), nullable=False, comment="Hash of the content first posted."),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_queue_sessions"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("session_id", "id", name=op.f("pk_queue")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -279,6 +280,19 @@ async def test_what_this_server_does_not_have(client: Client, fields: dict[str, 
 async def test_a_stream_of_a_new_session_needs_a_task(client: Client) -> None:
     answer = await client.http.post("/v1/sessions", json={}, headers={"Accept": "text/event-stream"})
     assert_refused(answer, 422, "task_required")
+
+
+async def test_a_repeated_request_is_answered_whatever_has_changed(start_server: StartServer) -> None:
+    body = {"id": UNKNOWN, "title": "one", "model": "house/small"}
+    house = {"house": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1"}}
+    first = start_server(providers=house)
+    async with Client(first.url) as client:
+        assert (await client.http.post("/v1/sessions", json=body)).status_code == 201
+    await asyncio.to_thread(first.stop)
+    async with Client(start_server().url) as client:
+        assert_refused(await client.http.post("/v1/sessions", json={**body, "id": None}), 422, "unknown_model")
+        again = await client.http.post("/v1/sessions", json=body)
+        assert (again.status_code, again.json()["title"]) == (200, "one")
 
 
 async def test_an_id_is_of_one_content(client: Client) -> None:

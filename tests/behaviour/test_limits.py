@@ -112,6 +112,29 @@ async def test_an_unpriced_model_has_no_cost_to_limit(client: Client, provider: 
     assert (session["outcome"], session["usage"]["cost_usd"]) == ("completed", None)
 
 
+async def test_what_has_no_price_does_not_lift_the_limit_on_what_has_one(
+    start_server: Callable[..., RunningServer], provider: FakeProvider
+) -> None:
+    prices = {"input": 1000, "output": 1000, "cache_read": 0, "cache_write": 0}
+    server = start_server(models={OPENAI: {"context_window": 128_000, "prices": prices}})
+    spent = Tokens(input=600, cache_read=0, cache_write=0, output=400)
+    provider.script(*[Reply(LOOK, usage=spent), Reply(Text("done"), usage=spent)] * 3)
+    async with Client(server.url) as client:
+        session, _ = await client.run("one", model=ANTHROPIC, limits={"max_cost_usd": 3.5})
+        session_id = session["id"]
+        await client.http.patch(f"/v1/sessions/{session_id}", json={"model": OPENAI})
+        for task in ("two", "three"):
+            await client.post(session_id, task)
+            await client.until_idle(session_id)
+
+        last = await client.session(session_id)
+        assert (last["outcome"], last["steps"], last["usage"]["cost_usd"]) == ("completed", 6, None)
+        await client.post(session_id, "four")
+        await client.until_idle(session_id)
+        last = await client.session(session_id)
+        assert (last["error"]["code"], last["steps"]) == ("max_cost_usd", 6)
+
+
 async def test_the_operators_limits_cannot_be_exceeded(
     start_server: Callable[..., RunningServer], provider: FakeProvider
 ) -> None:

@@ -134,6 +134,10 @@ async def _assert_went_on(
         assert recovered.data["interrupted_step"] == 1
         assert len(recovered.data["closed_calls"]) == doing.open_calls or doing.name == "calling"
     if doing.name == "working":
+        (first, *_) = of_type(events, "step.finished")
+        assert first.data["usage"]["output_tokens"] > 0, "what the answer has cost is known"
+        total = sum(event.data["usage"]["output_tokens"] for event in of_type(events, "step.finished"))
+        assert session["usage"]["output_tokens"] == total
         assert statuses[0] == "completed"
         assert set(statuses[1:]) <= {"interrupted", "cancelled"}
         files = f"/v1/sessions/{session_id}/files"

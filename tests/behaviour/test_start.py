@@ -92,6 +92,11 @@ def test_settings_that_cannot_be_served(serve: Serve, refused: Refused) -> None:
     assert_not_started(ended, refused.code, refused.word)
 
 
+def test_a_network_that_leads_commands_to_a_server_without_keys(serve: Serve) -> None:
+    ended = serve(PALIMPSEST_SANDBOX="bubblewrap", PALIMPSEST_SANDBOX_NETWORK="on")
+    assert_not_started(ended, "key_required", "PALIMPSEST_API_KEYS", "network")
+
+
 def test_an_address_of_another_machine(serve: Serve) -> None:
     ended = serve("--host", "192.0.2.1", "--port", "0", PALIMPSEST_API_KEYS="k" * 20)
     assert_not_started(ended, "cannot_listen", "192.0.2.1", "--host")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import JSON, Connection, Row, bindparam, func, insert, select, type_coerce, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from app.db.models import daily_usage, generations, steps
@@ -61,7 +61,7 @@ def open_step(
     connection.execute(_OPEN, row)
 
 
-_CLOSE = update(steps).where(
+_CHANGE = update(steps).where(
     steps.c.session_id == bindparam("sid"), steps.c.step == bindparam("number"), steps.c.attempt == bindparam("try")
 )
 
@@ -73,21 +73,32 @@ def close_step(
     step: int,
     attempt: int,
     finish_reason: FinishReason,
-    usage: Usage,
     context: ContextState | None,
     duration_ms: int | None,
 ) -> None:
     """Says how an attempt ended; without a context the one of its start stays."""
-    values: dict[str, Any] = {"finish_reason": finish_reason, "usage": usage.model_dump(), "duration_ms": duration_ms}
+    values: dict[str, Any] = {"finish_reason": finish_reason, "duration_ms": duration_ms}
     if context is not None:
         values["context"] = context.model_dump()
-    connection.execute(_CLOSE, {"sid": session_id, "number": step, "try": attempt, **values})
+    connection.execute(_CHANGE, {"sid": session_id, "number": step, "try": attempt, **values})
 
 
-def open_attempt(connection: Connection, session_id: str) -> Row[Any] | None:
-    """The attempt that nobody has closed, if there is one."""
-    query = select(steps).where(steps.c.session_id == session_id, steps.c.finish_reason.is_(None))
-    return connection.execute(query.order_by(steps.c.step.desc(), steps.c.attempt.desc()).limit(1)).first()
+def set_usage(connection: Connection, session_id: str, *, step: int, attempt: int, usage: Usage) -> None:
+    """Notes what an attempt has used, as soon as that is known."""
+    key = {"sid": session_id, "number": step, "try": attempt}
+    connection.execute(_CHANGE, {**key, "usage": usage.model_dump()})
+
+
+def usage_of(connection: Connection, session_id: str, step: int) -> Usage:
+    """What all attempts at a step have used."""
+    query = select(steps.c.usage).where(steps.c.session_id == session_id, steps.c.step == step)
+    return sum((Usage(**usage) for usage in connection.execute(query).scalars()), Usage())
+
+
+def known_cost_usd(connection: Connection, session_id: str) -> float:
+    """The cost of those attempts whose price is known, in US dollars."""
+    cost = func.coalesce(func.sum(type_coerce(steps.c.usage, JSON)["cost_usd"].as_float()), 0.0)
+    return float(connection.execute(select(cost).where(steps.c.session_id == session_id)).scalar_one())
 
 
 def last_attempt(connection: Connection, session_id: str, step: int) -> Row[Any] | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agent.ports import PartClosed
-from app.agent.stream_processor import StreamProcessor
+from app.agent.stream_processor import MAX_ANSWER_CHARS, StreamProcessor
+from app.errors import ProviderError
 from app.llm.base import (
     BlockEnd,
     Finish,
@@ -100,7 +102,6 @@ async def test_what_is_cut_off_is_kept_and_marked() -> None:
     assert isinstance(call, ToolCallPart)
     assert (reasoning.interrupted, text.interrupted, text.text) == (True, True, "half")
     assert call.arguments == '{"pa'
-    assert await (processor.recorded or 0) == 3  # type: ignore[misc]
     processor.close(interrupted=True)
     assert len(sink.changes) == 3
 
@@ -117,9 +118,19 @@ async def test_a_block_of_the_providers_own_is_kept_without_a_text() -> None:
     assert (part.text, part.provider_data) == ("", {"type": "redacted_thinking", "data": "x"})
 
 
+async def test_an_answer_without_end_is_ended() -> None:
+    processor = StreamProcessor(KeptSink(), "m")
+    piece = "x" * (MAX_ANSWER_CHARS // 2)
+    processor.feed(TextDelta(0, piece))
+    processor.feed(ReasoningDelta(1, piece))
+    with pytest.raises(ProviderError, match="8,000,000 characters") as raised:
+        processor.feed(TextDelta(0, "y"))
+    assert not raised.value.retryable
+
+
 async def test_usage_and_reason_are_the_last_reported() -> None:
     processor = StreamProcessor(KeptSink(), "m")
-    assert (processor.usage, processor.stop_reason, processor.recorded) == (None, None, None)
+    assert (processor.usage, processor.stop_reason) == (None, None)
     for tokens in (1, 2):
         processor.feed(UsageReport(Usage(output_tokens=tokens)))
     processor.feed(Finish("length"))

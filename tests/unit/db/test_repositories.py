@@ -202,9 +202,17 @@ async def test_attempts_are_found_by_step(database: Database) -> None:
     last = await database.read(lambda c: steps.last_attempt(c, session_id, 1))
     assert last is not None
     assert last.attempt == 2
-    newest = await database.read(lambda c: steps.open_attempt(c, session_id))
-    assert newest is not None
-    assert (newest.step, newest.attempt) == (2, 1)
+
+    def used(connection: Connection) -> None:
+        for attempt, cost in ((1, 0.25), (2, None)):
+            usage = Usage(output_tokens=10, cost_usd=cost)
+            steps.set_usage(connection, session_id, step=1, attempt=attempt, usage=usage)
+
+    await database.writer.write(used)
+    assert await database.read(lambda c: steps.usage_of(c, session_id, 1)) == Usage(output_tokens=20, cost_usd=None)
+    assert await database.read(lambda c: steps.usage_of(c, session_id, 2)) == Usage()
+    assert await database.read(lambda c: steps.known_cost_usd(c, session_id)) == 0.25
+    assert await database.read(lambda c: steps.known_cost_usd(c, "other")) == 0.0
     assert await database.read(lambda c: steps.count(c, session_id)) == 3
 
 

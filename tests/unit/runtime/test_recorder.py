@@ -110,7 +110,7 @@ async def test_each_change_becomes_its_rows_and_its_event(owned: Owned) -> None:
         await record(GenerationOpened(GENERATION)),
         await record(owned.opened()),
         await record(PartClosed(owned.message_id, text), PartClosed(owned.message_id, call)),
-        await record(ResponseClosed(owned.message_id, FinishReason.TOOL_CALLS, 7)),
+        await record(ResponseClosed(1, 1, owned.message_id, FinishReason.TOOL_CALLS, Usage(), 7)),
         await record(ResultClosed(tool_message, result, "ref")),
         await record(PlanChanged((PlanItem(text="do"),))),
         await record(step_end, ControlAdded(control_message("resume"))),
@@ -173,7 +173,7 @@ async def test_what_was_written_late_does_not_open_a_part_again(owned: Owned, en
     ending = (
         PartClosed(owned.message_id, part)
         if end == "closed"
-        else AttemptVoided(1, 1, owned.message_id, 10, "overloaded", "Overloaded")
+        else AttemptVoided(1, 1, owned.message_id, Usage(), 10, "overloaded", "Overloaded")
     )
     ended = owned.recorder.record(ending)
     held.release_in(FLUSH_S + 0.1)
@@ -192,7 +192,7 @@ async def test_voiding_closes_what_was_stored_of_the_attempt(owned: Owned) -> No
     held.release_in(FLUSH_S + 0.1)
     await owned.database.writer.write(lambda _: None)
     await owned.database.writer.write(lambda _: None)
-    await owned.recorder.record(AttemptVoided(1, 1, owned.message_id, 10, "overloaded", "Overloaded"))
+    await owned.recorder.record(AttemptVoided(1, 1, owned.message_id, Usage(), 10, "overloaded", "Overloaded"))
 
     assert await owned.database.read(lambda c: messages.open_parts(c, owned.session_id)) == []
     assert owned.channel.parts == {}
