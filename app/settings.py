@@ -80,8 +80,8 @@ class Settings(BaseSettings):
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Host names besides loopback under which the server may be called, separated by commas; their"
-        " origins may call it from a browser too.",
+        description="Host names besides loopback under which the server may be called, separated by commas; pages"
+        " served under them may call it too.",
     )
 
     model: str | None = Field(

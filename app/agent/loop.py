@@ -23,11 +23,13 @@ from app.sessions import Outcome as RunOutcome
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended; `parked` is a run that goes on when the server is back, so it has not ended for the session."""
+    """How a run ended; `parked` is a run that goes on when the server is back, so it has not ended for the session, and
+    `void` one whose message was withdrawn before it did anything."""
 
     outcome: RunOutcome
     error: dict[str, Any] | None = None
     parked: bool = False
+    void: bool = False
 
 
 class LimitReached(PalimpsestError):
@@ -64,9 +66,11 @@ class AgentLoop:
         limits: Callable[[], Limits],
         progress: Progress,
         goes_on: bool,
+        elapsed_s: float = 0.0,
     ) -> None:
         """`config` and `limits` are asked before each step, since a session may be changed while it runs. `goes_on` is
-        a run with work left from an earlier one; without it there must be a message to begin with."""
+        a run with work left from an earlier one; without it there must be a message to begin with. `elapsed_s` is how
+        long ago, in seconds, the run began, before a restart of the server."""
         self._sink = sink
         self._inbox = inbox
         self._conversation = conversation
@@ -77,13 +81,12 @@ class AgentLoop:
         self._progress = progress
         self._goes_on = goes_on
         self._cut_off = False
-        self._started = time.monotonic()
+        self._started = time.monotonic() - elapsed_s
 
     async def run(self) -> RunResult:
         """Makes steps until there is a final answer, a limit, a stop or an error that does not pass."""
         if not await self._deliver() and not self._goes_on:
-            # The message that began the run was withdrawn before it could be delivered.
-            return self._stopped() or RunResult(RunOutcome.COMPLETED)
+            return self._stopped() or RunResult(RunOutcome.COMPLETED, void=True)
         while True:
             await self._deliver()
             if (result := self._stopped() or self._limited()) is not None:
@@ -113,7 +116,8 @@ class AgentLoop:
         last = self._conversation.last
         if last is not None and last.role is Role.ASSISTANT:
             # No provider answers to an answer: a run that goes on after one needs a word of ours.
-            await self._say("continue" if self._cut_off else "resume")
+            await self._say("continue" if self._cut_off else "interrupted" if self._goes_on else "resume")
+        self._goes_on = False
         if (mended := self._conversation.settle()) is not None:
             before.append(mended)
         self._progress.steps += 1

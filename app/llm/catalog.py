@@ -60,6 +60,9 @@ class ModelOverride:
 
 _NOTHING = ModelOverride()
 
+MAX_REMEMBERED = 1_000
+"""Models whose place in the data is remembered, known or not."""
+
 
 class Catalog:
     """Answers questions about models by their full name, `provider/model`.
@@ -160,6 +163,9 @@ class Catalog:
     def _find(self, name: str) -> tuple[PricedProvider | None, PricedModel | None]:
         """The data's model, and the provider whose terms it has; looked up once per name."""
         if name not in self._found:
+            if len(self._found) >= MAX_REMEMBERED:
+                # Callers choose the names.
+                self._found.clear()
             self._found[name] = self._search(name)
         return self._found[name]
 

@@ -71,11 +71,13 @@ class Registry:
         if self._crashes[session_id] < MAX_CRASHES:
             self._retry_later(session_id)
             return
-        del self._crashes[session_id]
         try:
             await SessionOwner(self._setup, session_id).give_up()
         except PalimpsestError as error:
             log.error("session_not_parked", session_id=session_id, error=error.detail)
+            self._retry_later(session_id)
+        else:
+            del self._crashes[session_id]
 
     def _retry_later(self, session_id: str) -> None:
         """What the owner could not write is put right by the next one, as after a crash."""

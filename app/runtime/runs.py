@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import orjson
 from sqlalchemy import Connection, Row
 
 from app.agent.loop import RunResult
-from app.db.repositories import queue, sessions
+from app.db.repositories import events, queue, sessions
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionIdle, SessionRunning
 from app.messages import Usage
@@ -38,6 +39,7 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     """Ends a run. Where a message waits that may be delivered the next run begins at once, and the answer is True: no
     moment lies between in which the session is idle with work to do."""
     row = sessions.row(connection, session_id)
+    result = _as_recorded(connection, row, result)
     held = row.queue_held or _holds(result)
     goes_on = not held and queue.count(connection, session_id) > 0
     appender = Appender(connection, session_id, epoch=epoch)
@@ -46,6 +48,20 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     if goes_on:
         begin(connection, appender, seq + 1, "message")
     return goes_on, appender.flush()
+
+
+def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> RunResult:
+    """What a run's result means for its session. One that did nothing leaves the outcome of the run before it; one that
+    had its answer when a cancel held the queue counts as cancelled, so that a resume can deliver what waits."""
+    if result.void:
+        before = events.last_of_type(connection, row.id, "session.idle")
+        if before is None:
+            return result
+        ended = orjson.loads(before.data)
+        return RunResult(Outcome(ended["outcome"]), ended["error"])
+    if row.cancel_requested and result.outcome is Outcome.COMPLETED and queue.count(connection, row.id) > 0:
+        return RunResult(Outcome.CANCELLED)
+    return result
 
 
 SESSION_LIMITS = frozenset({"max_cost_usd", "max_tokens"})

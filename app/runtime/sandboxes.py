@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
 
+from app.db.repositories.events import session_not_found
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxUnavailableError
 from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory, SandboxLimits
 from app.sessions import SandboxSpec
+
+REMOVAL_WAIT_S = 10.0
+"""How long the deletion of a session waits for those who use its files."""
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +36,7 @@ class _Handle:
     sandbox: Sandbox
     users: int = 0
     timer: asyncio.TimerHandle | None = None
+    unused: asyncio.Event | None = None
     stopping: asyncio.Task[None] | None = None
 
 
@@ -56,6 +62,7 @@ class Sandboxes:
         self._factories = dict(factories)
         self._policy = policy
         self._handles: dict[str, _Handle] = {}
+        self._removing: set[str] = set()
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
         """The complete spec of a new session. Raises `SandboxUnavailableError` where there is no sandbox, and
@@ -113,7 +120,10 @@ class Sandboxes:
         return handle
 
     def lease(self, session_id: str, spec: SandboxSpec) -> Lease:
-        """Holds a session's sandbox, which is started by its first use."""
+        """Holds a session's sandbox, which is started by its first use. Raises `NotFoundError` for a session that is
+        being deleted."""
+        if session_id in self._removing:
+            raise session_not_found(session_id)
         handle = self._handle(session_id, spec)
         handle.users += 1
         if handle.timer is not None:
@@ -128,6 +138,9 @@ class Sandboxes:
 
     def _release(self, session_id: str, handle: _Handle) -> None:
         handle.users -= 1
+        if handle.users == 0 and handle.unused is not None:
+            handle.unused.set()
+            return
         if handle.users == 0 and self._handles.get(session_id) is handle:
             loop = asyncio.get_running_loop()
             handle.timer = loop.call_later(self._policy.idle_s, self._stop_idle, session_id, handle)
@@ -149,17 +162,36 @@ class Sandboxes:
         except PalimpsestError as error:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
 
-    async def remove(self, session_id: str, spec: SandboxSpec) -> None:
-        """Ends a session's sandbox and deletes its workspace. Where its kind is not here now, that is left to
-        `remove_orphans` of a server that has it."""
+    @asynccontextmanager
+    async def removed(self, session_id: str, spec: SandboxSpec) -> AsyncIterator[None]:
+        """Ends a session's sandbox and deletes its workspace; nobody may lease it while the context lasts."""
+        self._removing.add(session_id)
+        try:
+            await self._remove(session_id, spec)
+            yield
+        finally:
+            self._removing.discard(session_id)
+
+    async def _remove(self, session_id: str, spec: SandboxSpec) -> None:
+        """Where the sandbox's kind is not here now, that is left to `remove_orphans` of a server that has it."""
         if spec.kind not in self._factories:
             log.warning("sandbox_left_behind", session_id=session_id, kind=spec.kind)
             return
         handle = self._handle(session_id, spec)
         if handle.timer is not None:
             handle.timer.cancel()
+        await self._await_users(session_id, handle)
         self._handles.pop(session_id, None)
         await handle.sandbox.remove()
+
+    async def _await_users(self, session_id: str, handle: _Handle) -> None:
+        """Lets uploads and downloads under way end, but does not wait for a reader that has gone to sleep."""
+        handle.unused = asyncio.Event()
+        if handle.users:
+            try:
+                await asyncio.wait_for(handle.unused.wait(), REMOVAL_WAIT_S)
+            except TimeoutError:
+                log.warning("sandbox_removed_in_use", session_id=session_id)
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         """Removes what an earlier life of the server has left of sessions that are gone."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from app.db.repositories import sessions
 from app.errors import ConflictError, NotFoundError, PalimpsestError, TooLargeError
@@ -132,9 +132,9 @@ class SessionService:
         """Ends the session's run, removes its sandbox and outputs, then its rows."""
         session = await self.get(session_id)
         async with self._registry.without_owner(session_id):
-            await self._setup.sandboxes.remove(session_id, session.sandbox)
-            await self._delete_outputs(session_id)
-            last = await self._database.writer.write(lambda c: _remove(c, session_id))
+            async with self._setup.sandboxes.removed(session_id, session.sandbox):
+                await self._delete_outputs(session_id)
+                last = await self._database.writer.write(lambda c: _remove(c, session_id))
         event = SessionDeleted(session_id=session_id, at=now(), session=last)
         data = event.__pydantic_serializer__.to_json(event)
         self._bus.delete(session_id, StreamItem(event.type, last.last_seq + 1, data))
@@ -256,7 +256,14 @@ class SessionService:
 
     async def _lease(self, session_id: str) -> Lease:
         session = await self.get(session_id)
-        return self._setup.sandboxes.lease(session_id, session.sandbox)
+        lease = self._setup.sandboxes.lease(session_id, session.sandbox)
+        try:
+            # It may have been deleted between the first look and the lease.
+            await self.get(session_id)
+        except BaseException:
+            lease.release()
+            raise
+        return lease
 
     # The server
 
@@ -285,7 +292,7 @@ class SessionService:
     async def readiness(self) -> Readiness:
         """Whether database and sandbox answer now."""
         database, sandbox = await asyncio.gather(
-            _component(self._database.read(lambda c: "answers" if sessions.ids(c) is not None else "")),
+            _component(self._database.read(_answers)),
             _component(self._sandbox_answer()),
         )
         return Readiness(ready=database.ok and sandbox.ok, components={"database": database, "sandbox": sandbox})
@@ -313,6 +320,11 @@ class SessionService:
     def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
         """`session.*` events of all sessions from now on, without seq."""
         return follow_all(self._bus)
+
+
+def _answers(connection: Connection) -> str:
+    connection.execute(select(1)).scalar_one()
+    return "answers"
 
 
 def _remove(connection: Connection, session_id: str) -> Session:

@@ -21,7 +21,7 @@ from app.db.repositories import sessions, steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError
 from app.eventlog.bus import Bus
 from app.events import PlanItem
-from app.messages import Role, Usage
+from app.messages import Role, Usage, now
 from app.runtime import recovery, runs
 from app.runtime.agents import AgentSetup, StoredConversation, load_conversation
 from app.runtime.inbox import RunInbox
@@ -168,6 +168,7 @@ class SessionOwner:
             limits=self._limits,
             progress=progress,
             goes_on=goes_on,
+            elapsed_s=max(0.0, (now() - self._row.run_started_at).total_seconds()) if self._row.run_started_at else 0.0,
         )
         try:
             return await loop.run()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.eventlog.log import StreamItem as StreamItem
@@ -32,11 +32,24 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _not_blank(text: str) -> str:
+    """No provider takes a message of white space alone, so the model would never see it."""
+    if not text.strip():
+        raise PydanticCustomError("blank", "There should be more than white space")
+    return text
+
+
 Integer = Annotated[int, BeforeValidator(_number), Field(le=MAX_NUMBER)]
 Number = Annotated[float, BeforeValidator(_number), Field(le=MAX_NUMBER)]
 Text = Annotated[str, BeforeValidator(_clean)]
 ModelName = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
-Content = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARS)]
+Content = Annotated[
+    str,
+    BeforeValidator(_clean),
+    StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARS),
+    AfterValidator(_not_blank),
+    Field(json_schema_extra={"pattern": r"\S"}),
+]
 Title = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
 ClientId = Annotated[
     str,

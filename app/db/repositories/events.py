@@ -72,3 +72,10 @@ def after(connection: Connection, session_id: str, seq: int, limit: int) -> list
     """The events after a seq, oldest first, at most `limit`."""
     rows = connection.execute(_AFTER, {"sid": session_id, "after_seq": seq, "page": limit})
     return [StoredEvent(row[0], row[1], row[2]) for row in rows]
+
+
+def last_of_type(connection: Connection, session_id: str, type_: str) -> StoredEvent | None:
+    """The newest event of a type; looks at a session's events from their end."""
+    query = select(events.c.seq, events.c.type, events.c.data).where(events.c.session_id == session_id)
+    row = connection.execute(query.where(events.c.type == type_).order_by(events.c.seq.desc()).limit(1)).first()
+    return StoredEvent(row[0], row[1], row[2]) if row is not None else None
