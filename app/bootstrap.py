@@ -134,10 +134,14 @@ async def build_sandboxes(settings: Settings, instance_id: str) -> Sandboxes:
             continue
         try:
             factories[kind] = await open_factory(
-                kind, data_dir=settings.data_dir, instance_id=instance_id, docker_host=settings.docker_host
+                kind,
+                data_dir=settings.data_dir,
+                instance_id=instance_id,
+                docker_host=settings.docker_host,
+                image=settings.sandbox_image,
             )
         except SandboxUnavailableError as error:
-            log.info("sandbox_not_found", kind=kind, reason=error.detail)
+            log.warning("sandbox_not_found", kind=kind, reason=error.detail)
     network = None if settings.sandbox_network is None else settings.sandbox_network == "on"
     limits = SandboxLimits(settings.sandbox_memory_mb, settings.sandbox_cpus, settings.sandbox_pids)
     return Sandboxes(factories, SandboxPolicy(settings.sandbox_image, network, limits, settings.sandbox_idle_s))
@@ -245,6 +249,8 @@ async def _take_up(database: Database, sandboxes: Sandboxes, registry: Registry)
     known, running = await database.read(query)
     try:
         removed = await sandboxes.remove_orphans(known)
+        left = await sandboxes.running()
+        sandboxes.adopt(await database.read(lambda c: sessions.sandboxes(c, left)))
     except SandboxUnavailableError as error:
         log.warning("orphans_not_removed", reason=error.detail)
     else:

@@ -14,8 +14,10 @@ from fastapi import FastAPI
 
 from app.api.config import no_metrics
 from app.api.main import ApiConfig, create_app
-from app.bootstrap import Runtime, build, exposes_server, secrets_of
-from app.errors import PalimpsestError
+from app.bootstrap import Runtime, build, default_model, exposes_server, provider_configs, secrets_of
+from app.errors import PalimpsestError, UnknownModelError
+from app.llm.catalog import Catalog
+from app.llm.registry import ProviderConfig, Providers
 from app.logs import configure_logging
 from app.settings import Settings
 
@@ -65,6 +67,17 @@ def bind(settings: Settings) -> socket.socket:
     return listener
 
 
+def check_model(settings: Settings) -> None:
+    """Raises `StartError` for a default model that no provider can have: every session that names none would fail. A
+    known provider may still get its key."""
+    # Without keys, so that none of them is made only to be asked.
+    named = [ProviderConfig(config.name, config.kind) for config in provider_configs(settings)]
+    try:
+        Providers(named, Catalog()).info(default_model(settings))
+    except UnknownModelError as error:
+        raise StartError(f"PALIMPSEST_MODEL cannot be used: {error.detail}", code="invalid_settings") from error
+
+
 def _cannot_listen(settings: Settings, error: OSError) -> StartError:
     place = f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}."
     if error.errno == errno.EADDRINUSE:
@@ -109,7 +122,9 @@ class Server(uvicorn.Server):
 
 
 def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Server:
-    """The server of these settings, not started; `on_ready` is called when the service is built and answers."""
+    """The server of these settings, not started; `on_ready` is called when the service is built and answers. Raises
+    `StartError`."""
+    check_model(settings)
     app = create_app(_api_config(settings, lambda: server.metrics()))
     server = Server(
         uvicorn.Config(

@@ -16,7 +16,7 @@ from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
 from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
-from app.sandbox.base import Stream
+from app.sandbox.base import Sandbox, Stream
 from app.tools.base import Arguments, Tool, ToolContext, ToolOutcome
 from app.tools.registry import ToolRegistry
 
@@ -143,19 +143,21 @@ class ToolExecutor:
     async def _run_tool(
         self, tool: Tool[Arguments], arguments: Arguments, call: ToolCallPart, collector: Collector
     ) -> ToolOutcome:
-        try:
-            sandbox = await self._setup.sandbox()
-        except SandboxUnavailableError as error:
-            raise ToolError(f"The sandbox is not available now: {error.detail}") from error
         context = ToolContext(
             call_id=call.call_id,
-            sandbox=sandbox,
+            sandbox=self._sandbox,
             output=collector,
             set_plan=self._set_plan,
             command_timeout_s=self._setup.command_timeout_s,
             max_command_timeout_s=self._setup.max_command_timeout_s,
         )
         return await tool.run(arguments, context)
+
+    async def _sandbox(self) -> Sandbox:
+        try:
+            return await self._setup.sandbox()
+        except SandboxUnavailableError as error:
+            raise ToolError(f"The sandbox is not available now: {error.detail}") from error
 
     async def _finish(
         self,

@@ -68,7 +68,7 @@ async def read_json(request: Request) -> JsonRequest:
 
 def parse_json(body: bytes) -> Any:
     """The JSON value of `body`, with NUL and lone surrogates as U+FFFD. Raises `MalformedJsonError` for what is not
-    JSON in UTF-8 or is nested deeper than 100 levels."""
+    JSON in UTF-8, is nested deeper than 100 levels or has an object with the same name twice."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -77,6 +77,8 @@ def parse_json(body: bytes) -> Any:
         value = _parse_with_surrogates(body)
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
+    if body.count(b":") > 1:
+        _check_names(body)
     return _cleaned(value) if b"\\u" in body else value
 
 
@@ -113,6 +115,20 @@ def _check_depth(value: Any) -> None:
         if not level:
             return
     raise MalformedJsonError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+
+
+def _check_names(body: bytes) -> None:
+    """orjson keeps the last of two values under one name and does not tell; the standard library shows the pairs. The
+    second reading costs 6 µs for a message, and two to three times the first for a whole history."""
+    json.loads(body, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=len)
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            raise MalformedJsonError(f"The body has the name {json.dumps(clean_text(name[:100]))} twice in one object.")
+        names.add(name)
 
 
 def _children(item: Any) -> list[Any]:

@@ -6,7 +6,6 @@ The errors below are the door's own: a request that never reached the service.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 from urllib.parse import quote
 
 import orjson
@@ -15,14 +14,12 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from app.api.fields import MAX_TEXT_CHARS, field_errors, in_prose
 from app.errors import InvalidRequestError, MalformedRequestError, NotFoundError, PalimpsestError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 """A queue drains within a step and a database's lock within a second."""
-
-MAX_FIELD_ERRORS = 20
-MAX_TEXT_CHARS = 200
 
 log = structlog.get_logger("palimpsest.api")
 
@@ -108,23 +105,9 @@ def _headers_of(error: PalimpsestError, methods: Iterable[str]) -> dict[str, str
     return headers
 
 
-def field_errors(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Pydantic's errors as `{field, message}`, without their inputs and cut to a readable number."""
-    return [
-        {"field": _field_name(error["loc"]), "message": str(error["msg"])[:MAX_TEXT_CHARS]}
-        for _, error in zip(range(MAX_FIELD_ERRORS), errors, strict=False)
-    ]
-
-
-def _field_name(loc: Iterable[Any]) -> str:
-    """`("body", "limits", "max_steps")` is `limits.max_steps`; the body as a whole is `body`."""
-    names = [str(item) for item in loc]
-    return ".".join(names[1:] or names)[:MAX_TEXT_CHARS]
-
-
 def validation_failed(error: RequestValidationError) -> ValidationFailedError:
     found = field_errors(error.errors())
-    named = "; ".join(f"{item['field']}: {item['message']}" for item in found[:3])
+    named = "; ".join(f"{item['field']}: {in_prose(item['message'])}" for item in found[:3])
     return ValidationFailedError(f"The request is not valid: {named}.", errors=found)
 
 

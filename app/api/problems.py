@@ -63,7 +63,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     RangeNotSatisfiableError("The content has 512 bytes."),
     WrongHostError("The Host header names neither loopback nor a host in PALIMPSEST_ALLOWED_HOSTS."),
     ValidationFailedError(
-        "The request is not valid: limits.max_steps: Input should be greater than or equal to 1.",
+        "The request is not valid: limits.max_steps: input should be greater than or equal to 1.",
         errors=[{"field": "limits.max_steps", "message": "Input should be greater than or equal to 1"}],
     ),
     InvalidRequestError("compaction.policy: must be one of reactive, threshold, handoff", code="invalid_compaction"),

@@ -12,7 +12,7 @@ from typing import Literal
 
 import aiodocker
 
-from app.bootstrap import build_providers, default_model, provider_configs
+from app.bootstrap import default_model, provider_configs
 from app.cli.target import answers, own_url
 from app.db.engine import sqlite_path
 from app.db.migrate import revisions
@@ -21,10 +21,12 @@ from app.sandbox.base import SandboxFactory
 from app.sandbox.bubblewrap import BubblewrapFactory
 from app.sandbox.docker import DockerFactory
 from app.sandbox.engine import Engine
-from app.server import bind, is_loopback
+from app.server import bind, check_model, is_loopback
 from app.settings import DEMO_MODEL, Settings
 
 OLDEST_PYTHON = (3, 11)
+A_DEMO = "the scripted demo and no real model"
+NO_KEY = "its provider has no key"
 GIVE_A_KEY = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a provider of your own in PALIMPSEST_PROVIDERS"
 
 
@@ -51,21 +53,30 @@ def storage(settings: Settings) -> list[Check]:
 
 
 def _data_dir(path: Path) -> Check:
-    place = path
-    while not place.exists() and place != place.parent:
+    if (reason := _refusal(path)) is not None:
+        detail = f"{path} cannot be written: {reason}"
+        return Check("data", "missing", detail, "Give this user the directory, or set PALIMPSEST_DATA_DIR.")
+    return Check("data", "ok", f"{path}" if path.exists() else f"{path}, made at the first start")
+
+
+def _refusal(folder: Path) -> str | None:
+    """Why nothing can be made in a folder, or no such folder; None where it can. Tried for real and taken back, in the
+    nearest folder that there is: permissions alone say little of root, or of file systems such as /proc."""
+    place = folder
+    while not os.path.lexists(place) and place != place.parent:
         place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        return Check(
-            "data", "missing", f"{path} cannot be written", "Give this user the directory, or set PALIMPSEST_DATA_DIR."
-        )
-    return Check("data", "ok", f"{path}" if place == path else f"{path}, made at the first start")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".palimpsest-doctor-", dir=place):
+            return None
+    except OSError as error:
+        return f"{error.strerror} ({place})" if place != folder else error.strerror
 
 
 def _database(settings: Settings) -> Check:
     try:
         path = sqlite_path(settings.url)
         if not path.exists():
-            return Check("database", "ok", f"{path}, made at the first start")
+            return _new_database(path, settings.data_dir)
         current, newest = revisions(settings.url)
     except StorageError as error:
         return Check("database", "missing", error.detail, "Mend PALIMPSEST_DATABASE_URL, or restore the file.")
@@ -75,6 +86,13 @@ def _database(settings: Settings) -> Check:
         detail = f"{path} is at schema {current or 'none'}, the newest is {newest}"
         return Check("database", "warning", detail, "`palimpsest db upgrade`, or the next start, brings it there.")
     return Check("database", "ok", f"{path}, schema {current}")
+
+
+def _new_database(path: Path, data_dir: Path) -> Check:
+    """A file that is not there yet; only the data directory is made for it."""
+    if path.parent != data_dir and (not path.parent.is_dir() or _refusal(path.parent) is not None):
+        return Check("database", "missing", f"{path} cannot be made", "Mend PALIMPSEST_DATABASE_URL.")
+    return Check("database", "ok", f"{path}, made at the first start")
 
 
 async def sandboxes(settings: Settings) -> list[Check]:
@@ -145,24 +163,23 @@ def models(settings: Settings) -> list[Check]:
 
 def _default_model(settings: Settings) -> Check:
     model = default_model(settings)
-    problem = model_problem(settings)
-    if problem is None:
-        return Check("model", "ok", model)
     if model == DEMO_MODEL:
-        return Check("model", "warning", f"{model} is {problem}", _sentence(GIVE_A_KEY))
-    return Check("model", "missing", f"{model}: {problem}", "Set PALIMPSEST_MODEL, or the key of its provider.")
-
-
-def model_problem(settings: Settings) -> str | None:
-    """What is to be said of the default model: that it is the demo, or why it cannot be called."""
-    model = default_model(settings)
-    if model == DEMO_MODEL:
-        return "the scripted demo and no real model"
+        return Check("model", "warning", f"{model} is {A_DEMO}", _sentence(GIVE_A_KEY))
     try:
-        info = build_providers(settings).info(model)
+        check_model(settings)
     except PalimpsestError as error:
-        return error.detail
-    return None if info.key_present else "its provider has no key"
+        return Check("model", "missing", error.detail, "Set PALIMPSEST_MODEL to a model of one of these providers.")
+    if (variable := missing_key(settings)) is not None:
+        fix = f"Set {variable}, or choose another model in PALIMPSEST_MODEL."
+        return Check("model", "missing", f"{model}: {NO_KEY}", fix)
+    return Check("model", "ok", model)
+
+
+def missing_key(settings: Settings) -> str | None:
+    """The variable whose key the default model waits for; None where it can be called."""
+    provider = default_model(settings).partition("/")[0]
+    waits = any(config.name == provider and not config.ready for config in provider_configs(settings))
+    return f"{provider.upper()}_API_KEY" if waits else None
 
 
 def _sentence(text: str) -> str:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Self
 
 import httpx
 
-from app.cli.errors import USAGE, CliError, NoServerError, ServerRefusedError
+from app.cli.errors import (
+    CliError,
+    ConnectionLostError,
+    NoServerError,
+    ServerRefusedError,
+    SessionDeletedError,
+    UsageError,
+)
 from app.cli.sse import ServerEvent, read_events
 
 RECONNECTS = 5
@@ -21,6 +28,8 @@ RECONNECT_DELAY_S = 1.0
 SILENCE_S = 45.0
 """A stream without a byte for so long is dead: the server sends a comment every 15 s."""
 MIN_PREFIX = 4
+ANSWER_S = 60.0
+"""How long a server may be silent in the middle of an answer that is no stream of events, in seconds."""
 _FULL_ID = 36
 _PAGE = 500
 
@@ -34,7 +43,8 @@ class Target:
 
 
 class Client:
-    """Calls one server. Methods raise `ServerRefusedError` for a problem and `NoServerError` where nobody answers."""
+    """Calls one server. Methods raise `ServerRefusedError` for a problem, `NoServerError` where nobody answers and
+    `ConnectionLostError` where an answer breaks off."""
 
     def __init__(self, target: Target, on_notice: Callable[[str], None] = lambda _: None) -> None:
         """`on_notice` is told in a sentence when a connection is lost."""
@@ -44,7 +54,7 @@ class Client:
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers={"Authorization": f"Bearer {target.key}"} if target.key else {},
-            timeout=httpx.Timeout(60, connect=10),
+            timeout=httpx.Timeout(ANSWER_S, connect=10),
             trust_env=host not in ("localhost", "127.0.0.1", "::1"),
         )
 
@@ -61,16 +71,21 @@ class Client:
         try:
             response = await self._http.request(method, path, **options)
         except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+            raise self._failure(error, "the answer came") from error
         _check(response)
         try:
             return response.json() if response.content else None
         except ValueError as error:
             raise CliError(f"What answers at {self.url} is no Palimpsest server.", code="not_palimpsest") from error
 
-    def _unreachable(self, error: httpx.TransportError) -> NoServerError:
-        reason = str(error) or type(error).__name__
-        return NoServerError(f"No server answers at {self.url} ({reason}). Start one with `palimpsest serve`.")
+    def _failure(self, error: httpx.TransportError, awaited: str) -> CliError:
+        """A transport's error as ours: nobody was there, or a server was and the connection broke off before what was
+        awaited."""
+        if isinstance(error, _NOBODY):
+            return NoServerError(
+                f"No server answers at {self.url} ({_reason(error)}). Start one with `palimpsest serve`."
+            )
+        return ConnectionLostError(f"The connection to {self.url} broke off before {awaited}: {_reason(error)}.")
 
     async def session(self, session_id: str) -> dict[str, Any]:
         session: dict[str, Any] = await self.call("GET", f"/v1/sessions/{session_id}")
@@ -113,35 +128,44 @@ class Client:
                 async for chunk in response.aiter_bytes():
                     await asyncio.to_thread(file.write, chunk)
         except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+            raise self._failure(error, "all files had come") from error
 
-    async def follow(self, session_id: str, after: int = 0) -> AsyncIterator[ServerEvent]:
-        """The events after the seq `after` until the session is idle, over as many connections as it takes."""
+    async def follow(self, session_id: str, after: int = 0) -> AsyncGenerator[ServerEvent, None]:
+        """The events after the seq `after` until the session is idle, over as many connections as it takes. Raises
+        `SessionDeletedError` where it was deleted meanwhile."""
         last = after
         failures = 0
+        known = False
         while True:
             try:
-                async for event in self._stream(session_id, last):
-                    failures = 0
-                    last = event.id or last
-                    yield event
+                async with contextlib.aclosing(self._stream(session_id, last)) as events:
+                    async for event in events:
+                        failures, known = 0, True
+                        last = event.id or last
+                        yield event
+                        if event.event == "session.deleted":
+                            raise _deleted(session_id)
+                known = True
                 if await self._is_over(session_id, last):
                     return
                 reason = "the server ended the stream"
             except httpx.TransportError as error:
-                reason = str(error) or type(error).__name__
-            except NoServerError as error:
+                reason = _reason(error)
+            except (NoServerError, ConnectionLostError) as error:
                 reason = error.detail
+            except ServerRefusedError as error:
+                if known and error.code == "session_not_found":
+                    raise _deleted(session_id) from error
+                raise
             failures += 1
             if failures > RECONNECTS:
-                raise NoServerError(
-                    f"The connection to {self.url} was lost; `palimpsest sessions follow {session_id}` goes on later.",
-                    code="connection_lost",
+                raise ConnectionLostError(
+                    f"The connection to {self.url} was lost; `palimpsest sessions follow {session_id}` goes on later."
                 )
             self._on_notice(f"connection lost, trying again ({failures} of {RECONNECTS}): {reason}")
             await asyncio.sleep(RECONNECT_DELAY_S)
 
-    async def _stream(self, session_id: str, last: int) -> AsyncIterator[ServerEvent]:
+    async def _stream(self, session_id: str, last: int) -> AsyncGenerator[ServerEvent, None]:
         request = self._http.stream(
             "GET",
             f"/v1/sessions/{session_id}/events",
@@ -161,16 +185,29 @@ class Client:
         return bool(session["status"] == "idle" and session["last_seq"] <= last)
 
 
+_NOBODY = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
+"""Errors before there was a connection."""
+
+
+def _reason(error: httpx.TransportError) -> str:
+    """The error in words; timeouts have none of their own."""
+    if isinstance(error, httpx.ReadTimeout):
+        return "nothing came for too long"
+    return str(error) or type(error).__name__
+
+
+def _deleted(session_id: str) -> SessionDeletedError:
+    return SessionDeletedError(f"Session {session_id} was deleted while it was followed.")
+
+
 def _host(url: str) -> str:
-    """The host of a server's URL. Raises `CliError`."""
+    """The host of a server's URL. Raises `UsageError`."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
         parsed = httpx.URL()
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        error = CliError(f"{url} is not the URL of a server, as http://127.0.0.1:8000 is.", code="bad_url")
-        error.exit_status = USAGE
-        raise error
+        raise UsageError(f"{url} is not the URL of a server, as http://127.0.0.1:8000 is.", code="bad_url")
     return parsed.host
 
 
@@ -188,7 +225,7 @@ def _check(response: httpx.Response) -> None:
     detail = str(problem.get("detail") or f"The server answered {response.status_code}.")
     code = str(problem.get("code") or f"http_{response.status_code}")
     if response.status_code == httpx.codes.SERVICE_UNAVAILABLE and code == "unavailable":
-        raise NoServerError(detail, code=code)
+        raise NoServerError(detail, code="unavailable")
     if response.status_code == httpx.codes.UNAUTHORIZED:
         detail += " Give it with --key or PALIMPSEST_API_KEY."
     raise ServerRefusedError(detail, code=code)

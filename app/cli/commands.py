@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
 
-from app.cli.errors import CANCELLED, FAILED
+from app.cli.errors import CANCELLED, CLOSED_PIPE, FAILED
 from app.errors import PalimpsestError
 
 
 class Commands(TyperGroup):
-    """Commands whose expected errors end in one sentence."""
+    """Commands whose expected errors end in one sentence, and which end without one where nobody reads it."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -25,6 +26,11 @@ class Commands(TyperGroup):
             raise typer.Exit(getattr(error, "exit_status", FAILED)) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(CANCELLED) from error
+        except BrokenPipeError as error:
+            from app.cli.screen import silence
+
+            silence()
+            raise typer.Exit(CLOSED_PIPE) from error
 
 
 app = typer.Typer(
@@ -98,7 +104,7 @@ def run(
     """Run a task and follow it to its end.
 
     Talks to the server that is named or runs here, else starts one for this task. Ctrl-C cancels the run, a second one
-    quits at once. Exit status: 0 completed, 1 failed or a limit reached, 130 cancelled.
+    quits at once. Exit status: 0 completed, 1 failed or a limit reached, 130 cancelled, 141 where nobody reads on.
     """
     from app.cli.run import TaskOptions, run_task
 
@@ -219,5 +225,15 @@ def doctor(json: Json = False) -> None:
     raise typer.Exit(examine(as_json=json))
 
 
-def main() -> None:
-    app(prog_name="palimpsest")
+_OF_ALL = ("-h", "--help", "--version")
+"""Options of the program itself."""
+
+
+def main(*, default: str | None = None) -> None:
+    """Runs the command that the program's arguments name. `default` is the one that is meant where they name none and
+    begin with an option, or with nothing."""
+    arguments = sys.argv[1:]
+    first = arguments[0] if arguments else "-"
+    if default is not None and first.startswith("-") and first not in _OF_ALL:
+        arguments.insert(0, default)
+    app(arguments, prog_name="palimpsest")

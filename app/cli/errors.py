@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from app.errors import PalimpsestError
 
-COMPLETED, FAILED, USAGE, CANCELLED = 0, 1, 2, 130
-"""Exit statuses; 130 is a shell's own for a program that Ctrl-C ended."""
+COMPLETED, FAILED, USAGE, CANCELLED, CLOSED_PIPE = 0, 1, 2, 130, 141
+"""Exit statuses; 130 and 141 are a shell's own for a program that Ctrl-C ended, or that wrote to a closed pipe."""
 
 
 class CliError(PalimpsestError):
@@ -16,17 +16,36 @@ class CliError(PalimpsestError):
     exit_status = FAILED
 
 
-class InvalidSettingsError(CliError):
+class UsageError(CliError):
+    """The command was not given what it needs."""
+
+    exit_status = USAGE
+
+
+class InvalidSettingsError(UsageError):
     """A variable or an option has a value that cannot be used."""
 
     code = "invalid_settings"
     title = "A setting is not valid"
-    exit_status = USAGE
 
 
 class NoServerError(CliError):
     code = "no_server"
     title = "No server answers"
+
+
+class ConnectionLostError(CliError):
+    """The server was there, and the connection to it broke off."""
+
+    code = "connection_lost"
+    title = "The connection was lost"
+
+
+class SessionDeletedError(CliError):
+    """The session was deleted elsewhere while the command followed it."""
+
+    code = "session_deleted"
+    title = "The session was deleted"
 
 
 class ServerRefusedError(CliError):

@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from app.cli.client import Client
@@ -37,13 +37,15 @@ def writer(as_json: bool, *, own_task: bool = False) -> Callable[[ServerEvent], 
     return write
 
 
-async def show_all(events: AsyncIterator[ServerEvent], write: Callable[[ServerEvent], None]) -> str | None:
-    """Shows all events; the outcome of the last run among them."""
+async def show_all(events: AsyncGenerator[ServerEvent, None], write: Callable[[ServerEvent], None]) -> str | None:
+    """Shows all events, and closes their connection where they cannot be shown; the outcome of the last run among
+    them."""
     outcome: str | None = None
-    async for event in events:
-        write(event)
-        if event.event == "session.idle":
-            outcome = event.data["outcome"]
+    async with aclosing(events):
+        async for event in events:
+            write(event)
+            if event.event == "session.idle":
+                outcome = event.data["outcome"]
     return outcome
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.client import Client
-from app.cli.errors import USAGE, CliError
+from app.cli.errors import UsageError
 from app.cli.following import CtrlC, exit_status, show_all, writer
 from app.cli.screen import Screen
 from app.cli.target import running_or_embedded
@@ -58,9 +58,7 @@ def read_text(given: str | None) -> str:
         Screen(sys.stderr).line("Write the task and end it with Ctrl-D.", dim=True)
     text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
     if not text:
-        error = CliError("There is no text: give it as an argument or on standard input.", code="no_text")
-        error.exit_status = USAGE
-        raise error
+        raise UsageError("There is no text: give it as an argument or on standard input.", code="no_text")
     return text
 
 

@@ -24,6 +24,13 @@ def one_line(text: str, width: int = 120) -> str:
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
+def silence() -> None:
+    """Sends what is still to be written nowhere: its reader is gone, and the interpreter would complain at its end."""
+    with open(os.devnull, "w") as nowhere:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere.fileno(), stream.fileno())
+
+
 class Screen:
     """Writes untrusted text to `out`, as it comes, and knows whether a line is open. Styles are those of
     `typer.style`, and apply on a terminal alone."""

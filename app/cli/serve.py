@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from contextlib import suppress
+from pathlib import Path
 
 from app import __version__
 from app.bootstrap import Runtime, prepare_data_dir
-from app.cli.checks import GIVE_A_KEY, model_problem
+from app.cli.checks import A_DEMO, GIVE_A_KEY, NO_KEY, missing_key
 from app.cli.config import load_settings
 from app.cli.presence import announce, claimed
 from app.cli.screen import Screen
 from app.server import run
-from app.settings import Settings
+from app.settings import DEMO_MODEL, Settings
 
 
 def serve(host: str | None, port: int | None) -> None:
@@ -36,25 +40,50 @@ def reachable(url: str) -> str:
 
 def greeting(settings: Settings, model: str, sandbox: str, url: str) -> str:
     """What a person needs to know once the server is ready. No secret is in it."""
-    problem = model_problem(settings)
-    key = ' -H "Authorization: Bearer $KEY"' if settings.api_keys else ""
+    key = ' -H "Authorization: Bearer $PALIMPSEST_API_KEY"' if settings.api_keys else ""
     return "\n".join(
         [
             f"Palimpsest {__version__} at {url}",
             "",
-            f"  model    {model}" + (f": {problem}; {GIVE_A_KEY}" if problem else ""),
+            f"  model    {model}{_model_note(settings, model)}",
             f"  sandbox  {_sandbox(sandbox)}",
             f"  data     {settings.data_dir}",
             f"  access   {_access(settings)}",
             "",
-            "Try it:",
-            "",
+            *_invitation(settings),
             f"  curl -N {url}/v1/sessions{key} -H 'Accept: text/event-stream' \\",
             "    -H 'Content-Type: application/json' -d '{\"task\": \"Write a shell script that makes slugs\"}'",
             "",
-            f'or `palimpsest run "…"`, or {url} in a browser. Ctrl-C stops the server.',
+            f'or `{command()} run "…"`, or {url} in a browser. Ctrl-C stops the server.',
         ]
     )
+
+
+def _model_note(settings: Settings, model: str) -> str:
+    if model == DEMO_MODEL:
+        return f": {A_DEMO}; {GIVE_A_KEY}"
+    variable = missing_key(settings)
+    return f": {NO_KEY}; set {variable}, or choose another model in PALIMPSEST_MODEL" if variable else ""
+
+
+def _invitation(settings: Settings) -> list[str]:
+    if not settings.api_keys:
+        return ["Try it:", ""]
+    return [
+        "Try it, in a shell that knows one of the server's keys; `palimpsest` reads it from there too:",
+        "",
+        "  export PALIMPSEST_API_KEY=…   # one of the keys in PALIMPSEST_API_KEYS",
+    ]
+
+
+def command() -> str:
+    """What a person types for this program in another terminal: its name where a shell finds it, else its path."""
+    if shutil.which("palimpsest") is not None:
+        return "palimpsest"
+    script = Path(sys.executable).parent / "palimpsest"
+    if not script.is_file():
+        return f"{sys.executable} -m app"
+    return os.path.relpath(script) if script.is_relative_to(Path.cwd()) else str(script)
 
 
 def _sandbox(found: str) -> str:

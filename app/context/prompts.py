@@ -45,7 +45,7 @@ _CONTROL: dict[ControlKind, str] = {
         "[The service was restarted during the last step. A call marked interrupted may have run in part: check what it"
         " did before you repeat it, then go on with the task.]"
     ),
-    "limit": "[A limit of this run was reached and has been renewed. Go on with the task.]",
+    "limit": "[A limit had ended the run, which is resumed now. Go on with the task.]",
 }
 
 

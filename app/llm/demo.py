@@ -122,7 +122,9 @@ _DONE = Reply(
     f" second does not. This was a scripted demo, not a real model. {HOW_TO_GET_A_MODEL}"
 )
 
-_MEANT_TO_FAIL = frozenset({"sh test.sh"})
+_MEANT_TO_FAIL = {"sh test.sh": range(1, 4)}
+"""The exit statuses that the script reckons with: the number of the test's failures. A shell that cannot run it at all
+has others."""
 _QUOTE_CHARS = 200
 _STOPPED = (ToolStatus.CANCELLED, ToolStatus.INTERRUPTED)
 
@@ -137,10 +139,13 @@ def next_reply(messages: Sequence[Message], tools: frozenset[str]) -> Reply:
         return Reply(_without_tools(messages))
     if _is_over(messages):
         return Reply(
-            f"I am a scripted demo, not a real model; I know one task only and it is done. {HOW_TO_GET_A_MODEL}"
+            f"I am a scripted demo, not a real model; I know one task only, and it is over. {HOW_TO_GET_A_MODEL}"
         )
     if failure := _failure(messages):
-        return Reply(f"That did not go as the script has it, so the demo ends here. {failure} {HOW_TO_GET_A_MODEL}")
+        return Reply(
+            "That did not go as the script has it, so the demo ends here and its task is not done."
+            f" {failure}\n\n{HOW_TO_GET_A_MODEL}"
+        )
     stage = _next_stage(messages)
     reply = _STAGES[stage] if stage < len(_STAGES) else _DONE
     if missing := [call.name for call in reply.calls if call.name not in tools]:
@@ -205,19 +210,22 @@ def _quote(text: str) -> str:
 
 
 def _failure(messages: Sequence[Message]) -> str | None:
-    """A sentence on the newest call that went otherwise than the script foresees."""
+    """The newest call that went otherwise than the script foresees, and what came of it: an error in full, since it says
+    how to mend it; of a command's output the beginning."""
     commands = {call.call_id: call.arguments for message in messages for call in message.tool_calls}
     for message in _since_last_answer(messages):
         for result in message.tool_results:
-            if result.status in (ToolStatus.ERROR, ToolStatus.DENIED) or _failed(result, commands):
-                return f"`{result.name}` ended with {result.status.value}: {_quote(result.output)}."
+            if result.status in (ToolStatus.ERROR, ToolStatus.DENIED):
+                return f"`{result.name}` ended with {result.status.value}:\n\n{result.output.strip()}"
+            if _failed(result, commands):
+                return f"`{result.name}` ended with exit status {result.exit_code}: {_quote(result.output)}"
     return None
 
 
 def _failed(result: ToolResultPart, commands: dict[str, dict[str, Any] | str]) -> bool:
     arguments = commands.get(result.call_id)
     command = arguments.get("command") if isinstance(arguments, dict) else None
-    return bool(result.exit_code) and command not in _MEANT_TO_FAIL
+    return bool(result.exit_code) and result.exit_code not in _MEANT_TO_FAIL.get(str(command), ())
 
 
 def _without_tools(messages: Sequence[Message]) -> str:

@@ -14,6 +14,7 @@ import orjson
 from sqlalchemy import Connection, Row
 
 from app.agent.loop import control_message
+from app.context.budget import context_state, make_budget
 from app.context.policies import CompactionSettings, resolve
 from app.db.repositories import queue, sessions
 from app.errors import ConflictError, ForbiddenError, InvalidRequestError, MalformedRequestError, NotSupportedError
@@ -25,7 +26,7 @@ from app.runtime.changes import add_message
 from app.runtime.sandboxes import checked_tools
 from app.runtime.session import RuntimeSetup
 from app.runtime.values import LimitsPatch, QueueAdd, SessionCreate, SessionPatch
-from app.sessions import Approval, ContextState, Limits, Outcome, Session, Status
+from app.sessions import Approval, Limits, Outcome, Session, Status
 
 TITLE_CHARS = 80
 """Characters of a task's first line that stand in for a title."""
@@ -80,7 +81,7 @@ def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draf
         "limits": limits.model_dump(),
         "approval": (body.approval or Approval()).model_dump(),
         "metadata": _checked_metadata(body.metadata),
-        "context": _empty_context(info.context_window, info.window_source == "assumed").model_dump(),
+        "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
     }
     return Draft(body.id or new_id(), body.task, _fingerprint(body), fields)
 
@@ -105,10 +106,6 @@ def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: 
     if settings.model is not None:
         setup.agents.models.resolve(settings.model)
     return settings
-
-
-def _empty_context(limit: int, assumed: bool) -> ContextState:
-    return ContextState(tokens=0, limit=limit, usable=limit, source="assumed" if assumed else "estimated")
 
 
 def _title(task: str | None) -> str | None:
@@ -223,7 +220,9 @@ def resume(connection: Connection, session_id: str) -> tuple[Session, list[Strea
     row = sessions.row(connection, session_id)
     if row.status != Status.IDLE:
         raise ConflictError("The session is running.", code="session_running")
-    if row.outcome in (None, Outcome.COMPLETED):
+    if row.outcome is None:
+        raise ConflictError("The session has not run yet: post a message.", code="nothing_to_resume")
+    if row.outcome == Outcome.COMPLETED:
         raise ConflictError("The last run completed: there is nothing to resume.", code="nothing_to_resume")
     appender = Appender(connection, session_id)
     seq = appender.take(2)

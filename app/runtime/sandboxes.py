@@ -200,6 +200,15 @@ class Sandboxes:
             removed += await factory.remove_orphans(live_sessions)
         return removed
 
+    async def running(self) -> set[str]:
+        """The sessions whose sandboxes an earlier life of the server left running."""
+        return set().union(*[await factory.running() for factory in self._factories.values()])
+
+    def adopt(self, specs: Mapping[str, SandboxSpec]) -> None:
+        """Takes over sandboxes that run already: they are stopped when idle, or with this server."""
+        for session_id, spec in specs.items():
+            self.lease(session_id, spec).release()
+
     def describe(self) -> str:
         """One sentence on the default kind."""
         return next(iter(self._factories.values())).describe() if self._factories else "no sandbox"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -131,10 +131,12 @@ class SessionService:
     async def delete(self, session_id: str) -> None:
         """Ends the session's run, removes its sandbox and outputs, then its rows."""
         session = await self.get(session_id)
-        async with self._registry.without_owner(session_id):
-            async with self._setup.sandboxes.removed(session_id, session.sandbox):
-                await self._delete_outputs(session_id)
-                last = await self._database.writer.write(lambda c: _remove(c, session_id))
+        async with (
+            self._registry.without_owner(session_id),
+            self._setup.sandboxes.removed(session_id, session.sandbox),
+        ):
+            await self._delete_outputs(session_id)
+            last = await self._database.writer.write(lambda c: _remove(c, session_id))
         event = SessionDeleted(session_id=session_id, at=now(), session=last)
         data = event.__pydantic_serializer__.to_json(event)
         self._bus.delete(session_id, StreamItem(event.type, last.last_seq + 1, data))
@@ -242,17 +244,15 @@ class SessionService:
         return "replaced" if existed else "created"
 
     async def archive(self, session_id: str) -> AsyncIterator[bytes]:
-        """The workspace as a tar, in pieces; the sandbox is held until the last one."""
-        lease = await self._lease(session_id)
-
-        async def pieces() -> AsyncIterator[bytes]:
-            try:
-                async for piece in lease.sandbox.archive():
-                    yield piece
-            finally:
-                lease.release()
-
-        return pieces()
+        """The workspace as a tar, in pieces; the sandbox is held until it is closed. The first piece is read here, so
+        that what cannot be read fails before an answer has begun."""
+        archive = Archive(await self._lease(session_id))
+        try:
+            await archive.open()
+        except BaseException:
+            await archive.aclose()
+            raise
+        return archive
 
     async def _lease(self, session_id: str) -> Lease:
         session = await self.get(session_id)
@@ -320,6 +320,32 @@ class SessionService:
     def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
         """`session.*` events of all sessions from now on, without seq."""
         return follow_all(self._bus)
+
+
+class Archive:
+    """An archive that is being read. Holds a lease until `aclose`."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease: Lease | None = lease
+        self._pieces = lease.sandbox.archive()
+        self._first: bytes | None = None
+
+    async def open(self) -> None:
+        self._first = await anext(aiter(self._pieces), None)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        piece, self._first = self._first, None
+        return piece if piece is not None else await anext(aiter(self._pieces))
+
+    async def aclose(self) -> None:
+        if isinstance(self._pieces, AsyncGenerator):
+            await self._pieces.aclose()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
 
 
 def _answers(connection: Connection) -> str:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StringConstraints,
+    TypeAdapter,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from app.eventlog.log import StreamItem as StreamItem
@@ -19,6 +29,11 @@ MAX_CONTENT_CHARS = 1_000_000
 
 MAX_NUMBER = 2**53 - 1
 """Largest number in a request: what every JSON implementation reads exactly, and well within the database's 64 bits."""
+
+SANDBOX_KINDS = ("docker", "bubblewrap")
+"""What a request may ask for. `local-unsafe` is understood too, so that who asks for it learns that it is forbidden."""
+
+_CLIENT_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 
 
 def _clean(value: Any) -> Any:
@@ -39,8 +54,48 @@ def _not_blank(text: str) -> str:
     return text
 
 
-Integer = Annotated[int, BeforeValidator(_number), Field(le=MAX_NUMBER)]
-Number = Annotated[float, BeforeValidator(_number), Field(le=MAX_NUMBER)]
+def _uuid7(text: str) -> str:
+    if not re.fullmatch(_CLIENT_ID, text):
+        raise PydanticCustomError("uuid7", "Input should be a UUIDv7 in lower case")
+    return text
+
+
+def _sandbox_kind(value: Any) -> Any:
+    if value not in (*SANDBOX_KINDS, "local-unsafe"):
+        raise PydanticCustomError("sandbox_kind", f"Input should be {' or '.join(SANDBOX_KINDS)}")
+    return value
+
+
+def _sandbox(value: Any) -> Any:
+    """A kind or an object, whichever the input's type says, so that errors never speak of the other."""
+    if isinstance(value, str):
+        return _sandbox_kind(value)
+    if isinstance(value, dict):
+        return SandboxRequest.model_validate(value)
+    if isinstance(value, SandboxRequest):
+        return value
+    raise PydanticCustomError("sandbox", f"Input should be {', '.join(SANDBOX_KINDS)} or an object")
+
+
+def _compaction(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise PydanticCustomError("compaction", "Input should be a policy's name or an object")
+    return value
+
+
+def _approval_policy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _PATTERNS.validate_python(value)
+    if value not in ("never", "always"):
+        raise PydanticCustomError("approval_policy", "Input should be never, always or an object")
+    return value
+
+
+_PATTERNS = TypeAdapter(dict[str, list[str]])
+
+JsonNumber = BeforeValidator(_number)
+"""Comes last, after the bounds: they are in the schema only where they stand next to the type."""
+
 Text = Annotated[str, BeforeValidator(_clean)]
 ModelName = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
 Content = Annotated[
@@ -53,34 +108,45 @@ Content = Annotated[
 Title = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
 ClientId = Annotated[
     str,
-    StringConstraints(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
-    Field(description="A UUIDv7 of the client's own: sending it again makes a retry safe."),
+    AfterValidator(_uuid7),
+    Field(
+        description="A UUIDv7 of the client's own: sending it again makes a retry safe.",
+        json_schema_extra={"pattern": _CLIENT_ID},
+    ),
 ]
+SandboxKind = Annotated[
+    Literal["docker", "bubblewrap", "local-unsafe"],
+    BeforeValidator(_sandbox_kind),
+    Field(json_schema_extra={"enum": list(SANDBOX_KINDS)}),
+]
+Compaction = Annotated[str | dict[str, Any], BeforeValidator(_compaction)]
 
 
 class LimitsPatch(Value):
     """Limits to set; a name that is left out keeps its value, null lifts the limit."""
 
-    max_steps: Annotated[Integer, Field(ge=1)] | None = None
-    max_seconds: Annotated[Number, Field(gt=0)] | None = None
-    max_cost_usd: Annotated[Number, Field(ge=0)] | None = None
-    max_tokens: Annotated[Integer, Field(ge=1)] | None = None
+    max_steps: Annotated[int, Field(ge=1, le=MAX_NUMBER), JsonNumber] | None = None
+    max_seconds: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] | None = None
+    max_cost_usd: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER), JsonNumber] | None = None
 
 
 class SandboxRequest(SandboxSpec):
     """A kind of sandbox and limits within the operator's; what is left out is as the operator set it."""
 
+    kind: SandboxKind
     image: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
     network: StrictBool | None = None
-    memory_mb: Annotated[Integer, Field(ge=64)] | None = None
-    cpus: Annotated[Number, Field(gt=0)] | None = None
-    pids: Annotated[Integer, Field(ge=16)] | None = None
+    memory_mb: Annotated[int, Field(ge=64, le=MAX_NUMBER), JsonNumber] | None = None
+    cpus: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] | None = None
+    pids: Annotated[int, Field(ge=16, le=MAX_NUMBER), JsonNumber] | None = None
 
 
 class ApprovalRequest(Approval):
     """Which calls wait for a person, and for how long, in seconds."""
 
-    timeout_s: Annotated[Number, Field(gt=0)] = 300
+    policy: Annotated[Literal["never", "always"] | dict[str, list[str]], BeforeValidator(_approval_policy)] = "never"
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] = 300
 
 
 class HistoryImport(Value):
@@ -98,8 +164,8 @@ class SessionCreate(Value):
     title: Title | None = None
     model: ModelName | None = None
     system_prompt: Annotated[str, BeforeValidator(_clean), StringConstraints(max_length=200_000)] | None = None
-    sandbox: Literal["docker", "bubblewrap", "local-unsafe"] | SandboxRequest | None = None
-    compaction: str | dict[str, Any] | None = None
+    sandbox: Annotated[SandboxKind | SandboxRequest, BeforeValidator(_sandbox)] | None = None
+    compaction: Compaction | None = None
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None
     tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if left out.")
@@ -114,7 +180,7 @@ class SessionPatch(Value):
     model: ModelName | None = None
     system_prompt: Annotated[str, BeforeValidator(_clean), StringConstraints(max_length=200_000)] | None = None
     tools: list[str] | None = None
-    compaction: str | dict[str, Any] | None = None
+    compaction: Compaction | None = None
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None
     metadata: dict[str, Any] | None = None
@@ -149,7 +215,7 @@ class QueueEdit(Value):
     @model_validator(mode="after")
     def _something(self) -> QueueEdit:
         if self.content is None and self.mode is None:
-            raise ValueError("give content, mode or both")
+            raise PydanticCustomError("empty_edit", "Give content, mode or both")
         return self
 
 

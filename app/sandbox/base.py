@@ -129,4 +129,9 @@ class SandboxFactory(Protocol):
         `live_sessions`, and ends commands left running by an earlier life of the server; returns what was removed."""
         ...
 
+    async def running(self) -> set[str]:
+        """The sessions of this server's instance whose sandbox goes on by itself, with what runs in its
+        background."""
+        ...
+
     async def aclose(self) -> None: ...

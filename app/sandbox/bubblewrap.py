@@ -172,6 +172,10 @@ class BubblewrapFactory:
                 self._cgroups.remove(scratch.name)
         return self._directories.remove_orphans(live_sessions)
 
+    async def running(self) -> set[str]:
+        """None: nothing outlives the server."""
+        return set()
+
     async def aclose(self) -> None:
         """Holds nothing open."""
 

@@ -16,20 +16,26 @@ SandboxKind = Literal["docker", "bubblewrap", "local-unsafe"]
 
 
 async def open_factory(
-    kind: SandboxKind | Literal["auto"], *, data_dir: Path, instance_id: str, docker_host: str | None = None
+    kind: SandboxKind | Literal["auto"],
+    *,
+    data_dir: Path,
+    instance_id: str,
+    docker_host: str | None = None,
+    image: str | None = None,
 ) -> SandboxFactory:
     """The factory of a kind, checked by making a sandbox with it; `auto` is Docker if an Engine answers, else
     bubblewrap.
 
     `data_dir` holds the workspaces of sandboxes on this host. `instance_id` marks containers as this server's.
-    `docker_host` is the Engine's address; None reads DOCKER_HOST. Raises `SandboxUnavailableError`, saying what can be
-    done about it; commands never run unsandboxed unless `local-unsafe` was asked for.
+    `docker_host` is the Engine's address; None reads DOCKER_HOST. `image` is what Docker must have, or its registry
+    offer. Raises `SandboxUnavailableError`, saying what can be done about it; commands never run unsandboxed unless
+    `local-unsafe` was asked for.
     """
     kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if kind == "auto" else (kind,)
     failures: list[str] = []
     for candidate in kinds:
         # Looking for programs on the disk blocks.
-        factory = await asyncio.to_thread(_make, candidate, data_dir, instance_id, docker_host)
+        factory = await asyncio.to_thread(_make, candidate, data_dir, instance_id, docker_host, image)
         try:
             await factory.check()
         except SandboxUnavailableError as exc:
@@ -40,9 +46,11 @@ async def open_factory(
     raise SandboxUnavailableError(_advice(failures) if kind == "auto" else failures[0])
 
 
-def _make(kind: SandboxKind, data_dir: Path, instance_id: str, docker_host: str | None) -> SandboxFactory:
+def _make(
+    kind: SandboxKind, data_dir: Path, instance_id: str, docker_host: str | None, image: str | None
+) -> SandboxFactory:
     if kind == "docker":
-        return DockerFactory(instance_id, docker_host)
+        return DockerFactory(instance_id, docker_host, image)
     if kind == "bubblewrap":
         return BubblewrapFactory(data_dir)
     if kind == "local-unsafe":

@@ -208,8 +208,10 @@ class DockerFactory:
     kind = "docker"
     network_default = True
 
-    def __init__(self, instance_id: str, docker_host: str | None = None) -> None:
+    def __init__(self, instance_id: str, docker_host: str | None = None, image: str | None = None) -> None:
+        """`image` is the one that `check` looks for."""
         self._instance_id = instance_id
+        self._image = image
         self._engine = Engine(docker_host)
         self._sessions: WeakValueDictionary[str, _Session] = WeakValueDictionary()
         self._version: str | None = None
@@ -219,7 +221,10 @@ class DockerFactory:
         return f"Docker Engine{version} at {self._engine.host}"
 
     async def check(self) -> None:
+        """Whether the Engine answers, and has the image or can get it."""
         self._version = await self._engine.version()
+        if self._image is not None and not await self._engine.has_image(self._image):
+            await self._engine.find_remote(self._image)
 
     def open(self, config: SandboxConfig) -> DockerSandbox:
         session = self._sessions.setdefault(config.session_id, _Session())
@@ -244,6 +249,13 @@ class DockerFactory:
         except aiodocker.DockerError as exc:
             raise refused(exc) from exc
         return removed
+
+    async def running(self) -> set[str]:
+        try:
+            containers, _ = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        return {c["Labels"].get(SESSION_LABEL, "") for c in containers if c["State"] == "running"}
 
     async def _left_executing(self, name: str) -> bool:
         """Whether a command is left in a container; looked at twice, as the Engine may learn late of one's end."""

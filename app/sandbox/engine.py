@@ -22,6 +22,7 @@ NETWORK = "palimpsest"
 """The bridge that sandboxes with a network share; it passes nothing from one to another."""
 PIECE = 256 * 1024
 _PING_TIMEOUT_S = 5.0
+_REGISTRY_TIMEOUT_S = 15.0
 
 # Go's os.FileMode bits, in which the Engine describes a path
 _GO_DIRECTORY, _GO_LINK = 1 << 31, 1 << 27
@@ -115,16 +116,33 @@ class Engine:
     def container(self, name: str) -> DockerContainer:
         return self.docker.containers.container(name)
 
+    async def has_image(self, image: str) -> bool:
+        """Whether the Engine holds an image."""
+        with self.translated():
+            try:
+                await self.docker.images.inspect(image)
+            except aiodocker.DockerError as exc:
+                if exc.status == 404:
+                    return False
+                raise
+        return True
+
+    async def find_remote(self, image: str) -> None:
+        """Raises `SandboxUnavailableError` where the image's registry does not offer it."""
+        with self.translated():
+            try:
+                async with asyncio.timeout(_REGISTRY_TIMEOUT_S):
+                    await self.docker._query_json(f"distribution/{image}/json")
+            except (aiodocker.DockerError, TimeoutError, ValueError) as exc:
+                raise _no_image(image, exc) from exc
+
     async def pull(self, image: str) -> None:
         """Raises `SandboxUnavailableError` where the image cannot be had."""
         with self.translated():
             try:
                 await self.docker.images.pull(image)
             except (aiodocker.DockerError, ValueError) as exc:
-                raise SandboxUnavailableError(
-                    f"The image {image} is not here and cannot be pulled ({exc}). Run `docker pull {image}` where the"
-                    " Engine runs, or name another one in PALIMPSEST_SANDBOX_IMAGE."
-                ) from exc
+                raise _no_image(image, exc) from exc
 
     async def ensure_network(self) -> None:
         with self.translated():
@@ -240,3 +258,11 @@ class Engine:
 def refused(exc: aiodocker.DockerError) -> SandboxError:
     """The Engine's refusal as an error of ours."""
     return SandboxError(f"The Docker Engine refused: {exc.message}")
+
+
+def _no_image(image: str, reason: Exception) -> SandboxUnavailableError:
+    said = str(reason) or "its registry does not answer"
+    return SandboxUnavailableError(
+        f"The image {image} is not here and cannot be pulled ({said}). Run `docker pull {image}` where the Engine runs,"
+        " or name another one in PALIMPSEST_SANDBOX_IMAGE."
+    )

@@ -173,5 +173,9 @@ class LocalFactory:
             kill_marked(str(workspace))
         return self._directories.remove_orphans(live_sessions)
 
+    async def running(self) -> set[str]:
+        """None: nothing outlives the server."""
+        return set()
+
     async def aclose(self) -> None:
         """Holds nothing open."""

@@ -30,10 +30,11 @@ class OutputSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a call may use. `sandbox` starts on first use. `set_plan` replaces the session's plan."""
+    """What a call may use. `sandbox` gives the session's sandbox, started; a tool that needs none works without.
+    `set_plan` replaces the session's plan."""
 
     call_id: str
-    sandbox: Sandbox
+    sandbox: Callable[[], Awaitable[Sandbox]]
     output: OutputSink
     set_plan: Callable[[tuple[PlanItem, ...]], Awaitable[None]]
     command_timeout_s: float

@@ -94,9 +94,10 @@ class EditFile:
 
     async def run(self, args: EditFileArguments, context: ToolContext) -> ToolOutcome:
         """The rest of the file keeps its bytes: line ends, byte order mark, last line, and what is not UTF-8."""
-        data = await read_text_bytes(context.sandbox, args.path)
+        sandbox = await context.sandbox()
+        data = await read_text_bytes(sandbox, args.path)
         changed, report = await asyncio.to_thread(_edit, data, args)
-        await context.sandbox.write(args.path, changed)
+        await sandbox.write(args.path, changed)
         context.output.write("stdout", report.encode("utf-8", "replace"))
         return ToolOutcome()
 

@@ -78,7 +78,7 @@ class ReadFile:
 
     async def run(self, args: ReadFileArguments, context: ToolContext) -> ToolOutcome:
         """What is not UTF-8 is shown as U+FFFD, and the note says so."""
-        data = await read_text_bytes(context.sandbox, args.path)
+        data = await read_text_bytes(await context.sandbox(), args.path)
         part, valid = await asyncio.to_thread(self._read, data, args)
         context.output.write("stdout", part.text.encode())
         notes = [part.note(), "" if valid else "[the file is not valid UTF-8; other bytes are shown as U+FFFD]"]
@@ -104,9 +104,10 @@ class WriteFile:
     arguments: type[Arguments] = WriteFileArguments
 
     async def run(self, args: WriteFileArguments, context: ToolContext) -> ToolOutcome:
-        existed = await file_exists(context.sandbox, args.path)
+        sandbox = await context.sandbox()
+        existed = await file_exists(sandbox, args.path)
         data = args.content.encode()
-        await context.sandbox.write(args.path, data)
+        await sandbox.write(args.path, data)
         verb = "Overwrote" if existed else "Created"
         size = f"{plural(len(data), 'byte')}, {plural(len(split_lines(args.content)), 'line')}"
         context.output.write("stdout", f"{verb} {escape_name(args.path)} ({size}).\n".encode())
@@ -139,7 +140,8 @@ class ListDirectory:
     arguments: type[Arguments] = ListDirectoryArguments
 
     async def run(self, args: ListDirectoryArguments, context: ToolContext) -> ToolOutcome:
-        entries = await context.sandbox.list(args.path, limit=MAX_ENTRIES + 1)
+        sandbox = await context.sandbox()
+        entries = await sandbox.list(args.path, limit=MAX_ENTRIES + 1)
         shown = sorted(entries, key=lambda entry: entry.path)[:MAX_ENTRIES]
         context.output.write("stdout", "".join(f"{entry_line(entry)}\n" for entry in shown).encode())
         if not shown:

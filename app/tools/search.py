@@ -168,9 +168,10 @@ class SearchFiles:
         if "\n" in args.pattern:
             raise ToolError("The pattern cannot hold a line break: files are searched line by line.")
         globs = expand_glob(args.glob) if args.glob else []
-        script = search_script(args.pattern, await search_root(context.sandbox, args.path), globs)
+        sandbox = await context.sandbox()
+        script = search_script(args.pattern, await search_root(sandbox, args.path), globs)
         collected = Collected()
-        result = await context.sandbox.exec(script, timeout_s=context.command_timeout_s, on_output=collected.add)
+        result = await sandbox.exec(script, timeout_s=context.command_timeout_s, on_output=collected.add)
         _refuse_failure(result, collected.error)
         engine, matches = collected.parse()
         shown = sorted(matches[:MAX_MATCHES], key=lambda match: (match.path, match.line))

@@ -49,7 +49,8 @@ class ExecuteCommand:
             silent = silent and not data
             context.output.write(stream, data)
 
-        result = await context.sandbox.exec(args.command, timeout_s=timeout_s, on_output=on_output)
+        sandbox = await context.sandbox()
+        result = await sandbox.exec(args.command, timeout_s=timeout_s, on_output=on_output)
         return ToolOutcome(
             status=ToolStatus.ERROR if result.timed_out else ToolStatus.COMPLETED,
             exit_code=result.exit_code,

@@ -16,7 +16,7 @@ from tests.behaviour.checks import Follower, assert_sound, following, requests_o
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behaviour.test_interrupt import stubborn
 from tests.behaviour.test_queue import standing
-from tests.provider import FakeProvider, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Gate, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
 
 CANCEL_S = 2.0
@@ -277,6 +277,31 @@ async def test_resume_goes_on_after_a_failure(client: Client, provider: FakeProv
     assert (await client.session(session["id"]))["outcome"] == "completed"
     assert (await client.session(session["id"]))["error"] is None
     await assert_sound(client, session["id"])
+
+
+async def test_a_cancel_at_the_last_moment_strands_no_message(client: Client, provider: FakeProvider) -> None:
+    """The answer may be whole by then; what waits can be delivered by a resume all the same."""
+
+    async def one(number: int) -> str:
+        task = f"task {number}"
+        provider.script_for(task, Reply(Text("done"), Gate(task)), Reply(Text("and that")), Reply(Text("that too")))
+        session_id: str = (await client.create(task))["id"]
+        await client.post(session_id, "later", "follow_up")
+        await provider.reached(task)
+        provider.open(task)
+        await cancel(client, session_id)
+        await client.until_idle(session_id)
+        session = await client.session(session_id)
+        if session["queue"]["pending"]:
+            assert session["outcome"] == "cancelled"
+            await resume(client, session_id)
+            await client.until_idle(session_id)
+        assert user_texts(await client.messages(session_id)) == [task, "later"]
+        await assert_sound(client, session_id)
+        return str(session["outcome"])
+
+    outcomes = [await one(number) for number in range(20)]
+    assert "cancelled" in outcomes
 
 
 async def test_resume_is_refused_where_there_is_nothing_to_resume(client: Client, provider: FakeProvider) -> None:

@@ -314,6 +314,36 @@ async def test_a_run_whose_only_message_is_withdrawn_ends(client: Client, provid
         await assert_sound(client, session_id)
 
 
+async def test_a_withdrawn_message_leaves_the_outcome_of_the_run_before(client: Client, provider: FakeProvider) -> None:
+    provider.script(HttpError(400), per_conversation=True)
+    withdrawn = 0
+    for _ in range(30):
+        session, _ = await client.run("task")
+        message_id = new_id()
+        _, answer = await asyncio.gather(
+            client.post(session["id"], "oh no", id=message_id),
+            client.http.delete(f"/v1/sessions/{session['id']}/queue/{message_id}"),
+        )
+        await client.until_idle(session["id"])
+        if answer.status_code == 204:
+            withdrawn += 1
+            last = await client.session(session["id"])
+            assert (last["outcome"], last["error"]["code"]) == ("failed", session["error"]["code"])
+            assert (await client.http.post(f"/v1/sessions/{session['id']}/resume")).status_code == 202
+            break
+    assert withdrawn, "the withdrawal was never first"
+
+
+async def test_white_space_alone_is_no_message(client: Client) -> None:
+    session_id = (await client.create())["id"]
+    answers = [
+        await client.http.post("/v1/sessions", json={"task": " \n"}),
+        await client.http.post(f"/v1/sessions/{session_id}/queue", json={"content": "\t"}),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(422, "validation_error")] * 2
+    assert "white space" in answers[1].json()["detail"]
+
+
 async def test_a_full_queue_says_when_to_come_back(start_server: Callable[..., Any], provider: FakeProvider) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(start_server(queue_limit=3).url))

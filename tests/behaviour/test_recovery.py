@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -260,3 +261,41 @@ async def test_kills_at_any_instant_lose_and_repeat_nothing(start: Start, provid
             last = requests_of(provider, f"task {number}")[-1].user_texts
             assert [last.count(f"turn {turn}") for turn in range(2)] == [1, 1]
     assert provider.refusals == []
+
+
+async def test_the_seconds_of_a_run_go_on_over_a_restart(start: Start, provider: FakeProvider) -> None:
+    provider.script(Reply(Text("half of it"), Hang()))
+    first = start()
+    async with Client(first.url) as client, AsyncExitStack() as stack:
+        session_id = (await client.create("task", limits={"max_seconds": 1}))["id"]
+        await stack.enter_async_context(_followed(client, session_id, "step.started"))
+        first.end(signal.SIGKILL)
+    async with Client(start().url) as client:
+        await client.until_idle(session_id)
+        session = await client.session(session_id)
+    assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_seconds")
+    assert len(provider.requests) == 1
+
+
+async def test_a_sandbox_that_was_left_running_is_stopped_with_the_next_server(
+    start: Start, provider: FakeProvider, sandbox: str
+) -> None:
+    if sandbox != "docker":
+        pytest.skip("nothing of this kind outlives the server")
+    provider.script(Reply(ToolCall("execute_command", {"command": "true"})), Reply(Text("done")))
+    first = start()
+    async with Client(first.url) as client:
+        session, _ = await client.run("task")
+    first.end(signal.SIGKILL)
+    name = f"palimpsest-{session['id']}"
+    assert _container_state(name) == "running"
+
+    assert start().end(signal.SIGTERM) in (-signal.SIGTERM, 0)
+    assert _container_state(name) == "exited"
+
+
+def _container_state(name: str) -> str:
+    shown = subprocess.run(
+        ["docker", "inspect", "--format", "{{.State.Status}}", name], capture_output=True, text=True, check=True
+    )
+    return shown.stdout.strip()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.staticfiles import StaticFiles
 
 from app import __version__
@@ -20,6 +22,8 @@ PAGE_HEADERS = {
     "Cache-Control": "no-cache",
 }
 
+_BLOCK = re.compile(r"<!-- (with|without) a key -->\n(.*?)<!-- / -->\n", re.DOTALL)
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -32,11 +36,21 @@ def _read_page() -> str | None:
 _PAGE = _read_page()
 
 
+def render(page: str, origin: str, *, keyed: bool) -> str:
+    """The page under the address that the browser knows, with what holds for a server that asks for a key, or for
+    one that does not."""
+    kept = "with" if keyed else "without"
+    page = _BLOCK.sub(lambda block: block[2] if block[1] == kept else "", page)
+    return page.replace("{origin}", html.escape(origin))
+
+
 @router.get("/")
-async def get_page() -> Response:
+async def get_page(request: Request) -> Response:
     if _PAGE is None:
         raise NotFoundError("This installation has no page.")
-    return Response(_PAGE, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+    origin = f"{request.url.scheme}://{request.headers['host']}"
+    page = render(_PAGE, origin, keyed=bool(request.app.state.config.api_keys))
+    return Response(page, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 
 def mount_static(app: FastAPI) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -131,6 +131,12 @@ def page(
     rows = connection.execute(query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit)).all()
     pending = queue.counts(connection, [row.id for row in rows])
     return [view(row, pending.get(row.id, 0)) for row in rows]
+
+
+def sandboxes(connection: Connection, session_ids: Collection[str]) -> dict[str, SandboxSpec]:
+    """What kind of sandbox each of these sessions has."""
+    query = select(sessions.c.id, sessions.c.sandbox).where(sessions.c.id.in_(session_ids))
+    return {row.id: SandboxSpec(**row.sandbox) for row in connection.execute(query)}
 
 
 def ids(connection: Connection, *, status: Status | None = None) -> Sequence[str]:

@@ -229,6 +229,13 @@ async def test_an_engine_that_does_not_answer(host: str) -> None:
     await factory.aclose()
 
 
+async def test_an_image_that_cannot_be_had_is_missed_at_once(instance_id: str) -> None:
+    factory = DockerFactory(instance_id, image="registry.invalid/nothing:1")
+    with pytest.raises(SandboxUnavailableError, match="PALIMPSEST_SANDBOX_IMAGE"):
+        await factory.check()
+    await factory.aclose()
+
+
 async def test_it_says_what_was_found(factory: DockerFactory) -> None:
     assert factory.describe().startswith("Docker Engine ")
     assert factory.describe().split()[2][0].isdigit()

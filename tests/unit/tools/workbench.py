@@ -137,7 +137,7 @@ class Workbench:
         self.root = root
         self.sink = Recorded()
         self.plans: list[tuple[PlanItem, ...]] = []
-        self.context = ToolContext("call", sandbox, self.sink, self._set_plan, timeout_s, max_timeout_s)
+        self.context = ToolContext("call", self._sandbox, self.sink, self._set_plan, timeout_s, max_timeout_s)
 
     async def run(self, tool: Any, **arguments: Any) -> tuple[str, ToolOutcome]:
         """The call's text and its outcome."""
@@ -145,6 +145,9 @@ class Workbench:
         args: Arguments = tool.arguments.model_validate(arguments)
         outcome = await tool.run(args, self.context)
         return self.sink.text, outcome
+
+    async def _sandbox(self) -> Sandbox:
+        return self.sandbox
 
     async def _set_plan(self, items: tuple[PlanItem, ...]) -> None:
         self.plans.append(items)

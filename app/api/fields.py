@@ -1,0 +1,92 @@
+"""What is wrong with which field: the validator's errors as sentences for a client, without what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+
+MAX_FIELD_ERRORS = 20
+MAX_TEXT_CHARS = 200
+
+FieldError = Mapping[str, Any]
+"""One error as pydantic tells it: `type`, `loc`, `msg`, `input`, `ctx`."""
+
+
+def field_errors(errors: Iterable[FieldError]) -> list[dict[str, str]]:
+    """The errors as `{field, message}`, cut to a readable number."""
+    return [
+        {"field": field_name(error["loc"]), "message": sentence(error)[:MAX_TEXT_CHARS]}
+        for _, error in zip(range(MAX_FIELD_ERRORS), errors, strict=False)
+    ]
+
+
+def field_name(loc: Iterable[Any]) -> str:
+    """`("body", "limits", "max_steps")` is `limits.max_steps`; the body as a whole is `body`."""
+    names = [str(item) for item in loc]
+    return ".".join(names[1:] or names)[:MAX_TEXT_CHARS]
+
+
+def sentence(error: FieldError) -> str:
+    """What should be there instead, in words that need no knowledge of the server's insides."""
+    ours = SENTENCES.get(error["type"])
+    return ours(error) if ours else str(error["msg"])
+
+
+def in_prose(message: str) -> str:
+    """The sentence as it goes on after a colon."""
+    return message[:1].lower() + message[1:]
+
+
+def _is(text: str) -> Callable[[FieldError], str]:
+    return lambda error: text
+
+
+def _at(bound: str, limit: str) -> Callable[[FieldError], str]:
+    """Says how many there should be; a text's length is told in characters, anything else's in items."""
+
+    def words(error: FieldError) -> str:
+        count: int = error["ctx"][limit]
+        unit = "character" if isinstance(error["input"], str) else "item"
+        return f"There should be at {bound} {count:,} {unit}{'' if count == 1 else 's'}"
+
+    return words
+
+
+_OBJECT = _is("Input should be an object")
+_TOO_SHORT = _at("least", "min_length")
+_TOO_LONG = _at("most", "max_length")
+
+SENTENCES: Mapping[str, Callable[[FieldError], str]] = {
+    "bool_type": _is("Input should be true or false"),
+    "dict_type": _OBJECT,
+    "extra_forbidden": _is("There is no such field"),
+    "int_parsing_size": _is("The number is too large"),
+    "list_type": _is("Input should be an array"),
+    "model_attributes_type": _OBJECT,
+    "model_type": _OBJECT,
+    "string_too_long": _TOO_LONG,
+    "string_too_short": _TOO_SHORT,
+    "string_type": _is("Input should be a string"),
+    "too_long": _TOO_LONG,
+    "too_short": _TOO_SHORT,
+}
+"""Where pydantic's own words speak of Python or of its workings."""
+
+
+async def refuse_unknown_query(request: Request) -> None:
+    """A dependency of every documented route. Raises `RequestValidationError` naming the query parameters that the
+    route does not have: a misspelt filter would otherwise be no filter."""
+    if not request.scope["query_string"]:
+        return
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        raise RequestValidationError(
+            [
+                {"type": "unknown_parameter", "loc": ("query", name), "msg": "There is no such parameter"}
+                for name in unknown
+            ]
+        )

@@ -1,0 +1,58 @@
+"""An archive fails before an answer has begun, and holds its sandbox no longer than it is read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from app.errors import SandboxUnavailableError
+from app.runtime.sandboxes import Lease
+from app.runtime.service import Archive
+
+
+class Workspace:
+    """As much of a sandbox as an archive reads: pieces, and an error at the place of a None."""
+
+    def __init__(self, *pieces: bytes | None) -> None:
+        self._pieces = pieces
+
+    async def archive(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            if piece is None:
+                raise SandboxUnavailableError("It is gone.")
+            yield piece
+
+
+def lease_on(workspace: Any, released: list[str]) -> Lease:
+    async def stopped() -> None:
+        pass
+
+    return Lease(workspace, lambda: released.append("released"), stopped)
+
+
+async def test_all_pieces_come_once_and_in_order() -> None:
+    released: list[str] = []
+    archive = Archive(lease_on(Workspace(b"a", b"b", b"c"), released))
+    await archive.open()
+    assert [piece async for piece in archive] == [b"a", b"b", b"c"]
+    assert released == []
+    await archive.aclose()
+    await archive.aclose()
+    assert released == ["released"]
+
+
+async def test_a_workspace_that_cannot_be_read_is_known_at_once() -> None:
+    released: list[str] = []
+    archive = Archive(lease_on(Workspace(None), released))
+    with pytest.raises(SandboxUnavailableError):
+        await archive.open()
+    await archive.aclose()
+    assert released == ["released"]
+
+
+async def test_an_empty_archive_has_no_pieces() -> None:
+    archive = Archive(lease_on(Workspace(), []))
+    await archive.open()
+    assert [piece async for piece in archive] == []
