@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fastapi import Request
-from fastapi.exceptions import RequestValidationError
-
 MAX_FIELD_ERRORS = 20
 MAX_TEXT_CHARS = 200
 
-FieldError = Mapping[str, Any]
+PydanticError = Mapping[str, Any]
 """One error as pydantic tells it: `type`, `loc`, `msg`, `input`, `ctx`."""
 
 
-def field_errors(errors: Iterable[FieldError]) -> list[dict[str, str]]:
+def field_errors(errors: Iterable[PydanticError]) -> list[dict[str, str]]:
     """The errors as `{field, message}`, cut to a readable number."""
     return [
         {"field": field_name(error["loc"]), "message": sentence(error)[:MAX_TEXT_CHARS]}
@@ -29,7 +26,7 @@ def field_name(loc: Iterable[Any]) -> str:
     return ".".join(names[1:] or names)[:MAX_TEXT_CHARS]
 
 
-def sentence(error: FieldError) -> str:
+def sentence(error: PydanticError) -> str:
     """What should be there instead, in words that need no knowledge of the server's insides."""
     ours = SENTENCES.get(error["type"])
     return ours(error) if ours else str(error["msg"])
@@ -40,14 +37,14 @@ def in_prose(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _is(text: str) -> Callable[[FieldError], str]:
+def _is(text: str) -> Callable[[PydanticError], str]:
     return lambda error: text
 
 
-def _at(bound: str, limit: str) -> Callable[[FieldError], str]:
+def _at(bound: str, limit: str) -> Callable[[PydanticError], str]:
     """Says how many there should be; a text's length is told in characters, anything else's in items."""
 
-    def words(error: FieldError) -> str:
+    def words(error: PydanticError) -> str:
         count: int = error["ctx"][limit]
         unit = "character" if isinstance(error["input"], str) else "item"
         return f"There should be at {bound} {count:,} {unit}{'' if count == 1 else 's'}"
@@ -59,7 +56,7 @@ _OBJECT = _is("Input should be an object")
 _TOO_SHORT = _at("least", "min_length")
 _TOO_LONG = _at("most", "max_length")
 
-SENTENCES: Mapping[str, Callable[[FieldError], str]] = {
+SENTENCES: Mapping[str, Callable[[PydanticError], str]] = {
     "bool_type": _is("Input should be true or false"),
     "dict_type": _OBJECT,
     "extra_forbidden": _is("There is no such field"),
@@ -74,19 +71,3 @@ SENTENCES: Mapping[str, Callable[[FieldError], str]] = {
     "too_short": _TOO_SHORT,
 }
 """Where pydantic's own words speak of Python or of its workings."""
-
-
-async def refuse_unknown_query(request: Request) -> None:
-    """A dependency of every documented route. Raises `RequestValidationError` naming the query parameters that the
-    route does not have: a misspelt filter would otherwise be no filter."""
-    if not request.scope["query_string"]:
-        return
-    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
-        raise RequestValidationError(
-            [
-                {"type": "unknown_parameter", "loc": ("query", name), "msg": "There is no such parameter"}
-                for name in unknown
-            ]
-        )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
@@ -16,7 +16,6 @@ from app.api.boundary import Boundary
 from app.api.config import ApiConfig
 from app.api.connection import remember
 from app.api.errors import install_error_handlers
-from app.api.fields import refuse_unknown_query
 from app.api.guard import Guard
 from app.api.openapi import install_openapi
 from app.api.routers import events, files, health, history, models, page, queue, sessions
@@ -68,7 +67,7 @@ def create_app(
     app.state.service = service
     app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     for router in ROUTERS:
-        app.include_router(router, dependencies=[] if router is page.router else [Depends(refuse_unknown_query)])
+        app.include_router(router)
     page.mount_static(app)
     install_error_handlers(app)
     install_openapi(app, keys_optional=not config.api_keys)

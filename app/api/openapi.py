@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's own, completed with problems, events, raw contents and keys."""
+"""The OpenAPI document: FastAPI's own, completed with problems, events, raw contents, keys and examples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from app.api.auth import needs_key
-from app.api.examples import EVENTS, stream_items, type_of
+from app.api.examples import ANSWERS, ANSWERS_OF, EVENTS, REQUESTS, stream_items, type_of
 from app.api.guard import PROBES
-from app.api.problems import add_problem
+from app.api.problems import CATALOGUE, add_problem
 from app.api.schemas import Problem
 from app.api.stream import encode
 from app.events import DURABLE_EVENTS, LIVE_EVENTS
@@ -20,7 +20,15 @@ from app.messages import Value
 REF = "#/components/schemas/{model}"
 ALL_EVENTS: tuple[type[Value], ...] = (*DURABLE_EVENTS, *LIVE_EVENTS)
 
+JSON = "application/json"
+BEARER: dict[str, Any] = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "`Authorization: Bearer KEY` with any of the server's API keys.",
+}
+
 _BINARY: dict[str, Any] = {"type": "string", "format": "binary"}
+_RAW = {"schema": _BINARY, "example": "hello\n"}
 _STRING: dict[str, Any] = {"type": "string"}
 _DOWNLOAD_HEADERS: dict[str, Any] = {"Content-Disposition": {"description": "Always `attachment`.", "schema": _STRING}}
 _RANGE_HEADERS: dict[str, Any] = {
@@ -32,12 +40,12 @@ RAW_CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The whole content.",
         "headers": _DOWNLOAD_HEADERS,
-        "content": {"application/octet-stream": {"schema": _BINARY}, "text/plain": {"schema": _BINARY}},
+        "content": {"application/octet-stream": _RAW, "text/plain": _RAW},
     },
     206: {
         "description": "The part that `Range` asks for.",
         "headers": _RANGE_HEADERS,
-        "content": {"application/octet-stream": {"schema": _BINARY}, "text/plain": {"schema": _BINARY}},
+        "content": {"application/octet-stream": _RAW, "text/plain": _RAW},
     },
 }
 TAR_CONTENT: dict[int | str, dict[str, Any]] = {
@@ -47,7 +55,7 @@ TAR_CONTENT: dict[int | str, dict[str, Any]] = {
         "content": {"application/x-tar": {"schema": _BINARY}},
     }
 }
-RAW_BODY: dict[str, Any] = {"required": False, "content": {"application/octet-stream": {"schema": _BINARY}}}
+RAW_BODY: dict[str, Any] = {"required": False, "content": {"application/octet-stream": _RAW}}
 UPLOADED: dict[int | str, dict[str, Any]] = {
     201: {
         "description": "The file is new.",
@@ -56,7 +64,10 @@ UPLOADED: dict[int | str, dict[str, Any]] = {
     204: {"description": "The file was there and has new content."},
 }
 METRICS_CONTENT: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": _STRING}}}
+    200: {
+        "description": "Prometheus' text format.",
+        "content": {"text/plain": {"schema": _STRING, "example": 'palimpsest_runs_total{outcome="completed"} 1.0\n'}},
+    }
 }
 
 
@@ -83,20 +94,20 @@ def _event_on_the_wire(name: str) -> dict[str, Any]:
     }
 
 
-def install_openapi(app: FastAPI, *, secured: bool) -> None:
-    """Makes `/openapi.json` the completed document; `secured` says whether keys are configured."""
+def install_openapi(app: FastAPI, *, keys_optional: bool) -> None:
+    """Makes `/openapi.json` the completed document; keys are optional where none is configured."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = complete(
-                get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes), secured
+                get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes), keys_optional
             )
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]  # FastAPI's documented way to extend it
 
 
-def complete(document: dict[str, Any], secured: bool) -> dict[str, Any]:
+def complete(document: dict[str, Any], keys_optional: bool) -> dict[str, Any]:
     """The document with what FastAPI does not know; changes it in place."""
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
@@ -105,11 +116,14 @@ def complete(document: dict[str, Any], secured: bool) -> dict[str, Any]:
     schemas.update(schemas["Problem"].pop("$defs", {}))
     for name, schema in event_schemas().items():
         schemas.setdefault(name, schema)
+    _add_examples(schemas)
     for path, operations in document["paths"].items():
-        for operation in operations.values():
-            _complete_operation(path, operation, secured)
-    if secured:
-        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        for method, operation in operations.items():
+            _complete_operation(path, operation)
+            _show_examples(f"{method} {path}", operation, schemas)
+            if needs_key(path):
+                operation["security"] = [{"key": []}, *([{}] if keys_optional else [])]
+    document["components"]["securitySchemes"] = {"key": BEARER}
     return document
 
 
@@ -124,31 +138,48 @@ def event_schemas() -> dict[str, Any]:
     return schemas
 
 
-def _complete_operation(path: str, operation: dict[str, Any], secured: bool) -> None:
+def _add_examples(schemas: dict[str, Any]) -> None:
+    """Gives the schemas of requests, answers and problems their examples. Requests show what they name and no more."""
+    for request in REQUESTS:
+        shown = request.model_dump(mode="json", exclude_unset=True)
+        schemas[type(request).__name__].setdefault("examples", []).append(shown)
+    for answer in ANSWERS:
+        schemas[type(answer).__name__]["examples"] = [answer.model_dump(mode="json")]
+    schemas["Problem"]["examples"] = [CATALOGUE["session_not_found"].problem("/v1/sessions")]
+
+
+def _show_examples(label: str, operation: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Gives the operation's JSON body and answers the first example of their schema, unless they have their own. It
+    comes after FastAPI, which would leave out the nulls of an example that stands at the route."""
+    for status, body in [("", operation.get("requestBody", {})), *operation["responses"].items()]:
+        media = body.get("content", {}).get(JSON)
+        if media is None:
+            continue
+        own = ANSWERS_OF.get((label, status))
+        options = [media["schema"], *media["schema"].get("anyOf", ())]
+        name = next(option["$ref"] for option in options if "$ref" in option).rpartition("/")[2]
+        media["example"] = own.model_dump(mode="json") if own is not None else schemas[name]["examples"][0]
+
+
+def _complete_operation(path: str, operation: dict[str, Any]) -> None:
     responses = operation["responses"]
-    if "application/json" in responses.get("422", {}).get("content", {}):
-        del responses["422"]["content"]["application/json"]
+    if JSON in responses.get("422", {}).get("content", {}):
+        del responses["422"]["content"][JSON]
         if not responses["422"]["content"]:
             del responses["422"]
-    for code in _common_codes(path, operation, secured):
+    for code in _common_codes(path, operation):
         add_problem(responses, code, key=str)
     operation["responses"] = dict(sorted(responses.items()))
-    if secured and needs_key(path):
-        operation["security"] = [{"key": []}]
 
 
-def _common_codes(path: str, operation: dict[str, Any], secured: bool) -> list[str]:
+def _common_codes(path: str, operation: dict[str, Any]) -> list[str]:
     """Codes that routes of this kind share: the guards', those of parameters and bodies, and the server's own."""
-    codes = ["malformed_request", "too_large"]
+    codes = ["malformed_request", "too_large", "validation_error"]
     codes += [] if path in PROBES else ["foreign_origin", "wrong_host"]
-    if secured and needs_key(path):
+    if needs_key(path):
         codes.append("unauthorized")
     if path.startswith("/v1"):
         codes += ["internal_error", "unavailable", "storage_unavailable"]
-    body = operation.get("requestBody", {}).get("content", {})
-    if "application/json" in body:
+    if JSON in operation.get("requestBody", {}).get("content", {}):
         codes += ["invalid_json", "unsupported_media_type"]
-    queried = any(parameter["in"] == "query" for parameter in operation.get("parameters", ()))
-    if queried or "application/json" in body:
-        codes.append("validation_error")
     return codes

@@ -89,8 +89,8 @@ def _database(settings: Settings) -> Check:
 
 
 def _new_database(path: Path, data_dir: Path) -> Check:
-    """A file that is not there yet; only the data directory is made for it."""
-    if path.parent != data_dir and (not path.parent.is_dir() or _refusal(path.parent) is not None):
+    """A file that is not there yet; of its folders only the data directory is made for it."""
+    if not (path.parent == data_dir or path.parent.is_dir()) or _refusal(path.parent) is not None:
         return Check("database", "missing", f"{path} cannot be made", "Mend PALIMPSEST_DATABASE_URL.")
     return Check("database", "ok", f"{path}, made at the first start")
 
@@ -212,7 +212,8 @@ def access(settings: Settings) -> list[Check]:
 
 def _keys(settings: Settings) -> Check:
     if settings.api_keys:
-        return Check("access", "ok", f"{len(settings.api_keys)} API keys are set")
+        count = len(settings.api_keys)
+        return Check("access", "ok", f"{count} API keys are set" if count > 1 else "an API key is set")
     if is_loopback(settings.host):
         return Check("access", "ok", "no key is set: this machine only")
     detail = f"{settings.host} can be reached from outside, and no key is set"

@@ -53,7 +53,7 @@ class Client:
         host = _host(self.url)
         self._http = httpx.AsyncClient(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {target.key}"} if target.key else {},
+            headers={b"Authorization": f"Bearer {target.key}".encode()} if target.key else {},
             timeout=httpx.Timeout(ANSWER_S, connect=10),
             trust_env=host not in ("localhost", "127.0.0.1", "::1"),
         )

@@ -41,6 +41,7 @@ def reachable(url: str) -> str:
 def greeting(settings: Settings, model: str, sandbox: str, url: str) -> str:
     """What a person needs to know once the server is ready. No secret is in it."""
     key = ' -H "Authorization: Bearer $PALIMPSEST_API_KEY"' if settings.api_keys else ""
+    aside = ", which reads the key from there too" if settings.api_keys else ""
     return "\n".join(
         [
             f"Palimpsest {__version__} at {url}",
@@ -54,7 +55,7 @@ def greeting(settings: Settings, model: str, sandbox: str, url: str) -> str:
             f"  curl -N {url}/v1/sessions{key} -H 'Accept: text/event-stream' \\",
             "    -H 'Content-Type: application/json' -d '{\"task\": \"Write a shell script that makes slugs\"}'",
             "",
-            f'or `{command()} run "…"`, or {url} in a browser. Ctrl-C stops the server.',
+            f'or `{command()} run "…"`{aside}, or {url} in a browser. Ctrl-C stops the server.',
         ]
     )
 
@@ -70,9 +71,9 @@ def _invitation(settings: Settings) -> list[str]:
     if not settings.api_keys:
         return ["Try it:", ""]
     return [
-        "Try it, in a shell that knows one of the server's keys; `palimpsest` reads it from there too:",
+        "Try it, with one of the keys in PALIMPSEST_API_KEYS for KEY:",
         "",
-        "  export PALIMPSEST_API_KEY=…   # one of the keys in PALIMPSEST_API_KEYS",
+        "  export PALIMPSEST_API_KEY=KEY",
     ]
 
 

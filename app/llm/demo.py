@@ -210,8 +210,8 @@ def _quote(text: str) -> str:
 
 
 def _failure(messages: Sequence[Message]) -> str | None:
-    """The newest call that went otherwise than the script foresees, and what came of it: an error in full, since it says
-    how to mend it; of a command's output the beginning."""
+    """The newest call that went otherwise than the script foresees, and what came of it: of a command's output the
+    beginning, but an error in full, since it says how to mend it."""
     commands = {call.call_id: call.arguments for message in messages for call in message.tool_calls}
     for message in _since_last_answer(messages):
         for result in message.tool_results:

@@ -62,7 +62,7 @@ def _uuid7(text: str) -> str:
 
 def _sandbox_kind(value: Any) -> Any:
     if value not in (*SANDBOX_KINDS, "local-unsafe"):
-        raise PydanticCustomError("sandbox_kind", f"Input should be {' or '.join(SANDBOX_KINDS)}")
+        raise PydanticCustomError("sandbox_kind", f"Input should be {' or '.join(map(repr, SANDBOX_KINDS))}")
     return value
 
 
@@ -74,7 +74,7 @@ def _sandbox(value: Any) -> Any:
         return SandboxRequest.model_validate(value)
     if isinstance(value, SandboxRequest):
         return value
-    raise PydanticCustomError("sandbox", f"Input should be {', '.join(SANDBOX_KINDS)} or an object")
+    raise PydanticCustomError("sandbox", f"Input should be {', '.join(map(repr, SANDBOX_KINDS))} or an object")
 
 
 def _compaction(value: Any) -> Any:
@@ -87,7 +87,7 @@ def _approval_policy(value: Any) -> Any:
     if isinstance(value, dict):
         return _PATTERNS.validate_python(value)
     if value not in ("never", "always"):
-        raise PydanticCustomError("approval_policy", "Input should be never, always or an object")
+        raise PydanticCustomError("approval_policy", "Input should be 'never', 'always' or an object")
     return value
 
 

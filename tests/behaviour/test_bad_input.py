@@ -69,11 +69,18 @@ FIELDS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"limits": {"max_tokens": 2**63}}, "limits.max_tokens"),
     ({"limits": {"max_tokens": 10**30}}, "limits.max_tokens"),
     ({"limits": {"max_seconds": 1e308}}, "limits.max_seconds"),
-    ({"sandbox": {"kind": "bubblewrap", "network": 1}}, "sandbox"),
-    ({"sandbox": {"kind": "bubblewrap", "pids": True}}, "sandbox"),
-    ({"sandbox": {"kind": "bubblewrap", "privileged": True}}, "sandbox"),
-    ({"sandbox": {"image": "x"}}, "sandbox"),
+    ({"limits": {"max_seconds": 0}}, "limits.max_seconds"),
+    ({"limits": {"max_cost_usd": 0}}, "limits.max_cost_usd"),
+    ({"sandbox": {"kind": "bubblewrap", "network": 1}}, "sandbox.network"),
+    ({"sandbox": {"kind": "bubblewrap", "pids": True}}, "sandbox.pids"),
+    ({"sandbox": {"kind": "bubblewrap", "privileged": True}}, "sandbox.privileged"),
+    ({"sandbox": {"image": "x"}}, "sandbox.kind"),
+    ({"sandbox": {"kind": "chroot"}}, "sandbox.kind"),
     ({"sandbox": "chroot"}, "sandbox"),
+    ({"sandbox": 1}, "sandbox"),
+    ({"compaction": []}, "compaction"),
+    ({"approval": {"policy": "often"}}, "approval.policy"),
+    ({"approval": {"policy": {"tools": [1]}}}, "approval.policy.tools.0"),
     ({"approval": {"timeout_s": False}}, "approval.timeout_s"),
 )
 
@@ -81,7 +88,8 @@ FIELDS: tuple[tuple[dict[str, Any], str], ...] = (
 @pytest.mark.parametrize(("fields", "named"), FIELDS, ids=[json.dumps(fields) for fields, _ in FIELDS])
 async def test_a_field_at_fault_is_named(client: Client, fields: dict[str, Any], named: str) -> None:
     problem = assert_refused(await client.http.post("/v1/sessions", json=fields), 422, "validation_error")
-    assert any(error["field"].startswith(named) for error in problem["errors"]), problem["errors"]
+    assert [error["field"] for error in problem["errors"]] == [named], problem["errors"]
+    assert "local-unsafe" not in problem["detail"]
     assert (await client.get("/v1/sessions"))["items"] == []
 
 
@@ -107,6 +115,35 @@ async def test_a_session_is_left_as_it_was(client: Client, method: str, path: st
     before = await state(client, session["id"])
     answer = await client.http.request(method, f"/v1/sessions/{session['id']}{path}", json=body)
     assert_refused(answer, 422, "validation_error")
+    assert await state(client, session["id"]) == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        ({"task": ""}, "task: there should be at least 1 character"),
+        ({"id": "notauuid"}, "id: input should be a UUIDv7 in lower case"),
+        ({"sandbox": "foo"}, "sandbox: input should be 'docker' or 'bubblewrap'"),
+    ],
+)
+async def test_the_detail_says_what_should_be_there(client: Client, fields: dict[str, Any], detail: str) -> None:
+    problem = assert_refused(await client.http.post("/v1/sessions", json=fields), 422, "validation_error")
+    assert problem["detail"] == f"The request is not valid: {detail}."
+
+
+async def test_a_query_parameter_of_nobody_is_refused_and_named(client: Client) -> None:
+    session = await client.create()
+    before = await state(client, session["id"])
+    base = f"/v1/sessions/{session['id']}"
+    for method, path in (
+        ("GET", "/v1/sessions"),
+        ("DELETE", base),
+        ("PUT", f"{base}/files/a.txt"),
+        ("GET", "/v1/events"),
+    ):
+        answer = await client.http.request(method, path, params={"stauts": "idle"})
+        problem = assert_refused(answer, 422, "validation_error")
+        assert [error["field"] for error in problem["errors"]] == ["stauts"]
     assert await state(client, session["id"]) == before
 
 
@@ -158,8 +195,10 @@ async def test_only_json_is_taken(client: Client, type_: str | None) -> None:
         b"[" * 100_000,
         b'{"metadata": ' + b'{"a": ' * 200 + b"1" + b"}" * 201,
         b'{"metadata": {"n": 1e999}}',
+        b'{"task": "x", "task": "y"}',
+        b'{"metadata": {"n": [{"a": 1, "\\u0061": 1}]}}',
     ],
-    ids=["cut", "NaN", "tail", "utf-16", "not utf-8", "deep, cut", "deep", "infinite"],
+    ids=["cut", "NaN", "tail", "utf-16", "not utf-8", "deep, cut", "deep", "infinite", "twice", "twice, deep"],
 )
 async def test_what_is_not_plain_json_is_refused(client: Client, body: bytes) -> None:
     assert_refused(await client.http.post("/v1/sessions", content=body, headers=JSON), 400, "invalid_json")
@@ -285,7 +324,7 @@ async def test_a_stream_of_a_new_session_needs_a_task(client: Client) -> None:
 async def test_a_repeated_request_is_answered_whatever_has_changed(start_server: StartServer) -> None:
     body = {"id": UNKNOWN, "title": "one", "model": "house/small"}
     house = {"house": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1"}}
-    first = start_server(providers=house)
+    first = start_server(providers=house, models={}, model="house/small")
     async with Client(first.url) as client:
         assert (await client.http.post("/v1/sessions", json=body)).status_code == 201
     await asyncio.to_thread(first.stop)
@@ -372,9 +411,9 @@ async def test_a_request_only_tightens_what_the_operator_allows(
 
 async def test_tightened_limits_are_taken(client: Client) -> None:
     sandbox = {"kind": "bubblewrap", "memory_mb": 128, "cpus": 1, "pids": 50.0, "network": False}
-    session = await client.create(sandbox=sandbox, limits={"max_steps": 5.0, "max_cost_usd": 0})
+    session = await client.create(sandbox=sandbox, limits={"max_steps": 5.0, "max_cost_usd": 0.5})
     assert {name: session["sandbox"][name] for name in sandbox} == sandbox
-    assert (session["limits"]["max_steps"], session["limits"]["max_cost_usd"]) == (5, 0)
+    assert (session["limits"]["max_steps"], session["limits"]["max_cost_usd"]) == (5, 0.5)
 
 
 async def test_local_unsafe_is_refused_even_where_the_operator_has_chosen_it(start_server: StartServer) -> None:

@@ -32,13 +32,13 @@ class Terminal:
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
 
-    async def start(self, *args: str, stdin: bool = False) -> Command:
+    async def start(self, *args: str, stdin: bool = False, stdout: int = asyncio.subprocess.PIPE) -> Command:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "app", *args),
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), "PALIMPSEST_DATA_DIR": str(self.folder / "data"), **self.env},
             stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=stdout,
             stderr=asyncio.subprocess.PIPE,
         )
         return Command(process)
@@ -69,7 +69,7 @@ class Command:
     async def end(self, stdin: bytes | None = None) -> int | None:
         async with asyncio.timeout(WAIT_S):
             out, err = await self.process.communicate(stdin)
-        self.out += out.decode()
+        self.out += (out or b"").decode()
         self.err += err.decode()
         assert "Traceback" not in self.err
         return self.status
@@ -329,6 +329,67 @@ async def test_what_keeps_the_commands_own_server_from_starting_is_one_sentence(
     assert len(ran.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "args", [("sessions", "ls"), ("sessions", "ls", "--json"), ("sessions", "show"), ("doctor",), ("doctor", "--json")]
+)
+async def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(
+    at_server: Terminal, client: Client, args: tuple[str, ...]
+) -> None:
+    session = await client.create()
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = await at_server.start(*args, *([session["id"]] if args[-1] == "show" else []), stdout=writer)
+    os.close(writer)
+    assert (await command.end(), command.err) == (141, "")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+async def test_a_pipe_that_is_closed_ends_what_follows_a_run_and_not_the_run(
+    at_server: Terminal, provider: FakeProvider, client: Client, options: tuple[str, ...]
+) -> None:
+    provider.script(Reply(Text("half of it"), Gate("middle"), Text("the rest")))
+    reader, writer = os.pipe()
+    command = await at_server.start("run", "go", *options, stdout=writer)
+    os.close(writer)
+    await provider.reached("middle")
+    assert await asyncio.to_thread(os.read, reader, 1)
+    os.close(reader)
+
+    provider.open("middle")
+
+    assert await command.end() == 141
+    assert command.err.startswith("session ")
+    assert len(command.err.splitlines()) == 1
+    (session,) = (await client.get("/v1/sessions"))["items"]
+    events = await client.until_idle(session["id"])
+    assert events[-1].data["outcome"] == "completed"
+
+
+async def test_a_pipe_that_is_closed_ends_a_command_with_a_server_of_its_own(terminal: Terminal) -> None:
+    reader, writer = os.pipe()
+    command = await terminal.start("run", "show me", "--json", stdout=writer)
+    os.close(writer)
+    assert await asyncio.to_thread(os.read, reader, 1)
+    os.close(reader)
+    assert await command.end() == 141
+    assert "generator" not in command.err
+
+
+async def test_a_session_that_is_deleted_elsewhere_is_said_to_be(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(Text("half of it"), Gate("middle")))
+    session_id = (await client.create("go"))["id"]
+    command = await at_server.start("sessions", "follow", session_id)
+    await command.says("half of it")
+
+    assert (await client.http.delete(f"/v1/sessions/{session_id}")).is_success
+
+    assert await command.end() == 1
+    said = f"palimpsest: Session {session_id} was deleted while it was followed. (session_deleted)\n"
+    assert command.err == said
+
+
 async def test_ctrl_c_leaves_a_session_that_is_followed_alone(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
@@ -466,13 +527,47 @@ async def test_the_server_says_what_it_found_and_how_to_try_it(terminal: Termina
     assert "sandbox  bubblewrap at " in command.out
     assert f"data     {terminal.folder / 'data'}\n" in command.out
     assert "access   with the API key of PALIMPSEST_API_KEYS" in command.out
-    assert f"curl -N {url}/v1/sessions -H \"Authorization: Bearer $KEY\" -H 'Accept: text/event-stream'" in command.out
+    assert "\n  export PALIMPSEST_API_KEY=KEY\n" in command.out
+    assert 'run "…"`, which reads the key from there too, or ' in command.out
+    header = '-H "Authorization: Bearer $PALIMPSEST_API_KEY"'
+    assert f"  curl -N {url}/v1/sessions {header} -H 'Accept: text/event-stream'" in command.out
     assert "secret-of-mine" not in command.out
 
     ran = await terminal.ok("run", "demo")
     assert f" on {url}, " in ran.err
     command.press_ctrl_c()
     assert await command.end() == 0
+
+
+@pytest.mark.parametrize("options", [(), ("--port", "0"), ("--host", "localhost")])
+async def test_the_module_alone_starts_the_server(terminal: Terminal, options: tuple[str, ...]) -> None:
+    command = await terminal.start(*options)
+    await command.says("Ctrl-C stops the server.")
+    command.press_ctrl_c()
+    assert await command.end() == 0
+
+
+async def test_options_of_the_program_are_not_those_of_the_server(terminal: Terminal) -> None:
+    assert (await terminal.ok("--version")).out.startswith("palimpsest ")
+    assert "Usage: palimpsest" in (await terminal.ok("--help")).out
+
+
+async def test_the_example_of_the_banner_works_as_it_stands(terminal: Terminal) -> None:
+    key = terminal.env["PALIMPSEST_API_KEYS"] = "secret-of-mine"
+    command = await terminal.start("serve", "--port", "0")
+    await command.says("Ctrl-C stops the server.")
+    lines = command.out.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("  export "))
+    pasted = "\n".join(lines[first : first + 3]).replace("=KEY", f"={key}")
+    shell = await asyncio.create_subprocess_exec(
+        *("sh", "-c", pasted), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    streamed = Command(shell)
+    await streamed.says('"outcome":"completed"')
+    shell.terminate()
+    command.press_ctrl_c()
+    assert await command.end() == 0
+    await shell.wait()
 
 
 async def test_a_second_server_on_one_data_directory_is_refused(terminal: Terminal) -> None:
@@ -496,6 +591,7 @@ async def test_what_keeps_a_server_from_starting_is_one_sentence(terminal: Termi
         (["--host", "0.0.0.0"], {}, 1, "key_required"),
         (["--port", "70000"], {}, 2, "invalid_settings"),
         ([], {"PALIMPSEST_MODELS": "{"}, 2, "invalid_settings"),
+        ([], {"PALIMPSEST_MODEL": "foo/x"}, 1, "invalid_settings"),
         ([], {}, 1, "storage_unavailable"),
     ]:
         refused = await Terminal(terminal.folder, {**terminal.env, **env}).run("serve", *args)

@@ -79,6 +79,9 @@ REFUSED = (
     Refused("PALIMPSEST_ALLOWED_HOSTS", "a/b", "invalid_settings", "PALIMPSEST_ALLOWED_HOSTS"),
     Refused("PALIMPSEST_MODELS", "{", "invalid_settings", "PALIMPSEST_MODELS"),
     Refused("PALIMPSEST_SANDBOX", "chroot", "invalid_settings", "PALIMPSEST_SANDBOX"),
+    Refused("PALIMPSEST_MODEL", "foo/x", "invalid_settings", "PALIMPSEST_MODEL"),
+    Refused("PALIMPSEST_MODEL", "gpt-5", "invalid_settings", "'gpt-5'"),
+    Refused("PALIMPSEST_MODEL", "scripted/other", "invalid_settings", "PALIMPSEST_MODEL"),
     Refused("PALIMPSEST_COMPACTION", "magic", "invalid_compaction", "policy"),
     Refused("PALIMPSEST_DATA_DIR", "/proc/nothing/here", "storage_unavailable", "/proc/nothing/here"),
     Refused("PALIMPSEST_DATABASE_URL", "sqlite:////proc/version", "storage_unavailable", "/proc/version"),
@@ -185,6 +188,29 @@ async def test_a_signal_ends_the_server_tidily(
             await client.run("say hello")
         assert await asyncio.to_thread(server.end, signal_) in (0, -signal_)
         assert "Traceback" not in server.log
+
+
+async def test_the_page_shows_its_own_address(client: Client, server: RunningServer) -> None:
+    page = (await client.http.get("/")).text
+    assert f"curl -N {server.url}/v1/sessions " in page
+    assert 'href="/openapi.json"' in page
+    assert not [word for word in ("{origin}", "8000", "API_KEY", "<!--") if word in page]
+    port = server.url.rpartition(":")[2]
+    by_name = await client.http.get("/", headers={"Host": f"localhost:{port}"})
+    assert f"curl -N http://localhost:{port}/v1/sessions " in by_name.text
+
+
+async def test_the_page_of_a_server_with_keys_links_to_nothing_that_refuses_a_browser(
+    start_server: StartServer,
+) -> None:
+    server = start_server(api_keys=["secret-of-mine"])
+    async with Client(server.url) as stranger:
+        page = (await stranger.http.get("/")).text
+    assert "href" not in page
+    assert "export PALIMPSEST_API_KEY=" in page
+    assert f'curl {server.url}/openapi.json -H "Authorization: Bearer $PALIMPSEST_API_KEY"' in page
+    assert page.count("$PALIMPSEST_API_KEY") == 2
+    assert "secret-of-mine" not in page
 
 
 async def test_health_and_metrics(client: Client, provider: FakeProvider) -> None:

@@ -5,23 +5,66 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from app.agent.ports import Change, LivePart
+from app.agent.ports import (
+    AttemptVoided,
+    Change,
+    ControlAdded,
+    GenerationOpened,
+    LivePart,
+    PartClosed,
+    PlanChanged,
+    ResponseClosed,
+    ResultClosed,
+    StepClosed,
+    StepOpened,
+)
 from app.sandbox.base import Stream
+
+C = TypeVar("C", bound=Change)
+
+_LETTERS: dict[type[Change], str] = {
+    GenerationOpened: "G",
+    ControlAdded: "K",
+    StepOpened: "O",
+    PartClosed: "P",
+    AttemptVoided: "V",
+    ResponseClosed: "C",
+    ResultClosed: "R",
+    StepClosed: "S",
+    PlanChanged: "L",
+}
 
 
 @dataclass
 class KeptSink:
-    """Keeps changes and live text in order, and gives seqs as the log would."""
+    """Keeps changes and live text in order, and gives seqs as the log would: at once, but for changes of the kinds in
+    `held`, which wait for `commit`, and of those in `refused`, which the database does not take."""
 
     changes: list[Change] = field(default_factory=list)
+    records: list[tuple[Change, ...]] = field(default_factory=list)
     lives: list[tuple[LivePart, str, Stream]] = field(default_factory=list)
+    held: frozenset[type[Change]] = frozenset()
+    refused: dict[type[Change], Exception] = field(default_factory=dict)
+    _waiting: list[tuple[asyncio.Future[int], int]] = field(default_factory=list)
+    _told: asyncio.Event = field(default_factory=asyncio.Event)
 
     def record(self, *changes: Change) -> Awaitable[int]:
         seq = len(self.changes) + 1
         self.changes += changes
+        self.records.append(changes)
+        self._told.set()
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        future.set_result(seq)
+        # What nobody waits for may fail without a word.
+        future.add_done_callback(lambda f: f.cancelled() or f.exception())
+        kinds = {type(change) for change in changes}
+        if errors := [error for kind, error in self.refused.items() if kind in kinds]:
+            future.set_exception(errors[0])
+        elif kinds & self.held:
+            self._waiting.append((future, seq))
+        else:
+            future.set_result(seq)
         return future
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
@@ -29,3 +72,34 @@ class KeptSink:
 
     def text_of(self, part_id: str) -> str:
         return "".join(text for part, text, _ in self.lives if part.part_id == part_id)
+
+    def commit(self) -> None:
+        """Commits what was held, and holds no more."""
+        self.held = frozenset()
+        for future, seq in self._waiting:
+            future.set_result(seq)
+
+    def of(self, kind: type[C]) -> list[C]:
+        """The changes of one kind, in order."""
+        return [change for change in self.changes if isinstance(change, kind)]
+
+    def seq_of(self, wanted: Change) -> int:
+        """The seq that the record with a change was given."""
+        seq = 1
+        for record in self.records:
+            if any(change is wanted for change in record):
+                return seq
+            seq += len(record)
+        raise AssertionError("no such change")
+
+    async def until(self, kind: type[Change], times: int = 1) -> None:
+        """Waits until that many changes of a kind have been recorded."""
+        while len(self.of(kind)) < times:
+            self._told.clear()
+            await self._told.wait()
+
+    @property
+    def shape(self) -> str:
+        """What was recorded, a letter a change and a word a record: `GO P CS` is a generation and a step opened
+        together, a part closed, and response and step closed together."""
+        return " ".join("".join(_LETTERS[type(change)] for change in record) for record in self.records)

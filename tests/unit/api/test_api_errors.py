@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from app.api import ApiConfig, create_app
 from app.api.body import MAX_DEPTH, parse_json
-from app.api.errors import MalformedJsonError, field_errors, from_http_exception
+from app.api.errors import MalformedJsonError, from_http_exception
 from app.errors import ProviderError, SandboxError, StorageError
 from app.sessions import Session
 from tests.unit.api.conftest import ClientFor
@@ -85,6 +85,29 @@ async def test_a_body_needs_its_content_type(client: httpx.AsyncClient, content_
 async def test_json_has_parameters_and_any_case(client: httpx.AsyncClient, content_type: str) -> None:
     answer = await client.post("/v1/sessions", content=b"{}", headers={"Content-Type": content_type})
     assert answer.status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b'{"title": "a", "title": "b"}', "title"),
+        (b'{"title": "a", "ti\\u0074le": "b"}', "title"),
+        (b'{"limits": {"max_steps": 1, "max_tokens": 2, "max_steps": 1}}', "max_steps"),
+        (b'{"metadata": {"a": [{"": 1, "": 2}]}}', ""),
+        (b'{"metadata": {"\\ud800": 1, "n": 1e999, "\\ud800": 2}}', None),
+        (b'{"metadata": {"%b": 1, "%b": 2}}' % (b"x" * 5_000, b"x" * 5_000), "x" * 100),
+    ],
+)
+async def test_a_name_is_given_once(client: httpx.AsyncClient, body: bytes, name: str | None) -> None:
+    problem = assert_problem(await client.post("/v1/sessions", content=body, headers=JSON), 400, "invalid_json")
+    if name is not None:
+        assert problem["detail"] == f'The body has the name "{name}" twice in one object.'
+
+
+async def test_a_name_may_come_again_in_another_object(client: httpx.AsyncClient) -> None:
+    metadata = {"a": {"a": {"a": "a"}}, "b": [{"a": 1}, {"a": 10**15}, '"a":1,"a":2'], "c": 0.5}
+    answer = await client.post("/v1/sessions", json={"metadata": metadata})
+    assert (answer.status_code, answer.json()["metadata"]) == (201, metadata)
 
 
 async def test_a_missing_body_is_a_missing_field(client: httpx.AsyncClient, session: Session) -> None:
@@ -173,7 +196,7 @@ async def test_nul_and_lone_surrogates_are_replaced(client: httpx.AsyncClient, s
 async def test_an_unexpected_error_is_logged_and_not_told(client: httpx.AsyncClient, service: InMemoryService) -> None:
     service.fault = RuntimeError("the password is hunter2")
     with structlog.testing.capture_logs() as logs:
-        answer = await client.get("/v1/sessions/01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f?token=secret")
+        answer = await client.get("/v1/sessions/01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f/messages?after=secret")
     assert_problem(answer, 500, "internal_error")
     assert "hunter2" not in answer.text
     assert [entry["event"] for entry in logs] == ["request_failed", "request"]
@@ -214,10 +237,10 @@ async def test_without_a_service_the_server_is_not_ready(client_for: ClientFor) 
 async def test_one_line_is_logged_for_a_request(app: FastAPI, client_for: ClientFor) -> None:
     client = client_for(app)
     with structlog.testing.capture_logs() as logs:
-        await client.get("/v1/models?key=secret", headers={"Authorization": "Bearer secret"})
+        await client.get("/v1/sessions?q=secret", headers={"Authorization": "Bearer secret"})
         await client.get("/healthz")
     assert [(entry["path"], entry["status"], entry["log_level"]) for entry in logs] == [
-        ("/v1/models", 200, "info"),
+        ("/v1/sessions", 200, "info"),
         ("/healthz", 200, "debug"),
     ]
     assert "secret" not in str(logs)
@@ -225,12 +248,6 @@ async def test_one_line_is_logged_for_a_request(app: FastAPI, client_for: Client
 
 def test_what_the_framework_refuses_otherwise_is_malformed() -> None:
     assert from_http_exception(HTTPException(400)).code == "malformed_request"
-
-
-def test_the_body_as_a_whole_is_named_body() -> None:
-    assert field_errors([{"loc": ("body",), "msg": "Field required"}]) == [
-        {"field": "body", "message": "Field required"}
-    ]
 
 
 values = st.recursive(

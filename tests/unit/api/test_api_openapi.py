@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from typing import Any
@@ -77,9 +78,7 @@ def test_every_error_is_a_problem_with_an_example() -> None:
 
 def test_every_code_of_the_catalogue_is_documented_somewhere() -> None:
     documented = set(re.findall(r'"code": "([a-z_]+)"', json.dumps(DOCUMENT)))
-    secured = set(re.findall(r'"code": "([a-z_]+)"', json.dumps(create_app(ApiConfig(api_keys=("k",))).openapi())))
-    assert secured - documented == {"unauthorized"}
-    assert set(CATALOGUE) - secured == {"method_not_allowed", "not_found"}
+    assert set(CATALOGUE) - documented == {"method_not_allowed", "not_found"}
 
 
 def test_every_operation_says_what_it_does() -> None:
@@ -88,12 +87,37 @@ def test_every_operation_says_what_it_does() -> None:
     assert all(operation["description"] and operation["tags"] for _, _, operation in OPERATIONS)
 
 
-def test_keys_are_asked_for_where_they_are_needed(keyed_app: FastAPI) -> None:
-    document = keyed_app.openapi()
-    assert document["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
-    open_paths = {path for path, methods in document["paths"].items() if "security" not in next(iter(methods.values()))}
-    assert open_paths == {"/healthz", "/readyz"}
-    assert "securitySchemes" not in DOCUMENT["components"]
+def security(document: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    """What each operation asks for; takes it out of the document."""
+    return {
+        (method, path): operation.pop("security", None)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def test_keys_are_described_whether_or_not_there_are_any(keyed_app: FastAPI) -> None:
+    keyed, keyless = copy.deepcopy(keyed_app.openapi()), copy.deepcopy(DOCUMENT)
+    scheme = keyless["components"]["securitySchemes"]["key"]
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    needed, optional = security(keyed), security(keyless)
+    assert keyed == keyless, "the documents differ in more than whether a key is optional"
+    for (method, path), asked in needed.items():
+        is_open = path in ("/healthz", "/readyz")
+        assert (asked, optional[method, path]) == ((None, None) if is_open else ([{"key": []}], [{"key": []}, {}]))
+        assert ("401" in keyed["paths"][path][method]["responses"]) == (not is_open)
+
+
+def test_the_bounds_of_numbers_and_texts_are_in_the_schemas() -> None:
+    names = set(re.findall(r'"([A-Za-z]+)": ', json.dumps([SCHEMAS["LimitsPatch"], SCHEMAS["SandboxRequest"]])))
+    assert {"minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength"} <= names
+    assert not {"ge", "gt", "le", "lt"} & names
+
+
+def test_a_request_is_never_offered_local_unsafe() -> None:
+    offered = json.dumps([SCHEMAS["SessionCreate"], SCHEMAS["SandboxRequest"]])
+    assert "bubblewrap" in offered
+    assert "local-unsafe" not in offered
 
 
 BAD_REQUESTS: tuple[dict[str, Any], ...] = (
@@ -105,6 +129,7 @@ BAD_REQUESTS: tuple[dict[str, Any], ...] = (
     {"content": b"{}", "headers": {"Content-Type": "text/plain"}},
     {"params": {"limit": "-1", "step": "x", "after": "\x00", "until": "x", "format": "x", "path": "..", "status": "x"}},
     {"params": {"limit": 1, "step": 2, "after": "5"}},
+    {"params": {"nonsense": "1"}},
     {"headers": {"Host": "evil.example"}},
     {"headers": {"Origin": "null"}},
     {"headers": {"Range": "bytes=9999-"}},
@@ -124,7 +149,7 @@ async def test_routes_answer_documented_statuses_only(
     target = path.format(session_id=session.id if known else new_id(), message_id=new_id(), call_id=CALL_ID, path="a/b")
     documented = DOCUMENT["paths"][path][method]["responses"]
     for request in BAD_REQUESTS:
-        if path == "/v1/events" and not is_guarded(request):
+        if path == "/v1/events" and not is_refused(request):
             continue
         answer = await client.request(method, target, **until_idle(path, request))
         assert str(answer.status_code) in documented, (request, answer.text)
@@ -133,9 +158,9 @@ async def test_routes_answer_documented_statuses_only(
             assert answer.json()["code"] in media["examples"]
 
 
-def is_guarded(request: dict[str, Any]) -> bool:
-    """Whether the guard refuses the request; any other opens the stream of all sessions, which has no end."""
-    return bool({"Host", "Origin", "Content-Length"} & set(request.get("headers", ())))
+def is_refused(request: dict[str, Any]) -> bool:
+    """Whether any route refuses the request; another one opens the stream of all sessions, which has no end."""
+    return bool({"Host", "Origin", "Content-Length"} & set(request.get("headers", ()))) or "params" in request
 
 
 def until_idle(path: str, request: dict[str, Any]) -> dict[str, Any]:

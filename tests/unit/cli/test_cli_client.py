@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +12,9 @@ import orjson
 import pytest
 
 from app.cli.client import Client, Target
-from app.cli.errors import CliError, NoServerError, ServerRefusedError
+from app.cli.errors import CliError, ConnectionLostError, NoServerError, ServerRefusedError, SessionDeletedError
+from app.cli.following import show_all
+from app.cli.sse import ServerEvent
 
 PROBLEM = {"code": "forbidden", "detail": "Not so.", "status": 403}
 
@@ -59,6 +62,12 @@ async def test_a_problem_keeps_its_code_and_sentence() -> None:
     assert "authorization: bearer the-key\r\n" in heads[0].lower()
 
 
+async def test_a_key_may_have_any_letters() -> None:
+    async with client_of(as_json({})) as (client, heads, _), Client(Target(client.url, "schlüssel")) as other:
+        await other.session("x")
+    assert "bearer schlüssel\r\n" in heads[0].lower()
+
+
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b""])
 async def test_an_error_that_is_no_problem_document_names_its_status(body: bytes) -> None:
     async with client_of(answer("502 Bad Gateway", body, "text/html")) as (client, _, _):
@@ -85,6 +94,16 @@ async def test_nobody_there_is_said_with_the_address() -> None:
 class _Nowhere:
     def write(self, data: bytes) -> None:
         raise AssertionError("nothing was to be written")
+
+
+async def test_a_transfer_that_breaks_off_is_not_taken_for_an_absent_server() -> None:
+    cut_off = answer("200 OK", b"x" * 99, "application/x-tar").replace(b"Content-Length: 99", b"Content-Length: 100")
+    async with client_of(cut_off, cut_off) as (client, _, _):
+        with pytest.raises(ConnectionLostError, match=r"broke off before all files had come: .*99 bytes") as caught:
+            await client.download("x", io.BytesIO())
+        assert caught.value.code == "connection_lost"
+        with pytest.raises(ConnectionLostError, match="broke off before the answer came: "):
+            await client.session("x")
 
 
 async def test_pages_are_read_until_there_are_enough() -> None:
@@ -116,9 +135,28 @@ async def test_a_stream_that_the_server_ended_too_early_is_taken_up_after_its_la
     ]
 
 
+GONE = as_json({"code": "session_not_found", "detail": "There is no session with this id."}, "404 Not Found")
+
+
+@pytest.mark.parametrize(
+    ("answers", "events"),
+    [
+        ((stream((1, "a", {}), (2, "session.deleted", {})),), 2),
+        ((stream((1, "a", {})), GONE), 1),
+        ((stream((1, "a", {})), as_json({"status": "running", "last_seq": 1}), GONE), 1),
+    ],
+    ids=["it says so", "it is gone at the end", "it is gone after a reconnection"],
+)
+async def test_a_session_that_is_deleted_while_it_is_followed(answers: tuple[bytes, ...], events: int) -> None:
+    shown: list[ServerEvent] = []
+    async with client_of(*answers) as (client, heads, _):
+        with pytest.raises(SessionDeletedError, match="Session x was deleted while it was followed"):
+            await show_all(client.follow("x"), shown.append)
+    assert (len(shown), len(heads)) == (events, len(answers))
+
+
 async def test_a_session_that_is_not_there_is_not_tried_again() -> None:
-    gone = {"code": "session_not_found", "detail": "There is no session with this id."}
-    async with client_of(as_json(gone, "404 Not Found")) as (client, heads, notices):
+    async with client_of(GONE) as (client, heads, notices):
         with pytest.raises(ServerRefusedError):
             _ = [event async for event in client.follow("x")]
     assert (len(heads), notices) == (1, [])

@@ -16,7 +16,7 @@ from app.cli.errors import CliError, InvalidSettingsError
 from app.cli.following import exit_status
 from app.cli.presence import announce, announced_url, claimed
 from app.cli.run import TaskOptions
-from app.cli.serve import greeting, reachable
+from app.cli.serve import command, greeting, reachable
 from app.cli.target import answers, first_key, given, own_url
 from app.errors import StorageError
 
@@ -188,8 +188,29 @@ def test_the_greeting_says_what_is_missing() -> None:
     keys = load_settings(api_keys=("k-one", "k-two"), model="openai/gpt-5")
     text = greeting(keys, "openai/gpt-5", "found", "u")
     assert "access   with one of 2 API keys" in text
-    assert "model    openai/gpt-5: its provider has no key; set OPENAI_API_KEY" in text
+    remedy = "set OPENAI_API_KEY, or choose another model in PALIMPSEST_MODEL"
+    assert f"  model    openai/gpt-5: its provider has no key; {remedy}\n" in text
+    assert "export PALIMPSEST_API_KEY=" in text
+    assert '-H "Authorization: Bearer $PALIMPSEST_API_KEY"' in text
     assert "k-one" not in text
+
+
+def test_the_greeting_names_the_command_as_a_shell_finds_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = home / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    monkeypatch.setattr("sys.executable", str(programs / "python"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert command() == f"{programs}/python -m app"
+    (programs / "palimpsest").touch(mode=0o700)
+    assert command() == ".venv/bin/palimpsest"
+    monkeypatch.chdir(programs.parent.parent.parent)
+    assert command().endswith(".venv/bin/palimpsest")
+    (home / "elsewhere").mkdir()
+    monkeypatch.chdir(home / "elsewhere")
+    assert command() == f"{programs}/palimpsest"
+    monkeypatch.setenv("PATH", str(programs))
+    assert command() == "palimpsest"
+    assert 'or `palimpsest run "…"`' in greeting(load_settings(), "scripted/demo", "found", "u")
 
 
 def test_an_address_for_all_is_shown_as_this_machines() -> None:

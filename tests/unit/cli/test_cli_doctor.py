@@ -90,13 +90,16 @@ def test_keys_are_seen_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(
     ("model", "reason"),
-    [("openai/gpt-5", "its provider has no key"), ("nobody/x", "There is no model 'nobody/x'")],
+    [
+        ("openai/gpt-5", "openai/gpt-5: its provider has no key"),
+        ("nobody/x", "PALIMPSEST_MODEL cannot be used: There is no model 'nobody/x'"),
+    ],
 )
 def test_a_default_model_that_cannot_be_called(monkeypatch: pytest.MonkeyPatch, model: str, reason: str) -> None:
     monkeypatch.setenv("PALIMPSEST_MODEL", model)
     check = _checks()["model"]
     assert check["status"] == "missing"
-    assert check["detail"].startswith(f"{model}: {reason}")
+    assert check["detail"].startswith(reason)
 
 
 def test_a_public_address_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,6 +161,37 @@ def test_commands_without_isolation_are_warned_of(monkeypatch: pytest.MonkeyPatc
 def test_a_data_directory_that_is_a_file(home: Path) -> None:
     (home / "data").write_text("")
     assert "data" in _missing()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "check"),
+    [
+        ("PALIMPSEST_DATA_DIR", "/proc/x", "data"),
+        ("PALIMPSEST_DATA_DIR", "/proc/x/y", "data"),
+        ("PALIMPSEST_DATABASE_URL", "sqlite:////proc/x.db", "database"),
+        ("PALIMPSEST_DATABASE_URL", "sqlite:////nowhere/at/all/x.db", "database"),
+    ],
+)
+def test_a_place_where_nothing_can_be_made(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, check: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert check in _missing()
+    assert value.removeprefix("sqlite:///") in _checks()[check]["detail"]
+
+
+def test_a_link_that_leads_nowhere_is_no_place_for_data(home: Path) -> None:
+    (home / "data").symlink_to(home / "absent")
+    assert "data" in _missing()
+
+
+def test_trying_leaves_nothing_behind(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_DATA_DIR", str(home / "a" / "b"))
+    _checks()
+    assert list(home.iterdir()) == []
+    (home / "a" / "b").mkdir(parents=True)
+    _checks()
+    assert list((home / "a" / "b").iterdir()) == []
 
 
 def test_the_states_of_a_database(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

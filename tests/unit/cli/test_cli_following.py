@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -16,7 +16,7 @@ from app.cli.sse import ServerEvent
 from tests.unit.cli.events import completed, delta, idle
 
 
-async def _stream(*events: ServerEvent) -> AsyncIterator[ServerEvent]:
+async def _stream(*events: ServerEvent) -> AsyncGenerator[ServerEvent, None]:
     for event in events:
         yield event
 
@@ -27,6 +27,24 @@ async def test_the_last_run_is_what_counts() -> None:
     assert await show_all(_stream(*events), shown.append) == "completed"
     assert shown == events
     assert await show_all(_stream(), shown.append) is None
+
+
+async def test_what_cannot_be_shown_closes_the_stream() -> None:
+    closed = False
+
+    async def stream() -> AsyncGenerator[ServerEvent, None]:
+        nonlocal closed
+        try:
+            yield delta("x", 0)
+        finally:
+            closed = True
+
+    def unread(_: ServerEvent) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        await show_all(stream(), unread)
+    assert closed
 
 
 def test_events_are_written_for_scripts_or_for_people(capsys: pytest.CaptureFixture[str]) -> None:

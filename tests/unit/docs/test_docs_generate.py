@@ -8,9 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.problems import CATALOGUE
 from app.errors import PalimpsestError
 from app.settings import ProviderSettings, Settings
-from docs.generate import APP, DOCS, ErrorCode, bounds, error_codes, kind, main, settings_page, table
+from docs.generate import (
+    APP,
+    DOCS,
+    RUN_CODES,
+    ErrorCode,
+    bounds,
+    check_meanings,
+    error_codes,
+    errors_page,
+    kind,
+    main,
+    settings_page,
+    sorted_out,
+    table,
+    unread_codes,
+)
 
 MORE_ERRORS = """
 from app import errors
@@ -140,6 +156,85 @@ def test_codes_are_found_where_errors_are_made(source: Path) -> None:
         ErrorCode(410, "not_found", "Not found", "GoneError"),
         ErrorCode(500, "internal_error", "Internal error", "PalimpsestError"),
     ]
+
+
+INDIRECT = """
+_NAMES = {1: "by_name", 2: "by_other_name"}
+
+def limit(code, value):
+    raise NotFoundError("x", code=code)
+
+limit("first", 1)
+limit(value=2, code="second")
+
+def _code(status):
+    if status is None:
+        return "none"
+    return _NAMES.get(status, "low" if status < 9 else "high")
+
+async def answer(status):
+    raise NotFoundError("x", code=_code(status))
+"""
+
+
+def test_codes_are_found_behind_a_parameter_a_function_and_a_dictionary(source: Path) -> None:
+    (source / "room" / "indirect.py").write_text(INDIRECT)
+    codes = {entry.code for entry in error_codes(source) if entry.error == "NotFoundError"}
+    assert codes == {
+        *("not_found", "session_not_found", "first", "second"),
+        *("none", "by_name", "by_other_name", "low", "high"),
+    }
+
+
+def test_a_code_that_cannot_be_read_is_noticed(source: Path) -> None:
+    more = "\nlimit(other(), 3)\n\ndef plain(text):\n    raise NotFoundError(text, code=text.lower())\n"
+    (source / "room" / "indirect.py").write_text(INDIRECT + more)
+    unread = [(made.place, made.entry) for made in unread_codes(source)]
+    assert unread == [("room/errors.py", None), ("room/indirect.py", None), ("room/indirect.py", None)]
+
+
+def test_every_code_of_the_program_is_read_but_those_that_a_server_sends_to_a_command() -> None:
+    assert [made.place for made in unread_codes(APP)] == ["cli/client.py"]
+
+
+def test_every_code_is_in_a_section_or_is_of_no_ones() -> None:
+    codes = sorted_out(APP)
+    listed = {entry.code for entry in codes.answers + codes.commands} | codes.runs
+    assert {entry.code for entry in error_codes(APP)} - listed == {
+        "cannot_start",  # of classes that are only made with another code
+        "command_failed",
+        "limit_reached",
+        "context_overflow",  # of a message, and explained in the page
+        "tool_error",  # for the model
+    }
+
+
+def test_answers_are_what_the_interface_says_and_nothing_of_a_run_or_a_command() -> None:
+    codes = sorted_out(APP)
+    answers = {entry.code for entry in codes.answers}
+    assert set(CATALOGUE) <= answers
+    assert not {code for code in answers if code.startswith(("provider_", "max_"))}
+    assert not answers & {"short_id", "ambiguous_id", "bad_url", "no_server", "port_in_use", "recovery_limit"}
+
+
+def test_every_end_of_a_run_is_explained() -> None:
+    assert sorted_out(APP).runs == set(RUN_CODES)
+    section = errors_page().split("## Of a run\n")[1].split("\n## ")[0]
+    for code in ("max_steps", "recovery_limit", "output_limit", "context_too_large", "provider_rate_limited"):
+        assert f"| `{code}` |" in section
+
+
+def test_commands_have_an_exit_status_and_no_http_status() -> None:
+    section = errors_page().split("## Of the command line\n")[1]
+    assert "| `short_id` | 1 | " in section
+    assert "| `bad_url` | 2 | " in section
+    assert "| `invalid_settings` | 1 or 2 | " in section
+    assert " 500 " not in section
+
+
+def test_a_code_without_a_meaning_and_a_meaning_without_a_code_are_refused() -> None:
+    with pytest.raises(ValueError, match="CODES and the source differ in gone, new"):
+        check_meanings("CODES", ["gone", "kept"], {"kept", "new"})
 
 
 def test_error_classes_are_found_wherever_they_stand(source: Path) -> None:

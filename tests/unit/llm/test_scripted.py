@@ -213,6 +213,37 @@ async def test_a_tool_that_fails_ends_the_demo_with_what_it_said(status: ToolSta
     assert "no such sandbox" in prose(events)
 
 
+async def test_an_error_with_its_remedy_is_repeated_in_full() -> None:
+    history = [user("Go")]
+    history.append(answered(await ask(history)))
+    error = "The sandbox is not available now: " + "it says why at length, " * 30 + "\nand last: run `docker pull x:y`."
+    failed = [result(c.call_id, error, ToolStatus.ERROR, c.name) for c in history[-1].tool_calls]
+    history += [results(*failed), answered(await ask([*history, results(*failed)]))]
+    last = history[-1].text
+    assert error in last
+    assert "its task is not done" in last
+    assert "Done" not in last
+    later = prose(await ask([*history, user("And now?")]))
+    assert "it is over" in later
+    assert "done" not in later.lower()
+
+
+@pytest.mark.parametrize(("exit_code", "goes_on"), [(1, True), (2, True), (3, True), (126, False), (127, False)])
+async def test_a_test_that_cannot_run_is_no_test_that_found_something(
+    tmp_path: Path, exit_code: int, goes_on: bool
+) -> None:
+    workspace = Workspace(tmp_path)
+
+    def broken(name: str, arguments: dict[str, Any]) -> tuple[str, int | None]:
+        if arguments.get("command") == "sh test.sh":
+            return "sh: not to be had", exit_code
+        return workspace.run(name, arguments)
+
+    history = await play([user("Go")], broken)
+    assert ("Done" in history[-1].text) is goes_on
+    assert (f"exit status {exit_code}" in history[-1].text) is not goes_on
+
+
 async def test_a_second_test_that_fails_ends_the_demo(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
 

@@ -1,9 +1,8 @@
-"""One example of each event: what the documentation shows, checked by the types it documents."""
+"""One example of each event."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from app.api.examples.records import AT, CALL_ID, CONTEXT, MESSAGE_ID, PART_ID, SESSION, SESSION_ID, TASK, USAGE, USER
 from app.events import (
     LIVE_EVENTS,
     MessageCreated,
@@ -31,60 +30,9 @@ from app.events import (
     ToolOutput,
     ToolResulted,
 )
-from app.messages import FinishReason, Message, Role, TextPart, ToolStatus, Usage, Value
+from app.messages import FinishReason, ToolStatus, Value
 from app.runtime.values import StreamItem
-from app.sessions import (
-    Approval,
-    CompactionState,
-    ContextState,
-    Limits,
-    Outcome,
-    QueueMode,
-    QueueState,
-    SandboxSpec,
-    Session,
-    Status,
-)
-
-AT = datetime(2026, 11, 22, 10, 11, 12, 345_000, tzinfo=UTC)
-SESSION_ID = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
-MESSAGE_ID = "01936f5e-8d2b-7a10-8c44-5d6e7f809102"
-PART_ID = "01936f5e-8d2c-7b21-9d55-6e7f80910213"
-CALL_ID = "01936f5e-8d2d-7c32-ae66-7f8091021324"
-
-TASK = "Write hello.py and run it."
-USAGE = Usage(input_tokens=812, cache_read_tokens=2_048, output_tokens=96, cost_usd=0.0021)
-CONTEXT = ContextState(tokens=2_860, limit=200_000, usable=168_000, source="reported")
-
-SESSION = Session(
-    id=SESSION_ID,
-    title=None,
-    task=TASK,
-    status=Status.RUNNING,
-    outcome=None,
-    error=None,
-    model="anthropic/claude-sonnet-5",
-    created_at=AT,
-    updated_at=AT,
-    last_seq=1,
-    steps=0,
-    usage=Usage(),
-    context=CONTEXT,
-    compaction=CompactionState(),
-    sandbox=SandboxSpec(kind="docker"),
-    queue=QueueState(pending=1),
-    limits=Limits(),
-    approval=Approval(),
-)
-
-_MESSAGE = Message(
-    id=MESSAGE_ID,
-    seq=4,
-    role=Role.USER,
-    parts=(TextPart(id=PART_ID, index=0, tokens=7, text=TASK),),
-    tokens=7,
-    created_at=AT,
-)
+from app.sessions import Outcome, QueueMode
 
 EVENTS: tuple[Value, ...] = (
     SessionCreated(session_id=SESSION_ID, at=AT, session=SESSION),
@@ -99,7 +47,7 @@ EVENTS: tuple[Value, ...] = (
     ),
     MessageWithdrawn(session_id=SESSION_ID, at=AT, message_id=MESSAGE_ID, mode=QueueMode.STEER),
     MessageDequeued(session_id=SESSION_ID, at=AT, message_id=MESSAGE_ID, mode=QueueMode.STEER),
-    MessageCreated(session_id=SESSION_ID, at=AT, message=_MESSAGE),
+    MessageCreated(session_id=SESSION_ID, at=AT, message=USER),
     StepStarted(session_id=SESSION_ID, at=AT, step=1, attempt=1, message_id=MESSAGE_ID, context=CONTEXT),
     TextCompleted(session_id=SESSION_ID, at=AT, message_id=MESSAGE_ID, part_id=PART_ID, index=0, text="It works."),
     ReasoningCompleted(

@@ -1,0 +1,104 @@
+"""What the examples are about: one small session, from its task to its answer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from app.messages import FinishReason, Message, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage
+from app.sessions import (
+    Approval,
+    CompactionState,
+    ContextState,
+    Limits,
+    Outcome,
+    QueueState,
+    SandboxSpec,
+    Session,
+    Status,
+)
+
+AT = datetime(2026, 11, 22, 10, 11, 12, 345_000, tzinfo=UTC)
+LATER = AT + timedelta(seconds=9)
+
+SESSION_ID = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
+MESSAGE_ID = "01936f5e-8d2b-7a10-8c44-5d6e7f809102"
+PART_ID = "01936f5e-8d2c-7b21-9d55-6e7f80910213"
+CALL_ID = "01936f5e-8d2d-7c32-ae66-7f8091021324"
+CALL_MESSAGE_ID = "01936f5e-8d2e-7d43-bf77-809102132435"
+CALL_PART_ID = "01936f5e-8d2f-7e54-8088-910213243546"
+RESULT_MESSAGE_ID = "01936f5e-8d30-7f65-9199-021324354657"
+RESULT_PART_ID = "01936f5e-8d31-7076-a2aa-132435465768"
+
+MODEL = "anthropic/claude-sonnet-5"
+TASK = "Write hello.py and run it."
+USAGE = Usage(input_tokens=812, cache_read_tokens=2_048, output_tokens=96, cost_usd=0.0021)
+CONTEXT = ContextState(tokens=2_860, limit=200_000, usable=168_000, source="reported")
+
+SESSION = Session(
+    id=SESSION_ID,
+    title=None,
+    task=TASK,
+    status=Status.RUNNING,
+    outcome=None,
+    error=None,
+    model=MODEL,
+    created_at=AT,
+    updated_at=AT,
+    last_seq=1,
+    steps=0,
+    usage=Usage(),
+    context=CONTEXT,
+    compaction=CompactionState(),
+    sandbox=SandboxSpec(kind="docker", image="python:3.12-bookworm", network=True, memory_mb=2_048, cpus=2, pids=512),
+    queue=QueueState(pending=1),
+    limits=Limits(),
+    approval=Approval(),
+)
+"""As it was made."""
+
+_AFTER_A_RUN = {"status": Status.IDLE, "updated_at": LATER, "queue": QueueState(), "usage": USAGE + USAGE}
+COMPLETED = SESSION.model_copy(update={**_AFTER_A_RUN, "outcome": Outcome.COMPLETED, "last_seq": 18, "steps": 2})
+CANCELLED = SESSION.model_copy(update={**_AFTER_A_RUN, "outcome": Outcome.CANCELLED, "last_seq": 12, "steps": 1})
+CHANGED = COMPLETED.model_copy(update={"title": "Hello", "limits": Limits(max_steps=40), "last_seq": 19})
+RESUMED = CANCELLED.model_copy(update={"status": Status.RUNNING, "outcome": None, "last_seq": 14})
+
+USER = Message(
+    id=MESSAGE_ID,
+    seq=4,
+    role=Role.USER,
+    parts=(TextPart(id=PART_ID, index=0, tokens=7, text=TASK),),
+    tokens=7,
+    created_at=AT,
+)
+CALL = ToolCallPart(
+    id=CALL_PART_ID,
+    index=0,
+    tokens=21,
+    call_id=CALL_ID,
+    name="execute_command",
+    arguments_text='{"command": "python hello.py"}',
+    status=ToolStatus.COMPLETED,
+)
+RESULT = ToolResultPart(
+    id=RESULT_PART_ID,
+    index=0,
+    tokens=3,
+    call_id=CALL_ID,
+    name="execute_command",
+    output="hello\n",
+    status=ToolStatus.COMPLETED,
+    bytes=6,
+    exit_code=0,
+    duration_ms=41,
+)
+ASSISTANT = Message(
+    id=CALL_MESSAGE_ID,
+    seq=5,
+    role=Role.ASSISTANT,
+    parts=(CALL,),
+    tokens=21,
+    model=MODEL,
+    finish_reason=FinishReason.TOOL_CALLS,
+    created_at=AT,
+)
+TOOL = Message(id=RESULT_MESSAGE_ID, seq=7, role=Role.TOOL, parts=(RESULT,), tokens=3, created_at=AT)

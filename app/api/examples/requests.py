@@ -1,0 +1,36 @@
+"""Examples of what a client sends, the one that any server takes first."""
+
+from __future__ import annotations
+
+from app.api.examples.records import MESSAGE_ID, MODEL, SESSION_ID, TASK
+from app.messages import Value
+from app.runtime.values import (
+    CancelRequest,
+    LimitsPatch,
+    QueueAdd,
+    QueueEdit,
+    SandboxRequest,
+    SessionCreate,
+    SessionPatch,
+)
+from app.sessions import QueueMode
+
+REQUESTS: tuple[Value, ...] = (
+    SessionCreate(task=TASK, limits=LimitsPatch(max_steps=20, max_cost_usd=1.5), metadata={"ticket": "GH-7"}),
+    SessionCreate(
+        id=SESSION_ID,
+        task=TASK,
+        title="Hello",
+        model=MODEL,
+        system_prompt="You write small Python programs.",
+        sandbox=SandboxRequest(kind="docker", network=False, memory_mb=1_024, cpus=1, pids=256),
+        compaction={"policy": "threshold", "threshold_percent": 70},
+        limits=LimitsPatch(max_steps=20, max_seconds=600, max_cost_usd=1.5, max_tokens=200_000),
+        tools=["execute_command", "read_file", "write_file"],
+        metadata={"ticket": "GH-7"},
+    ),
+    SessionPatch(title="Hello", limits=LimitsPatch(max_steps=40)),
+    CancelRequest(clear_queue=True),
+    QueueAdd(content="Use tabs, please.", mode=QueueMode.STEER, id=MESSAGE_ID),
+    QueueEdit(content="Use spaces, please."),
+)

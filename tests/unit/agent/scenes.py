@@ -1,0 +1,326 @@
+"""What a step needs around it: a provider that plays a script, tools that act, a conversation, an inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, cast
+
+from app.agent.conversation import AgentConfig, Conversation
+from app.agent.interrupt import Interrupt
+from app.agent.loop import AgentLoop, Progress
+from app.agent.ports import Change
+from app.agent.step import ModelCalls, Step, StepResult
+from app.agent.tool_executor import ToolExecutor, ToolSetup
+from app.context.budget import Budget
+from app.context.tokens import Calibration, counted_tokens
+from app.errors import ProviderError
+from app.events import PlanItem
+from app.llm.base import (
+    BlockEnd,
+    Finish,
+    ModelRequest,
+    Provider,
+    StopReason,
+    StreamEvent,
+    TextDelta,
+    ToolArgumentsDelta,
+    ToolCallStart,
+    UsageReport,
+)
+from app.messages import Message, Role, TextPart, Usage, new_id, now
+from app.sandbox.base import Sandbox, Stream
+from app.sessions import Limits
+from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.registry import ToolRegistry
+from tests.unit.agent.sinks import KeptSink
+
+MODEL = "acme/one"
+BUDGET = Budget(limit=100_000, output_reserve=8_000, safety_buffer=2_000, usable=90_000, source="catalog")
+
+
+class Mark(Enum):
+    """Places in a reply where the model does something else than write."""
+
+    HANGS = "hangs"
+    """Says that it was reached, and writes no more until it is cancelled."""
+    DEAF = "deaf"
+    """As `HANGS`, and loses the first cancellation, as an HTTP client may while it connects."""
+
+
+Reply = Sequence[StreamEvent | Exception | Mark | Callable[[], object]]
+"""What the model does when it is called once. At its place an exception is raised and a function called: something that
+happens elsewhere meanwhile."""
+
+
+class Script:
+    """A provider that plays its replies in turn and keeps the requests it was sent."""
+
+    name = "acme"
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.requests: list[ModelRequest] = []
+        self.sent: list[list[Message]] = []
+        self.reached = asyncio.Event()
+        self.open = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        self.requests.append(request)
+        self.sent.append(list(request.messages))
+        assert self.replies, "the script has a reply for each call"
+        self.open += 1
+        try:
+            for item in self.replies.pop(0):
+                await asyncio.sleep(0)
+                if isinstance(item, Exception):
+                    raise item
+                if isinstance(item, Mark):
+                    await self._hang(item)
+                elif callable(item):
+                    item()
+                else:
+                    yield item
+        finally:
+            self.open -= 1
+
+    async def _hang(self, mark: Mark) -> None:
+        self.reached.set()
+        if mark is Mark.DEAF:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    async def aclose(self) -> None: ...
+
+
+def usage(read: int = 100, wrote: int = 10, cost_usd: float | None = None, **tokens: int) -> UsageReport:
+    return UsageReport(Usage(input_tokens=read, output_tokens=wrote, cost_usd=cost_usd, **tokens))
+
+
+def text(value: str = "Well.", block: int = 0) -> list[StreamEvent]:
+    return [TextDelta(block, value), BlockEnd(block)]
+
+
+def call(name: str, block: int = 1, arguments: str = "{}") -> list[StreamEvent]:
+    return [ToolCallStart(block, name), ToolArgumentsDelta(block, arguments), BlockEnd(block)]
+
+
+def says(value: str = "Well.", report: UsageReport | None = None, finish: StopReason = "stop") -> Reply:
+    """A reply of text alone."""
+    return [*text(value), report or usage(), Finish(finish)]
+
+
+def calls(*names: str, report: UsageReport | None = None, finish: StopReason = "tool_calls") -> Reply:
+    """A reply of calls alone."""
+    asked = [event for block, name in enumerate(names) for event in call(name, block)]
+    return [*asked, report or usage(), Finish(finish)]
+
+
+def passing(detail: str = "Busy.", *, after_s: float = 0.0) -> ProviderError:
+    """An error that a retry may mend."""
+    return ProviderError(detail, code="provider_overloaded", retryable=True, retry_after=after_s)
+
+
+def price(model: str, used: Usage) -> float | None:
+    """A dollar for a thousand tokens in, two for a thousand out."""
+    return (used.prompt_tokens + 2 * used.output_tokens) / 1000 if model == MODEL else None
+
+
+def user(value: str = "Please.", seq: int = 0) -> Message:
+    part = TextPart(id=new_id(), index=0, text=value)
+    bare = Message(id=new_id(), seq=seq, role=Role.USER, parts=(part,), created_at=now())
+    return bare.model_copy(update={"tokens": counted_tokens(bare)})
+
+
+def render(plan: Sequence[PlanItem]) -> str:
+    return " ".join(["You are an agent.", *(item.text for item in plan)])
+
+
+def config(model: str = MODEL, **changes: Any) -> AgentConfig:
+    values: dict[str, Any] = {"tools": (), "render": render, "budget": BUDGET, "temperature": 0.5}
+    return AgentConfig(model=model, **{**values, **changes})
+
+
+def conversation(*history: Message) -> Conversation:
+    return Conversation(history or [user()], (), None, None, Calibration(1.0))
+
+
+class Nothing(Arguments):
+    pass
+
+
+class Acting:
+    """A tool that does one thing; safe beside others unless told otherwise."""
+
+    description: ClassVar[str] = "Acts."
+    arguments: type[Arguments] = Nothing
+
+    def __init__(self, name: str, act: Callable[[ToolContext], Any], *, safe: bool = True) -> None:
+        self.name, self.parallel_safe, self._act = name, safe, act
+
+    async def run(self, args: Arguments, context: ToolContext) -> ToolOutcome:
+        outcome = await self._act(context)
+        return outcome if isinstance(outcome, ToolOutcome) else ToolOutcome()
+
+
+@dataclass
+class Output:
+    """A collector without a limit; `storing` is awaited before the output is whole, as a store is."""
+
+    text: str = ""
+    truncated: bool = False
+    ref: str | None = None
+    storing: Callable[[], Any] | None = None
+    live: Callable[[Stream, str, int], None] = lambda *_: None
+
+    @property
+    def bytes(self) -> int:
+        return len(self.text.encode())
+
+    def write(self, stream: Stream, data: bytes) -> None:  # type: ignore[valid-type]
+        shown = data.decode()  # type: ignore[attr-defined]
+        self.live(stream, shown, len(self.text))
+        self.text += shown
+
+    async def finish(self, note: str = "") -> Output:
+        if self.storing is not None:
+            await self.storing()
+        self.text += note
+        return self
+
+
+@dataclass
+class Scene:
+    """A session at work on a script; what happens is in `sink`. The tools are `good`, which writes `done`, `wrong`,
+    which crashes, and `hangs` and `hangs_alone`, which set `begun` and do not end."""
+
+    script: Script
+    conversation: Conversation = field(default_factory=conversation)
+    sink: KeptSink = field(default_factory=KeptSink)
+    interrupt: Interrupt = field(default_factory=Interrupt)
+    max_attempts: int = 3
+    cost_usd: Callable[[str, Usage], float | None] = price
+    resolve: Callable[[str], tuple[Provider, str]] | None = None
+    collector: Callable[[], Output] = Output
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def rng_again(self) -> random.Random:
+        """The generator of the retries, from its beginning."""
+        return random.Random(7)
+
+    def step(self) -> Step:
+        resolve = self.resolve or (lambda _: (self.script, "one-2026"))
+        models = ModelCalls(resolve, self.cost_usd, self.max_attempts, self.rng_again())
+        return Step(self.sink, self.conversation, models, self._tools(), self.interrupt)
+
+    async def run(self, number: int = 1, settings: AgentConfig | None = None) -> StepResult:
+        """One step, its generation begun as the loop would."""
+        settings = settings or config()
+        opened = self.conversation.refresh(settings)
+        return await self.step().run(number, settings, [opened] if opened is not None else [])
+
+    async def run_until(self, reached: asyncio.Event, do: Callable[[], None]) -> StepResult:
+        """One step, at one place of which something happens."""
+        running = asyncio.create_task(self.run())
+        async with asyncio.timeout(10):
+            await reached.wait()
+            do()
+            return await running
+
+    async def run_until_recorded(self, kind: type[Change], do: Callable[[], None]) -> StepResult:
+        """One step, in which something happens once a change of a kind is recorded."""
+        running = asyncio.create_task(self.run())
+        async with asyncio.timeout(10):
+            await self.sink.until(kind)
+            do()
+            return await running
+
+    def _tools(self) -> ToolExecutor:
+        async def good(context: ToolContext) -> None:
+            context.output.write("stdout", b"done")
+
+        async def wrong(_: ToolContext) -> None:
+            raise RuntimeError("secret")
+
+        async def hangs(context: ToolContext) -> None:
+            context.output.write("stdout", b"half")
+            self.begun.set()
+            await asyncio.Event().wait()
+
+        tools: list[Any] = [Acting("good", good), Acting("wrong", wrong), Acting("hangs", hangs)]
+        return executor([*tools, Acting("hangs_alone", hangs, safe=False)], self.sink, self.interrupt, self.collector)
+
+
+def executor(
+    tools: Sequence[Any],
+    sink: KeptSink,
+    interrupt: Interrupt,
+    collector: Callable[[], Output] = Output,
+    *,
+    allowed: Callable[[], Sequence[str] | None] = lambda: None,
+    set_plan: Callable[[tuple[PlanItem, ...]], Any] | None = None,
+    sandbox: Callable[[], Any] | None = None,
+) -> ToolExecutor:
+    async def nothing(_: object) -> None: ...
+
+    async def empty() -> Sandbox:
+        return cast(Sandbox, object())
+
+    setup = ToolSetup(ToolRegistry(tools), sandbox or empty, lambda _, live: _shown(collector(), live), 60, 600)
+    return ToolExecutor(setup, sink, allowed=allowed, set_plan=set_plan or nothing, interrupt=interrupt)
+
+
+def _shown(output: Output, live: Callable[[Stream, str, int], None]) -> Output:
+    output.live = live
+    return output
+
+
+@dataclass
+class Post:
+    """An inbox: `send` puts messages into it, which `deliver` gives all at once."""
+
+    sink: KeptSink
+    pending: list[Message] = field(default_factory=list)
+    looked: int = 0
+
+    def send(self, *values: str) -> None:
+        self.pending += [user(value) for value in values]
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self.pending)
+
+    async def deliver(self) -> Sequence[Message]:
+        self.looked += 1
+        given, self.pending = self.pending, []
+        seq = len(self.sink.changes)
+        return [message.model_copy(update={"seq": seq}) for message in given]
+
+
+def loop_of(
+    scene: Scene,
+    post: Post,
+    *,
+    limits: Callable[[], Limits] = Limits,
+    settings: Callable[[], AgentConfig] = config,
+    progress: Progress | None = None,
+    goes_on: bool = True,
+    elapsed_s: float = 0.0,
+) -> AgentLoop:
+    return AgentLoop(
+        scene.sink,
+        post,
+        scene.conversation,
+        scene.step(),
+        scene.interrupt,
+        config=settings,
+        limits=limits,
+        progress=progress or Progress(0, 0, Usage(), 0.0),
+        goes_on=goes_on,
+        elapsed_s=elapsed_s,
+    )
