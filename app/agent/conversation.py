@@ -19,12 +19,14 @@ from app.sessions import ContextState
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """What a session may change between steps. `render` makes the system text from the plan."""
+    """What a session may change between steps. `render` makes the system text from the plan; `calibration` is what is
+    known of the model's tokenizer."""
 
     model: str
     tools: tuple[ToolSchema, ...]
     render: Callable[[Sequence[PlanItem]], str]
     budget: Budget
+    calibration: Calibration = Calibration()
     temperature: float | None = None
 
 
@@ -50,6 +52,7 @@ class Conversation:
         self._transcript = Transcript(generation, self._history) if generation is not None else None
         self._wire_cache: dict[str, Any] = {}
         self._reported = last_usage
+        self._observed = False
         later = [message for message in self._history if message.seq > reported_until]
         self._later_tokens = sum(message.tokens for message in later) if last_usage is not None else None
 
@@ -91,6 +94,8 @@ class Conversation:
             return None
         if reason in ("created", "model"):
             self._wire_cache = {}
+        if reason == "model":
+            self.calibration = config.calibration
         return self._open(reason, config.model, system, config.tools)
 
     def settle(self) -> GenerationOpened | None:
@@ -141,11 +146,13 @@ class Conversation:
         estimated = self.transcript.request_tokens
         self.calibration = self.calibration.observe(estimated, usage.prompt_tokens)
         self._reported, self._later_tokens = usage, 0
+        self._observed = True
 
     def answered(self) -> None:
         """The answer has been appended; its tokens are in the reported usage and must not count twice."""
-        if self._reported is not None:
+        if self._observed:
             self._later_tokens = 0
+        self._observed = False
 
     def state(self, budget: Budget) -> ContextState:
         """The context's size: what was reported and what came after it, or the estimate of all."""

@@ -124,7 +124,7 @@ class AgentLoop:
         self._progress.run_steps += 1
         result = await self._step.run(self._progress.steps, config, before)
         self._progress.usage = self._progress.usage + result.usage
-        self._progress.cost_usd += result.usage.cost_usd or 0.0
+        self._progress.cost_usd += result.known_cost_usd
         return result
 
     async def _take(self, step: StepResult) -> RunResult | None:

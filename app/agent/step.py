@@ -48,10 +48,12 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """`usage` is the step's own, all attempts together; `error` a problem where the outcome has one."""
+    """`usage` is the step's own, all attempts together, and `known_cost_usd` the part of its cost that has a price;
+    `error` a problem where the outcome has one."""
 
     outcome: Outcome
     usage: Usage
+    known_cost_usd: float = 0.0
     error: dict[str, Any] | None = None
 
 
@@ -86,6 +88,10 @@ class _Spent:
 
     started: float = field(default_factory=time.monotonic)
     usage: Usage = field(default_factory=Usage)
+    known_cost_usd: float = 0.0
+
+    def result(self, outcome: Outcome, error: dict[str, Any] | None = None) -> StepResult:
+        return StepResult(outcome, self.usage, self.known_cost_usd, error)
 
     @property
     def duration_ms(self) -> int:
@@ -139,6 +145,7 @@ class Step:
                 raise
             except Exception:
                 log.exception("model_call_crashed", model=attempt.model, message_id=attempt.message_id)
+                self._count(attempt, spent)
                 return await self._end(attempt, config, spent, Outcome.FAILED, FinishReason.ERROR, _CRASH)
             else:
                 return await self._answered(attempt, config, spent)
@@ -182,7 +189,7 @@ class Step:
             return await self._run_tools(attempt, config, spent, reason)
         # In one commit, so that a final answer is never one of an open step.
         await self._sink.record(closed, self._closed(attempt, config, spent, reason))
-        return StepResult(_OUTCOMES[reason], spent.usage, _REFUSALS.get(reason))
+        return spent.result(_OUTCOMES[reason], _REFUSALS.get(reason))
 
     async def _run_tools(
         self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason
@@ -199,7 +206,7 @@ class Step:
             log.exception("tools_crashed", message_id=attempt.message_id)
             outcome, reason, problem = Outcome.FAILED, FinishReason.ERROR, _CRASH.problem()
             self._tools.abandon(batch)
-        return await self._close(attempt, config, spent, batch, StepResult(outcome, spent.usage, problem), reason)
+        return await self._close(attempt, config, spent, batch, spent.result(outcome, problem), reason)
 
     async def _end(
         self,
@@ -218,7 +225,7 @@ class Step:
         await self._sink.record(await self._take_message(attempt, reason, problem))
         batch = Batch(attempt.processor.calls)
         self._tools.abandon(batch)
-        return await self._close(attempt, config, spent, batch, StepResult(outcome, spent.usage, problem), reason)
+        return await self._close(attempt, config, spent, batch, spent.result(outcome, problem), reason)
 
     async def _take_message(
         self, attempt: _Attempt, reason: FinishReason, problem: dict[str, Any] | None = None
@@ -299,7 +306,7 @@ class Step:
     def _close_voided(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
         """Ends a step whose last attempt is void already: it was stopped while it waited to try again."""
         self._record_end(attempt, config, spent, self._stop_reason())
-        return StepResult(Outcome.STOPPED, spent.usage)
+        return spent.result(Outcome.STOPPED)
 
     def _count(self, attempt: _Attempt, spent: _Spent) -> None:
         """Notes an attempt's usage, priced, and adds it to the step's. Where the provider reported none, although the
@@ -314,6 +321,7 @@ class Step:
             usage = usage.model_copy(update={"cost_usd": self._models.cost_usd(attempt.model, usage)})
         attempt.usage = usage
         spent.usage = spent.usage + usage
+        spent.known_cost_usd += usage.cost_usd or 0.0
 
     def _stop_reason(self) -> FinishReason:
         return FinishReason.INTERRUPTED if self._interrupt.reason == "shutdown" else FinishReason.CANCELLED

@@ -114,15 +114,24 @@ class ToolExecutor:
         part_id = new_id()
         live = LivePart("tool_result", batch.message_id, part_id, index, call.call_id, call.name)
         collector = self._setup.collector(call.call_id, self._preview(live))
+        begun = False
         try:
             async with self._slots:
+                begun = True
                 outcome = await self._outcome(call, collector)
         except asyncio.CancelledError:
-            status, why = _STOPS[self._interrupt.reason]
-            outcome = ToolOutcome(status, note=f"[{why}; what it had done until then stays]")
-            await self._finish(batch, live, call, collector, outcome, started)
+            if begun:
+                status, why = _STOPS[self._interrupt.reason]
+                outcome = ToolOutcome(status, note=f"[{why}; what it had done until then stays]")
+                await self._finish(batch, live, call, collector, outcome, started)
             raise
-        await self._finish(batch, live, call, collector, outcome, started)
+        finishing = asyncio.ensure_future(self._finish(batch, live, call, collector, outcome, started))
+        try:
+            await asyncio.shield(finishing)
+        except asyncio.CancelledError:
+            # It has ended by itself: its result is stored as it is, whatever ends the step now.
+            await finishing
+            raise
 
     def _preview(self, live: LivePart) -> Callable[[Stream, str, int], None]:
         return lambda stream, text, _offset: self._sink.live(live, text, stream=stream)

@@ -55,6 +55,7 @@ class AgentSetup:
             tools=tuple(self.registry.schemas(row.tools)),
             render=render,
             budget=make_budget(self.model_info(row.model), settings),
+            calibration=self.calibration(row.model),
         )
 
     def calibration(self, model: str) -> Calibration:

@@ -150,6 +150,12 @@ def conversation(*history: Message) -> Conversation:
     return Conversation(history or [user()], (), None, None, Calibration(1.0))
 
 
+async def turns() -> None:
+    """Lets all that can go on go on."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 class Nothing(Arguments):
     pass
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.ports import ResultClosed
 from app.agent.tool_executor import MAX_PARALLEL, Batch, ToolExecutor, ToolSetup
-from app.errors import SandboxUnavailableError, ToolError
+from app.errors import ToolError
 from app.messages import ToolCallPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
 from app.tools.base import Arguments, ToolContext, ToolOutcome
@@ -191,14 +191,6 @@ async def test_the_model_is_told_what_was_wrong(name: str, arguments: str, said:
     [part] = batch.ordered
     assert part.status is ToolStatus.ERROR
     assert said in part.output
-
-
-async def test_without_a_sandbox_the_model_is_told() -> None:
-    sink = KeptSink()
-    batch = Batch([call("safe")])
-    await make(Scene(), sink, SandboxUnavailableError("No engine answers.")).run(batch)
-    [part] = batch.ordered
-    assert (part.status, "No engine answers." in part.output) == (ToolStatus.ERROR, True)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ T = TypeVar("T")
 Transaction = Callable[[Connection], tuple[T, list[StreamItem]]]
 
 GENERATION = Generation(new_id(), 1, "scripted/demo", "system", (ToolSchema("run", "Runs.", {}),), 1)
+CONTEXT = ContextState(tokens=7, limit=100, usable=90)
 USAGE = Usage(input_tokens=10, cache_read_tokens=2, output_tokens=5, cost_usd=0.25)
 
 
@@ -65,7 +66,13 @@ class Stage:
     """A session, and the ways to write and to look at it."""
 
     def __init__(self, database: Database, session_id: str, path: Path) -> None:
-        self.database, self.session_id, self.path, self.bus = database, session_id, path, Bus()
+        self.database, self.session_id, self.path = database, session_id, path
+        self.observers: list[Callable[[Sequence[StreamItem]], None]] = []
+        self.bus = Bus(self._observe)
+
+    def _observe(self, items: Sequence[StreamItem]) -> None:
+        for observe in self.observers:
+            observe(items)
 
     async def act(self, work: Transaction[T]) -> T:
         """Commits a write and publishes its events, as the service does."""
@@ -123,7 +130,7 @@ class Attempt:
     number: int = 1
     usage: Usage = USAGE
     message_id: str = field(default_factory=new_id)
-    context: ContextState = ContextState(tokens=7, limit=100, usable=90)
+    context: ContextState = CONTEXT
 
     @property
     def opened(self) -> StepOpened:

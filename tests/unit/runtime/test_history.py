@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -49,17 +50,26 @@ async def converse(stage: Stage) -> list[Attempt]:
     return [void, first, second]
 
 
+P = TypeVar("P", MessagePage, StepPage)
+
+
+async def all_pages(stage: Stage, read: Callable[..., P], limit: int) -> list[P]:
+    """Page after page, as a client asks for them."""
+    pages: list[P] = []
+    after: str | None = None
+    while not pages or after is not None:
+        page = partial(read, session_id=stage.session_id, after=read_seq(after), limit=limit)
+        pages.append(await stage.database.read(page))
+        after = pages[-1].next_cursor
+    return pages
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 7])
 async def test_pages_of_messages_have_all_of_them_once(stage: Stage, limit: int) -> None:
     await converse(stage)
     whole = await stage.history()
     assert [message.role for message in whole] == ["user", "assistant", "assistant", "tool", "assistant", "control"]
-    pages: list[MessagePage] = []
-    after: str | None = None
-    while not pages or after is not None:
-        start = read_seq(after)
-        pages.append(await stage.database.read(lambda c: history.message_page(c, stage.session_id, start, limit)))
-        after = pages[-1].next_cursor
+    pages = await all_pages(stage, history.message_page, limit)
     assert [message for page in pages for message in page.items] == whole
     assert [len(page.items) for page in pages[:-1]] == [limit] * (len(pages) - 1)
     assert len(pages) == -(-len(whole) // limit), "no empty page comes last"
@@ -69,12 +79,7 @@ async def test_pages_of_messages_have_all_of_them_once(stage: Stage, limit: int)
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
 async def test_pages_of_steps_have_each_attempt_once(stage: Stage, limit: int) -> None:
     void, first, second = await converse(stage)
-    pages: list[StepPage] = []
-    after: str | None = None
-    while not pages or after is not None:
-        start = read_seq(after)
-        pages.append(await stage.database.read(lambda c: history.step_page(c, stage.session_id, start, limit)))
-        after = pages[-1].next_cursor
+    pages = await all_pages(stage, history.step_page, limit)
     found = [step for page in pages for step in page.items]
     assert len(pages) == -(-3 // limit)
     assert [(step.step, step.attempt, step.message_id) for step in found] == [
@@ -182,10 +187,7 @@ async def test_a_call_is_shown_with_its_result_once_it_has_one(stage: Stage) -> 
     attempt, call, tool_message = Attempt(), call_part(), new_id()
     await stage.commit(GENERATION_OPENED, attempt.opened, *attempt.wrote(call), attempt.answered())
 
-    def ask() -> Callable[[Any], history.ToolCallView]:
-        return lambda c: history.tool_call(c, stage.session_id, call.call_id)
-
-    view = await stage.database.read(ask())
+    view = await stage.database.read(lambda c: history.tool_call(c, stage.session_id, call.call_id))
     assert (view.message_id, view.call.status) == (attempt.message_id, ToolStatus.RUNNING)
     assert (view.result_message_id, view.result) == (None, None)
     with pytest.raises(ConflictError) as caught:
@@ -194,7 +196,7 @@ async def test_a_call_is_shown_with_its_result_once_it_has_one(stage: Stage) -> 
 
     result = result_of(call, tool_message)
     await stage.commit(result)
-    view = await stage.database.read(ask())
+    view = await stage.database.read(lambda c: history.tool_call(c, stage.session_id, call.call_id))
     assert view.call == call.model_copy(update={"status": ToolStatus.COMPLETED})
     assert (view.result_message_id, view.result) == (tool_message, result.part)
 
@@ -203,7 +205,7 @@ async def test_a_call_is_shown_with_its_result_once_it_has_one(stage: Stage) -> 
 async def test_a_call_that_nobody_made_is_not_found(stage: Stage, read: Callable[..., Any]) -> None:
     for session_id, code in ((stage.session_id, "call_not_found"), (new_id(), "session_not_found")):
         with pytest.raises(NotFoundError) as caught:
-            await stage.database.read(lambda c, session_id=session_id: read(c, session_id, new_id()))
+            await stage.database.read(partial(read, session_id=session_id, call_id=new_id()))
         assert caught.value.code == code
 
 
@@ -242,9 +244,8 @@ async def test_a_sum_with_an_unknown_price_in_it_has_no_cost(
 ) -> None:
     for model, values in costs.items():
         for cost in values:
-            await stage.database.writer.write(
-                lambda c, model=model, cost=cost: steps.add_usage(c, day="2026-01-02", model=model, usage=priced(cost))
-            )
+            add = partial(steps.add_usage, day="2026-01-02", model=model, usage=priced(cost))
+            await stage.database.writer.write(add)
     report = await stage.database.read(history.usage_report)
     count = sum(map(len, costs.values()))
     assert {item.model: item.usage.cost_usd for item in report.items} == by_model
@@ -254,6 +255,6 @@ async def test_a_sum_with_an_unknown_price_in_it_has_no_cost(
 
 async def test_the_newest_day_comes_first(stage: Stage) -> None:
     for day in ("2026-01-02", "2026-01-10", "2025-12-31"):
-        await stage.database.writer.write(lambda c, day=day: steps.add_usage(c, day=day, model="a", usage=USAGE))
+        await stage.database.writer.write(partial(steps.add_usage, day=day, model="a", usage=USAGE))
     report = await stage.database.read(history.usage_report)
     assert [item.day for item in report.items] == ["2026-01-10", "2026-01-02", "2025-12-31"]

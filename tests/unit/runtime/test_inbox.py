@@ -20,7 +20,7 @@ from app.messages import Message, Role, new_id
 from app.runtime import inbox
 from app.runtime.inbox import RunInbox
 from app.runtime.recorder import Recorder
-from app.runtime.values import QueueAdd, QueueEdit, QueueReceipt
+from app.runtime.values import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
 from tests.unit.db.rows import add_session
 from tests.unit.runtime.stage import Stage
@@ -35,7 +35,7 @@ async def enqueue(
     return await stage.act(lambda c: inbox.enqueue(c, stage.session_id, body, limit=limit))
 
 
-async def edit(stage: Stage, id: str, **fields: Any) -> inbox.QueuedMessage:
+async def edit(stage: Stage, id: str, **fields: Any) -> QueuedMessage:
     return await stage.act(lambda c: inbox.edit(c, stage.session_id, id, QueueEdit(**fields)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -56,8 +55,8 @@ class Office:
 
 
 @pytest.fixture
-async def office(stage: Stage, tmp_path: Path) -> AsyncIterator[Office]:
-    yield Office(stage, make_setup(stage, make_sandboxes(LocalFactory(tmp_path))))
+async def office(stage: Stage, tmp_path: Path) -> Office:
+    return Office(stage, make_setup(stage, make_sandboxes(LocalFactory(tmp_path))))
 
 
 # drafts

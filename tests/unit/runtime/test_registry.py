@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -220,7 +220,7 @@ async def test_a_message_that_comes_after_the_owner_s_last_look_gets_the_next_ow
             server.wake()
 
     asked: list[asyncio.Future[Any]] = []
-    stage.bus._observe = on_commit
+    stage.observers.append(on_commit)
     await server.post("hello")
     await server.gone()
     assert len(asked) == 1
@@ -231,12 +231,15 @@ async def test_a_message_that_comes_after_the_owner_s_last_look_gets_the_next_ow
 # ringing and interrupting
 
 
-async def test_a_ring_has_the_run_under_way_look_at_the_queue(server: Server) -> None:
+@pytest.mark.parametrize("tell", [Registry.ring, Registry.wake])
+async def test_a_run_under_way_looks_at_the_queue_when_it_is_told(
+    server: Server, tell: Callable[[Registry, str], None]
+) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
     await server.stage.post("more")
-    server.registry.ring(server.id)
+    tell(server.registry, server.id)
     server.model.go()
     events = await server.idle()
     assert triggers(events) == ["message"], "the same run has taken it"
