@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.agent.ports import GenerationOpened
@@ -26,7 +26,7 @@ class AgentConfig:
     tools: tuple[ToolSchema, ...]
     render: Callable[[Sequence[PlanItem]], str]
     budget: Budget
-    calibration: Calibration = Calibration()
+    calibration: Calibration = field(default_factory=Calibration)
     temperature: float | None = None
 
 
