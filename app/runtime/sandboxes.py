@@ -186,12 +186,14 @@ class Sandboxes:
 
     async def _await_users(self, session_id: str, handle: _Handle) -> None:
         """Lets uploads and downloads under way end, but does not wait for a reader that has gone to sleep."""
-        handle.unused = asyncio.Event()
         if handle.users:
+            handle.unused = asyncio.Event()
             try:
                 await asyncio.wait_for(handle.unused.wait(), REMOVAL_WAIT_S)
             except TimeoutError:
                 log.warning("sandbox_removed_in_use", session_id=session_id)
+            finally:
+                handle.unused = None
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         """Removes what an earlier life of the server has left of sessions that are gone."""

@@ -98,7 +98,10 @@ class SessionOwner:
         if row is not None and row.status != Status.IDLE:
             error = PalimpsestError("The run crashed the service again and again; its log has the details.")
             recorder = Recorder(self._setup.database, self._setup.bus, self._session_id, row.epoch)
-            await self._finish(recorder, row.epoch, RunResult(Outcome.INTERRUPTED, error.problem()))
+            try:
+                await self._finish(recorder, row.epoch, RunResult(Outcome.INTERRUPTED, error.problem()))
+            finally:
+                self._setup.bus.release(self._session_id)
 
     async def _own(self, stack: AsyncExitStack) -> None:
         row = await self._setup.database.writer.write(lambda c: sessions.claim(c, self._session_id))
