@@ -324,9 +324,6 @@ async def test_a_kind_that_is_gone_does_not_keep_a_session_from_being_deleted(
         assert (boxes.opened, boxes.journal) == ([], [])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a removal that is cancelled while it waits leaves `unused` set, and no idle timer is begun"
-)
 async def test_a_sandbox_whose_removal_was_given_up_is_stopped_when_idle(sandboxes: Sandboxes, boxes: Boxes) -> None:
     user = sandboxes.lease("a", SPEC)
 
