@@ -131,22 +131,6 @@ async def test_the_detail_says_what_should_be_there(client: Client, fields: dict
     assert problem["detail"] == f"The request is not valid: {detail}."
 
 
-async def test_a_query_parameter_of_nobody_is_refused_and_named(client: Client) -> None:
-    session = await client.create()
-    before = await state(client, session["id"])
-    base = f"/v1/sessions/{session['id']}"
-    for method, path in (
-        ("GET", "/v1/sessions"),
-        ("DELETE", base),
-        ("PUT", f"{base}/files/a.txt"),
-        ("GET", "/v1/events"),
-    ):
-        answer = await client.http.request(method, path, params={"stauts": "idle"})
-        problem = assert_refused(answer, 422, "validation_error")
-        assert [error["field"] for error in problem["errors"]] == ["stauts"]
-    assert await state(client, session["id"]) == before
-
-
 async def in_chunks(size: int) -> AsyncIterator[bytes]:
     yield b'{"content": "'
     for _ in range(size // 65_536):
