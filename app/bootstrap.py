@@ -12,8 +12,8 @@ import structlog
 from dotenv import dotenv_values
 from sqlalchemy import Connection
 
+from app.agent.model_calls import ModelCalls
 from app.agent.ports import Collector
-from app.agent.step import ModelCalls
 from app.context.policies import resolve
 from app.context.prompts import load_template
 from app.db.engine import Database, open_database
@@ -24,6 +24,7 @@ from app.eventlog.bus import Bus
 from app.llm.base import Prices
 from app.llm.catalog import Catalog, ModelOverride
 from app.llm.registry import ProviderConfig, Providers
+from app.runtime import compactions
 from app.runtime.agents import AgentSetup
 from app.runtime.lifecycle import ServiceRules
 from app.runtime.metrics import Metrics
@@ -31,6 +32,7 @@ from app.runtime.registry import Registry
 from app.runtime.sandboxes import Sandboxes, SandboxPolicy
 from app.runtime.service import SessionService
 from app.runtime.session import RuntimeSetup
+from app.runtime.windows import LearnedWindows
 from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
 from app.sandbox.detect import SandboxKind, open_factory
 from app.sessions import Limits, Status
@@ -157,9 +159,10 @@ def prepare_data_dir(settings: Settings) -> None:
         raise StorageError(f"The data directory {settings.data_dir} cannot be written to.")
 
 
-def _agents(settings: Settings, providers: Providers) -> AgentSetup:
+def _agents(settings: Settings, providers: Providers, windows: LearnedWindows) -> AgentSetup:
     return AgentSetup(
-        models=ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts),
+        models=ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts, windows=windows),
+        windows=windows,
         model_info=providers.info,
         registry=ToolRegistry(default_tools(read_chars=settings.tool_output_chars)),
         template=load_template(settings.system_prompt_file),
@@ -196,7 +199,9 @@ async def build(settings: Settings) -> AsyncIterator[Runtime]:
         stack.push_async_callback(providers.aclose)
         store = FileOutputStore(settings.data_dir / "outputs")
         stack.push_async_callback(store.aclose)
-        agents = await asyncio.to_thread(_agents, settings, providers)
+        windows = LearnedWindows(database, providers.place)
+        await windows.load()
+        agents = await asyncio.to_thread(_agents, settings, providers, windows)
         metrics = Metrics(agents.registry.names())
         bus = Bus(metrics.observe)
         setup = RuntimeSetup(database, bus, sandboxes, agents, _collector(settings, store))
@@ -256,5 +261,6 @@ async def _take_up(database: Database, sandboxes: Sandboxes, registry: Registry)
     else:
         if removed:
             log.info("orphans_removed", names=removed)
+    await database.writer.write(compactions.abandon_all)
     for session_id in running:
         registry.wake(session_id)

@@ -52,6 +52,44 @@ class CompactionState(Value):
     in_progress: bool = False
 
 
+CompactionReason = Literal["overflow", "threshold", "provider_overflow", "manual"]
+"""Why a context is made smaller: it is larger than usable, it met the policy's own trigger, the provider refused it, or
+somebody asked."""
+
+CompactionStatus = Literal["running", "completed", "failed", "cancelled", "reverted", "discarded"]
+
+Rung = Literal["prune", "summary", "fold", "shrink"]
+"""What a context was made smaller by, from the mildest to the harshest: clearing old outputs, a model's summary, a
+summary made without a model, and a shorter tail."""
+
+PruneReason = Literal["trigger", "run_end"]
+
+
+class CompactionFields(Value):
+    """One round of compaction. Tokens are those of the whole context; `first_message_id` to `last_message_id` is what
+    the summary stands for."""
+
+    round: int
+    reason: CompactionReason
+    policy: str
+    status: CompactionStatus
+    rung: Rung | None = None
+    first_message_id: str | None = None
+    last_message_id: str | None = None
+    messages_compacted: int = 0
+    outputs_pruned: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    summary: str | None = None
+    usage: Usage = Usage()
+    duration_ms: int = 0
+    created_at: Timestamp
+
+
+class CompactionEvent(CompactionFields):
+    """A round as the API shows it."""
+
+
 class Limits(Value):
     """Steps and seconds count per run, cost and tokens per session; None is no limit."""
 

@@ -30,6 +30,7 @@ class Interrupt:
         self.reason: StopReason | None = None
         self._task: asyncio.Task[Any] | None = None
         self._insists = False
+        self._patient = False
 
     @property
     def ends_run(self) -> bool:
@@ -40,7 +41,7 @@ class Interrupt:
         """Ends the work under way and keeps more from starting; a stronger reason replaces a weaker one."""
         if self.reason is None or _RANK[reason] > _RANK[self.reason]:
             self.reason = reason
-        if self._task is not None:
+        if self._task is not None and not (self._patient and reason == "interrupt"):
             self._cancel(self._task, self._insists)
             self._task = None
 
@@ -66,15 +67,16 @@ class Interrupt:
         if self.reason != "shutdown":
             self.reason = None
 
-    async def guard(self, work: Coroutine[Any, Any, T], *, insist: bool = False) -> T:
+    async def guard(self, work: Coroutine[Any, Any, T], *, insist: bool = False, patient: bool = False) -> T:
         """Awaits the work. Raises `Stopped` if it is, or was before, to be ended; then the work has ended. With
         `insist` it is cancelled again and again until it has: for work that needs no time to clean up, and whose
-        libraries may lose a cancellation, as HTTP clients do while they connect."""
-        if self.reason is not None:
+        libraries may lose a cancellation, as HTTP clients do while they connect. `patient` work is not ended by an
+        interrupting message, which waits for it."""
+        if self.reason is not None and not (patient and self.reason == "interrupt"):
             work.close()
             raise Stopped
         task: asyncio.Task[T] = asyncio.create_task(work)
-        self._task, self._insists = task, insist
+        self._task, self._insists, self._patient = task, insist, patient
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:

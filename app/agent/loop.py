@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from app.agent.compactor import Compactor, ManualRound, Room
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ports import Change, ControlAdded, Inbox, Sink
@@ -50,6 +51,11 @@ class Progress:
     usage: Usage
     cost_usd: float
 
+    def add(self, usage: Usage, known_cost_usd: float | None = None) -> None:
+        """Counts the usage of model calls; their known cost is theirs where it is not given."""
+        self.usage = self.usage + usage
+        self.cost_usd += known_cost_usd if known_cost_usd is not None else usage.cost_usd or 0.0
+
 
 class AgentLoop:
     """One run of a session."""
@@ -61,7 +67,9 @@ class AgentLoop:
         conversation: Conversation,
         step: Step,
         interrupt: Interrupt,
+        compactor: Compactor,
         *,
+        asked_round: Callable[[], Awaitable[ManualRound | None]],
         config: Callable[[], AgentConfig],
         limits: Callable[[], Limits],
         progress: Progress,
@@ -76,11 +84,14 @@ class AgentLoop:
         self._conversation = conversation
         self._step = step
         self._interrupt = interrupt
+        self._compactor = compactor
+        self._asked_round = asked_round
         self._config = config
         self._limits = limits
         self._progress = progress
         self._goes_on = goes_on
         self._cut_off = False
+        self._refused_limit = 0
         self._started = time.monotonic() - elapsed_s
 
     async def run(self) -> RunResult:
@@ -91,8 +102,17 @@ class AgentLoop:
             await self._deliver()
             if (result := self._stopped() or self._limited()) is not None:
                 return result
+            asked = await self._asked_round()
+            config = self._config()
+            before = self._refreshed(config)
+            room = await self._make_room(config, before, asked)
+            if room is Room.NONE:
+                return RunResult(RunOutcome.FAILED, self._compactor.problem)
+            if room is not Room.ENOUGH:
+                # It took a while: there may be messages, or a wish to stop.
+                continue
             with self._deadline():
-                step = await self._make_step()
+                step = await self._make_step(config, before)
             if (result := await self._take(step)) is not None:
                 return result
 
@@ -108,11 +128,30 @@ class AgentLoop:
             self._cut_off = False
         return bool(messages)
 
-    async def _make_step(self) -> StepResult:
-        config = self._config()
-        before: list[Change] = []
-        if (opened := self._conversation.refresh(config)) is not None:
-            before.append(opened)
+    def _refreshed(self, config: AgentConfig) -> list[Change]:
+        """Brings the conversation's generation up to date; the changes belong in front of the next step."""
+        opened = self._conversation.refresh(config)
+        return [] if opened is None else [opened]
+
+    async def _make_room(self, config: AgentConfig, before: list[Change], asked: ManualRound | None) -> Room:
+        """Makes the context smaller where that is due, or asked for."""
+        with self._deadline():
+            if asked is not None:
+                await self._flush(before)
+                room = await self._compactor.manual(config, asked)
+                self._progress.add(self._compactor.take_usage())
+                return Room.MADE if room is Room.ENOUGH else room
+            room = await self._compactor.make_room(config, self._progress.steps, lambda: self._flush(before))
+        self._progress.add(self._compactor.take_usage())
+        return room
+
+    async def _flush(self, before: list[Change]) -> None:
+        """Stores what waits for the next step, since something else comes first."""
+        if before:
+            await self._sink.record(*before)
+            before.clear()
+
+    async def _make_step(self, config: AgentConfig, before: list[Change]) -> StepResult:
         last = self._conversation.last
         if last is not None and last.role is Role.ASSISTANT:
             # No provider answers to an answer: a run that goes on after one needs a word of ours.
@@ -120,11 +159,11 @@ class AgentLoop:
         self._goes_on = False
         if (mended := self._conversation.settle()) is not None:
             before.append(mended)
+        self._refused_limit = config.budget.limit
         self._progress.steps += 1
         self._progress.run_steps += 1
         result = await self._step.run(self._progress.steps, config, before)
-        self._progress.usage = self._progress.usage + result.usage
-        self._progress.cost_usd += result.known_cost_usd
+        self._progress.add(result.usage, result.known_cost_usd)
         return result
 
     async def _take(self, step: StepResult) -> RunResult | None:
@@ -139,7 +178,7 @@ class AgentLoop:
             case Outcome.CUT_OFF:
                 return self._after_cut_off()
             case Outcome.OVERFLOWED:
-                return RunResult(RunOutcome.FAILED, self._too_large(step))
+                return await self._after_overflow()
             case Outcome.REFUSED | Outcome.FAILED:
                 return RunResult(RunOutcome.FAILED, step.error)
 
@@ -151,12 +190,20 @@ class AgentLoop:
         self._cut_off = True
         return None
 
-    def _too_large(self, step: StepResult) -> dict[str, Any]:
-        state = self._conversation.state(self._config().budget)
-        detail = f"The context of about {state.tokens:,} tokens does not fit the model's window."
-        cause = (step.error or {}).get("detail")
-        error = ProviderError(f"{detail} The provider says: {cause}", code="context_too_large")
-        return {**error.problem(), "tokens": state.tokens, "limit": state.limit}
+    async def _after_overflow(self) -> RunResult | None:
+        """Makes the context smaller after the provider has refused it, so that the next step fits."""
+        refused, config = self._refused_limit, self._config()
+        if config.budget.limit < refused and self._conversation.estimate <= config.budget.usable:
+            # Only the room for the answer was too large for the window, as it is known now.
+            return None
+        with self._deadline():
+            room = await self._compactor.after_overflow(config, self._progress.steps)
+        self._progress.add(self._compactor.take_usage())
+        return RunResult(RunOutcome.FAILED, self._compactor.problem) if room is Room.NONE else None
+
+    async def close(self) -> None:
+        """Puts the context in order after the run, also after one that failed."""
+        await self._compactor.end_of_run(self._config())
 
     async def _say(self, kind: ControlKind) -> None:
         """Adds a control message to the history and the conversation."""

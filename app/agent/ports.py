@@ -7,18 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from app.context.generation import Generation
+from app.context.projection import Checkpoint
 from app.events import PlanItem
 from app.messages import FinishReason, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
 from app.sandbox.base import Sandbox, Stream
-from app.sessions import ContextState
+from app.sessions import CompactionReason, ContextState, PruneReason, Rung
 from app.tools.base import OutputSink
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationOpened:
-    """A new context generation; requests from now on are rendered from it."""
+    """A new context generation; requests from now on are rendered from it. `pruned` and `restored` are the call ids
+    whose outputs are cleared with it, and shown again."""
 
     generation: Generation
+    pruned: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class StepOpened:
     model: str
     generation: int
     context: ContextState
+    compaction_round: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,75 @@ class PlanChanged:
     items: tuple[PlanItem, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class OutputsPruned:
+    """Old outputs are cleared from the context; tokens are the context's."""
+
+    reason: PruneReason
+    call_ids: tuple[str, ...]
+    tools: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class RungFailed:
+    """A rung of a round did not do; `next` is tried instead, None gives the round up."""
+
+    round: int
+    rung: Rung
+    code: str
+    detail: str
+    usage: Usage
+    next: Rung | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsed:
+    """A model call outside of the steps, billed to the session."""
+
+    model: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCompleted:
+    """A round has made the context smaller. `usage` is that of its model calls, which were billed one by one."""
+
+    checkpoint: Checkpoint
+    summary: Message
+    rung: Rung
+    first_message_id: str
+    last_message_id: str
+    messages_compacted: int
+    pruned: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
+    prose: str
+    usage: Usage
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded:
+    """A round has come to nothing: cancelled, discarded or failed."""
+
+    round: int
+    status: Literal["cancelled", "discarded", "failed"]
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOpening:
+    """What is known of a round when it begins; the sink gives it its number."""
+
+    reason: CompactionReason
+    policy: str
+    tokens_before: int
+    limit: int
+    background: bool = False
+
+
 Change = (
     GenerationOpened
     | StepOpened
@@ -114,6 +188,11 @@ Change = (
     | StepClosed
     | ControlAdded
     | PlanChanged
+    | OutputsPruned
+    | RungFailed
+    | ModelUsed
+    | RoundCompleted
+    | RoundEnded
 )
 
 LivePartType = Literal["text", "reasoning", "tool_call", "tool_result"]
@@ -139,6 +218,10 @@ class Sink(Protocol):
         awaitable gives, after the commit, the seq of the first of their events (0 where they have none). Awaiting it
         may be left out, put off or cancelled without undoing anything. Raises `StaleOwnerError` where another owner
         has taken over, `StorageError` where the database refused."""
+        ...
+
+    def open_round(self, opening: RoundOpening) -> Awaitable[int]:
+        """Begins a round of compaction and gives its number. Raises as `record` does."""
         ...
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:

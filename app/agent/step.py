@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 import time
 from asyncio import shield, sleep
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +14,7 @@ import structlog
 
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped
+from app.agent.model_calls import ModelCalls
 from app.agent.ports import AttemptVoided, Change, ResponseClosed, Sink, StepClosed, StepOpened
 from app.agent.stream_processor import StreamProcessor
 from app.agent.tool_executor import Batch, ToolExecutor
@@ -27,7 +27,7 @@ from app.errors import (
     StaleOwnerError,
     StorageError,
 )
-from app.llm.base import ModelRequest, Provider, StopReason
+from app.llm.base import ModelRequest, StopReason
 from app.llm.retry import delay_s
 from app.messages import FinishReason, Message, Part, Role, Usage, new_id, now
 
@@ -55,16 +55,6 @@ class StepResult:
     usage: Usage
     known_cost_usd: float = 0.0
     error: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCalls:
-    """How models are called: `resolve` gives a model's provider and its name there, `cost_usd` prices a usage."""
-
-    resolve: Callable[[str], tuple[Provider, str]]
-    cost_usd: Callable[[str, Usage], float | None]
-    max_attempts: int
-    rng: random.Random = field(default_factory=random.Random)
 
 
 @dataclass(slots=True)
@@ -127,6 +117,8 @@ class Step:
             except Stopped:
                 return await self._end(attempt, config, spent, Outcome.STOPPED, self._stop_reason(), None)
             except ContextOverflowError as error:
+                if self._models.windows is not None:
+                    await self._models.windows.refused(attempt.model, error.limit, attempt.context_tokens)
                 return await self._end(attempt, config, spent, Outcome.OVERFLOWED, FinishReason.ERROR, error)
             except InvalidRequestError as error:
                 # The model was taken away, or its key, since the session chose it.
@@ -156,7 +148,7 @@ class Step:
         message_id = new_id()
         context = self._conversation.state(config.budget)
         generation = self._conversation.generation.number
-        opened = StepOpened(step, number, message_id, config.model, generation, context)
+        opened = StepOpened(step, number, message_id, config.model, generation, context, self._conversation.round)
         recorded = self._sink.record(*before, opened)
         processor = StreamProcessor(self._sink, message_id)
         return _Attempt(step, number, config.model, processor, message_id, recorded, context.tokens)
@@ -181,7 +173,7 @@ class Step:
         reason = _finish_reason(attempt.processor)
         self._count(attempt, spent)
         if attempt.processor.usage is not None:
-            self._conversation.observe(attempt.processor.usage)
+            await self._observe(attempt, attempt.processor.usage)
         closed = await self._take_message(attempt, reason)
         self._conversation.answered()
         if attempt.processor.calls:
@@ -190,6 +182,18 @@ class Step:
         # In one commit, so that a final answer is never one of an open step.
         await self._sink.record(closed, self._closed(attempt, config, spent, reason))
         return spent.result(_OUTCOMES[reason], _REFUSALS.get(reason))
+
+    async def _observe(self, attempt: _Attempt, usage: Usage) -> None:
+        """Takes what was reported. A prompt counted far below its estimate was cut off by the server without a word,
+        as Ollama does: that count is its window."""
+        windows = self._models.windows
+        if self._conversation.was_truncated(usage):
+            if windows is not None:
+                await windows.refused(attempt.model, usage.total_tokens, attempt.context_tokens)
+            return
+        self._conversation.observe(usage)
+        if windows is not None:
+            windows.accepted(attempt.model, usage.prompt_tokens)
 
     async def _run_tools(
         self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason
@@ -309,16 +313,17 @@ class Step:
         return spent.result(Outcome.STOPPED)
 
     def _count(self, attempt: _Attempt, spent: _Spent) -> None:
-        """Notes an attempt's usage, priced, and adds it to the step's. Where the provider reported none, although the
-        model wrote something, an estimate stands in: tokens that nobody counted would escape every limit."""
-        usage = attempt.processor.usage
-        written = attempt.processor.written_tokens
-        if usage is None and (written or attempt.processor.stop_reason):
-            usage = Usage(input_tokens=attempt.context_tokens, output_tokens=written, cost_usd=None)
+        """Notes an attempt's usage and adds it to the step's."""
+        processor = attempt.processor
+        usage = self._models.bill(
+            attempt.model,
+            processor.usage,
+            attempt.context_tokens,
+            processor.written_tokens,
+            finished=processor.stop_reason is not None,
+        )
         if usage is None:
             return
-        if usage.cost_usd is None:
-            usage = usage.model_copy(update={"cost_usd": self._models.cost_usd(attempt.model, usage)})
         attempt.usage = usage
         spent.usage = spent.usage + usage
         spent.known_cost_usd += usage.cost_usd or 0.0

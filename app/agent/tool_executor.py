@@ -17,7 +17,7 @@ from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
 from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
-from app.tools.base import Arguments, Tool, ToolContext, ToolOutcome
+from app.tools.base import Arguments, NoHistory, SessionHistory, Tool, ToolContext, ToolOutcome
 from app.tools.registry import ToolRegistry
 
 log = structlog.get_logger(__name__)
@@ -44,6 +44,7 @@ class ToolSetup:
     collector: CollectorFactory
     command_timeout_s: float
     max_command_timeout_s: float
+    history: SessionHistory = field(default_factory=NoHistory)
 
 
 @dataclass(slots=True)
@@ -159,6 +160,7 @@ class ToolExecutor:
             set_plan=self._set_plan,
             command_timeout_s=self._setup.command_timeout_s,
             max_command_timeout_s=self._setup.max_command_timeout_s,
+            history=self._setup.history,
         )
         return await tool.run(arguments, context)
 

@@ -43,6 +43,7 @@ Service = Annotated[SessionService, Depends(get_service)]
 SessionId = Annotated[str, AfterValidator(_session_id), Path(description="The session's id.", examples=[_ID_EXAMPLE])]
 MessageId = Annotated[str, AfterValidator(_message_id), Path(description="The message's id.", examples=[_ID_EXAMPLE])]
 CallId = Annotated[Text, Path(description="The call's `call_id`.", examples=[_ID_EXAMPLE])]
+Round = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a round of compaction.", examples=[1])]
 Cursor = Annotated[
     Text | None,
     Query(max_length=500, description="`next_cursor` of the page before; left out for the first page."),

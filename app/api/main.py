@@ -18,7 +18,7 @@ from app.api.connection import remember
 from app.api.errors import install_error_handlers
 from app.api.guard import Guard
 from app.api.openapi import install_openapi
-from app.api.routers import events, files, health, history, models, page, queue, sessions
+from app.api.routers import compactions, events, files, health, history, models, page, queue, sessions
 from app.runtime.service import SessionService
 
 __all__ = ["ApiConfig", "create_app"]
@@ -29,6 +29,7 @@ ROUTERS = (
     sessions.router,
     queue.router,
     history.router,
+    compactions.router,
     events.router,
     files.router,
     models.router,

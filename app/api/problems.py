@@ -52,6 +52,9 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     NotFoundError("There is no file at this path.", code="file_not_found"),
     NotFoundError("The session has no such step.", code="step_not_found"),
     MethodNotAllowedError("This path does not take the method."),
+    NotFoundError("The session has no round 7.", code="round_not_found"),
+    ConflictError("A compaction of this session is under way.", code="compaction_in_progress"),
+    ConflictError("Round 1 cannot be reverted: the latest that can be is 2.", code="not_the_latest_round"),
     ConflictError("The id was used with other content.", code="id_in_use"),
     ConflictError("The message is delivered already.", code="message_not_pending"),
     ConflictError("The session is running.", code="session_running"),
@@ -74,7 +77,10 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     InvalidRequestError("'a.txt' is not a directory.", code="not_a_directory"),
     InvalidRequestError("'closed' may not be accessed.", code="permission_denied"),
     InvalidRequestError("A stream of a new session needs a task.", code="task_required"),
-    NotSupportedError("Export formats are not in this version."),
+    InvalidRequestError(
+        "history.messages[3]: role should be one of system, user, assistant.", code="invalid_history", index=3
+    ),
+    NotSupportedError("This version asks for no approvals; leave `approval` out."),
     UnknownModelError("There is no provider of this name."),
     MissingApiKeyError("The provider needs a key and none is configured."),
     QueueFullError("100 messages are waiting already."),

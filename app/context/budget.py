@@ -25,6 +25,18 @@ MOST_RESERVED = 0.9
 LEAST_LEARNED = 1_024
 """A smaller window read from an error text is taken for a misreading."""
 
+TAIL_SHARE = 0.25
+"""Share of usable that the verbatim tail has at least, within the next two."""
+
+TAIL_FLOOR, TAIL_CEILING = 2_000, 15_000
+"""Tokens between which the tail's least size lies: a few steps, and no more than a long task needs to go on from."""
+
+TAIL_MOST = 0.4
+"""Share of usable that a tail never exceeds, so that a summary, the task and some work fit beside it."""
+
+SMALL_PRUNE_PROTECT, SMALL_PRUNE_MINIMUM = 0.3, 0.15
+"""Shares of usable that take the place of larger prune settings on small windows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -45,6 +57,22 @@ class Budget:
     def small(self) -> bool:
         """Whether the shares for small windows apply."""
         return self.limit <= SMALL_WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class TailBounds:
+    """Tokens of the newest messages that stay word for word: at least `least` if there are as many, at most `most`."""
+
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class PruneBounds:
+    """Tokens of tool output: the newest `protect` are never cleared, and nothing is for less than `minimum` freed."""
+
+    protect: int
+    minimum: int
 
 
 def make_budget(info: ModelInfo, settings: CompactionSettings, learned_limit: int | None = None) -> Budget:
@@ -76,6 +104,23 @@ def trigger(budget: Budget, settings: CompactionSettings) -> int:
         case "handoff":
             return min(settings.handoff_threshold or budget.usable, budget.usable)
     return budget.usable
+
+
+def tail_bounds(budget: Budget, settings: CompactionSettings) -> TailBounds:
+    """How large the verbatim tail is: 25 % of usable within 2,000 and 15,000, or `tail_tokens`; never above 40 %."""
+    most = int(budget.usable * TAIL_MOST)
+    least = min(TAIL_CEILING, max(TAIL_FLOOR, int(budget.usable * TAIL_SHARE)))
+    return TailBounds(min(most, least if settings.tail_tokens is None else settings.tail_tokens), most)
+
+
+def prune_bounds(budget: Budget, settings: CompactionSettings) -> PruneBounds:
+    """The prune settings, on small windows at most 30 % and 15 % of usable."""
+    if not budget.small:
+        return PruneBounds(settings.prune_protect, settings.prune_minimum)
+    return PruneBounds(
+        min(settings.prune_protect, int(budget.usable * SMALL_PRUNE_PROTECT)),
+        min(settings.prune_minimum, int(budget.usable * SMALL_PRUNE_MINIMUM)),
+    )
 
 
 def context_tokens(last_usage: Usage | None, later_tokens: int) -> int:

@@ -21,7 +21,7 @@ class Generation:
 
     Stored whole, so that any step's request can be built again byte for byte. Within one generation each request only
     adds to the one before, which keeps the provider's prompt cache warm. Usage reported under an older generation says
-    nothing about the present context.
+    nothing about the present context. `rounds` are the rounds of compaction in force.
     """
 
     id: str
@@ -31,6 +31,7 @@ class Generation:
     tools: tuple[ToolSchema, ...]
     first_seq: int
     reason: GenerationReason = "created"
+    rounds: tuple[int, ...] = ()
 
     @cached_property
     def system_tokens(self) -> int:

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
-from app.context.content import sendable, with_parts
+from app.context.checkpoints import Checkpoint, Round, clips_in_force, rounds_in_force, uncovered
+from app.context.clipping import clip_message
+from app.context.content import control_message, sendable, text_part, with_parts
 from app.context.generation import Generation
+from app.context.mending import BEGINNING
 from app.context.tokens import PER_MESSAGE, counted_tokens
 from app.context.validator import Repair, SoundnessCheck, repair
 from app.messages import Message, Part, Role, ToolResultPart
+
+__all__ = ["Checkpoint", "ContextItem", "ItemReason", "Projection", "Transcript", "placeholder", "project"]
 
 ItemReason = Literal["placeholder", "clip", "summary", "repair", "control"]
 
 PLACEHOLDER = '[Old tool result cleared; recall("{call_id}") returns it]'
 """What stands for a pruned result; constant for a call, so that the provider's cache finds it again."""
 
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A compaction round: the messages with a seq from `first_seq` to `last_seq`, both included, are replaced by the
-    summary. A later round that covers the same range takes the place of this one."""
-
-    round: int
-    summary_message_id: str
-    first_seq: int
-    last_seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    first_seq: int
-    last_seq: int
-    summary: Message
+SUMMARISED = "[The conversation up to here was summarised. Go on with the task.]"
+"""What stands between a summary in the assistant's role and what is no message of the user's, or nothing at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +62,7 @@ def project(
 
     Left out are system rows, voided attempts, messages that say nothing (an error alone says nothing), summaries of no
     checkpoint, and reasoning that another model wrote or that was interrupted. Results of the call ids in `pruned`
-    become placeholders.
+    become placeholders, and parts that a checkpoint clips are shown with head and tail.
     """
     transcript = Transcript(generation, history, checkpoints, pruned, per_message=per_message)
     return Projection(tuple(transcript.items), transcript.tokens)
@@ -83,7 +73,7 @@ class Transcript:
 
     `messages` is one list object for the whole life of the transcript, ready to be sent after `settle`. Appending gives
     what projecting the whole history would give. A new checkpoint or mark needs a new generation, and so a new
-    transcript.
+    transcript; a checkpoint counts from its summary on, which is behind all that it covers.
     """
 
     def __init__(
@@ -103,9 +93,10 @@ class Transcript:
         self._per_message = per_message
         self._check = SoundnessCheck(generation.model)
         rows = list(history)
-        self._rounds = _rounds_in_force(rows, checkpoints)
-        for message in _with_summaries(rows, self._rounds):
-            self._add(message)
+        self._rounds = rounds_in_force(rows, checkpoints)
+        self._clips = clips_in_force(self._rounds)
+        self._open_summary: Message | None = None
+        self._add_all(rows)
 
     @property
     def request_tokens(self) -> int:
@@ -114,7 +105,7 @@ class Transcript:
 
     def append(self, message: Message) -> None:
         """Adds the history's next message, complete; it may turn out to be nothing that a model sees."""
-        for shown in _uncovered([message], self._rounds):
+        for shown in uncovered([message], self._rounds):
             self._add(shown)
 
     def settle(self) -> list[Repair]:
@@ -131,12 +122,44 @@ class Transcript:
         self._check.advance(self.messages)
         return repairs
 
-    def _add(self, message: Message) -> None:
+    def _add_all(self, rows: Iterable[Message]) -> None:
+        """The rows, with what takes the place of each covered range where the range was."""
+        due = list(self._rounds)
+        for message in uncovered(rows, self._rounds):
+            while due and due[0].checkpoint.first_seq <= message.seq:
+                self._add_round(due.pop(0))
+            self._add(message)
+        for waiting in due:
+            self._add_round(waiting)
+        self._close_summary()
+
+    def _add_round(self, compacted: Round) -> None:
+        for message in compacted.kept:
+            self._add(message, verbatim=True)
+        self._add(compacted.summary, verbatim=True)
+
+    def _add(self, message: Message, *, verbatim: bool = False) -> None:
         kept = sendable(message, self.generation.model)
         if kept is None:
             return
-        shown = _with_placeholders(kept, self._pruned)
-        self._push(ContextItem(shown, message.id, counted_tokens(shown, self._per_message), _reason(kept, shown)))
+        if _needs_line(self._open_summary, kept):
+            self._close_summary()
+        self._open_summary = kept if kept.is_summary and kept.role is Role.ASSISTANT else None
+        if self._open_summary is not None and not self.items:
+            self._push_line(kept, BEGINNING, "beginning")
+        cleared = kept if verbatim else _with_placeholders(kept, self._pruned)
+        shown = cleared if verbatim else clip_message(cleared, self._clips, self._pruned)
+        reason = _reason(kept, cleared, shown)
+        self._push(ContextItem(shown, message.id, counted_tokens(shown, self._per_message), reason))
+
+    def _close_summary(self) -> None:
+        summary, self._open_summary = self._open_summary, None
+        if summary is not None:
+            self._push_line(summary, SUMMARISED, "summarised")
+
+    def _push_line(self, summary: Message, text: str, purpose: str) -> None:
+        line = control_message(summary, purpose, [text_part(text, summary.id, purpose)])
+        self._push(ContextItem(line, line.id, counted_tokens(line, self._per_message), "control"))
 
     def _push(self, item: ContextItem) -> None:
         self.items.append(item)
@@ -153,37 +176,19 @@ class Transcript:
             self._push(known.get(id(message)) or ContextItem(message, message.id, tokens, "repair"))
 
 
-def _rounds_in_force(rows: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> list[_Round]:
-    """Checkpoints with a summary that no later round has taken up, in order of their place."""
-    if not checkpoints:
-        return []
-    summaries = {message.id: message for message in rows if message.is_summary}
-    known = [checkpoint for checkpoint in checkpoints if checkpoint.summary_message_id in summaries]
-    in_force = [old for old in known if not any(_supersedes(new, old) for new in known)]
-    return [
-        _Round(c.first_seq, c.last_seq, summaries[c.summary_message_id])
-        for c in sorted(in_force, key=lambda c: (c.first_seq, c.round))
-    ]
+def _needs_line(summary: Message | None, following: Message) -> bool:
+    """Whether a line of ours goes between a summary in the assistant's role and what follows it.
+
+    What came after the summary does not count: a request may have ended with the line by then, and it must stay so.
+    """
+    if summary is None:
+        return False
+    return following.role not in (Role.USER, Role.CONTROL) or following.seq > summary.seq
 
 
-def _supersedes(new: Checkpoint, old: Checkpoint) -> bool:
-    return new.round > old.round and new.first_seq <= old.first_seq and old.last_seq <= new.last_seq
-
-
-def _with_summaries(rows: Iterable[Message], rounds: Sequence[_Round]) -> Iterator[Message]:
-    """The rows with each covered range replaced by its summary, at the range's place."""
-    due = list(rounds)
-    for message in _uncovered(rows, rounds):
-        while due and due[0].first_seq <= message.seq:
-            yield due.pop(0).summary
-        yield message
-    yield from (waiting.summary for waiting in due)
-
-
-def _uncovered(rows: Iterable[Message], rounds: Sequence[_Round]) -> Iterator[Message]:
-    for message in rows:
-        if not message.is_summary and not any(r.first_seq <= message.seq <= r.last_seq for r in rounds):
-            yield message
+def placeholder(part: ToolResultPart) -> ToolResultPart:
+    """What is shown in the place of a pruned result."""
+    return part.model_copy(update={"output": PLACEHOLDER.format(call_id=part.call_id), "tokens": 0})
 
 
 def _with_placeholders(message: Message, pruned: AbstractSet[str]) -> Message:
@@ -193,14 +198,14 @@ def _with_placeholders(message: Message, pruned: AbstractSet[str]) -> Message:
 
 
 def _placeholder(part: Part, pruned: AbstractSet[str]) -> Part:
-    if not isinstance(part, ToolResultPart) or part.call_id not in pruned:
-        return part
-    return part.model_copy(update={"output": PLACEHOLDER.format(call_id=part.call_id), "tokens": 0})
+    return placeholder(part) if isinstance(part, ToolResultPart) and part.call_id in pruned else part
 
 
-def _reason(kept: Message, shown: Message) -> ItemReason | None:
-    if shown is not kept:
+def _reason(kept: Message, cleared: Message, shown: Message) -> ItemReason | None:
+    if cleared is not kept:
         return "placeholder"
+    if shown is not cleared:
+        return "clip"
     if kept.is_summary:
         return "summary"
     if kept.role is Role.CONTROL:

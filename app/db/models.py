@@ -24,6 +24,8 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    column,
+    table,
 )
 
 
@@ -116,6 +118,8 @@ sessions = Table(
     Column("fingerprint", String(64), nullable=False, comment="Hash of the request that made it."),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
+    # As text, since a row is read far more often than its notes are.
+    Column("notes", Text, comment="JSON of AGENTS.md and MEMORY.md as the context has them; null is none."),
 )
 Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
 Index("ix_sessions_status", sessions.c.status)
@@ -152,6 +156,7 @@ message_parts = Table(
     Column("tokens", Integer, nullable=False, default=0),
     Column("body", Json, nullable=False, comment="The part's other fields."),
     Column("output_ref", Text, comment="Where the raw output is stored, if not whole in the body."),
+    Column("compacted_at", UtcTime, comment="When its output was cleared from the context."),
 )
 Index("ix_message_parts_message", message_parts.c.session_id, message_parts.c.message_id, message_parts.c.index)
 Index("ix_message_parts_call", message_parts.c.session_id, message_parts.c.call_id)
@@ -171,9 +176,14 @@ compaction_events = Table(
     Column("outputs_pruned", Integer, nullable=False, default=0),
     Column("tokens_before", Integer, nullable=False, default=0),
     Column("tokens_after", Integer, nullable=False, default=0),
-    Column("summary", Text),
+    Column("summary", Text, comment="The prose, as the model or the fold wrote it."),
     Column("usage", Json),
     Column("duration_ms", Integer),
+    Column("background", Boolean, nullable=False, default=False, comment="Prepared while the agent worked on."),
+    Column("instructions", Text, comment="What somebody who asked for the round wanted kept."),
+    Column("settings", Json, comment="The settings of a round that was asked for."),
+    Column("checkpoint", Json, comment="Of a completed round: what it covers, keeps and clips."),
+    Column("pruned", Json, comment="The calls whose outputs were cleared with it."),
     Column("created_at", UtcTime, nullable=False),
 )
 
@@ -212,7 +222,19 @@ generations = Table(
     Column("system", Text, nullable=False),
     Column("tools", Json, nullable=False),
     Column("first_seq", Integer, nullable=False),
+    Column("rounds", Json, comment="The rounds of compaction in force."),
+    Column("pruned", Json, comment="Calls whose outputs are cleared from this generation on."),
+    Column("restored", Json, comment="Calls whose outputs are shown again from this generation on."),
     Column("created_at", UtcTime, nullable=False),
+)
+
+model_windows = Table(
+    "model_windows",
+    metadata,
+    Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
+    Column("tokens", Integer, nullable=False, comment="Its window, learnt from a refusal."),
+    Column("learned_at", UtcTime, nullable=False),
+    comment="Windows that providers have named; each is believed for a day.",
 )
 
 steps = Table(
@@ -232,6 +254,29 @@ steps = Table(
     Column("started_at", UtcTime, nullable=False),
     Column("duration_ms", Integer),
 )
+
+search_entries = Table(
+    "search_entries",
+    metadata,
+    Column("id", Integer, primary_key=True, comment="The rowid of its text in search_text."),
+    Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", Integer, nullable=False, comment="That of its message."),
+    Column("message_id", String(36), nullable=False),
+    Column("role", String(20), nullable=False),
+    Column("call_id", String(36)),
+    comment="What of the history can be searched; a message is added when a search first needs it.",
+)
+Index("ix_search_entries_session_id_seq", search_entries.c.session_id, search_entries.c.seq)
+
+search_text = table("search_text", column("rowid", Integer), column("session", Text), column("text", Text))
+"""The words of the entries: a virtual table of SQLite's FTS5, so the migrations alone know how it is made. Its rows go
+with their entries, by a trigger. `session` is the session's id as one word, which keeps a search within its session."""
+
+
+def is_managed(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether migrations compare a thing of the database with these tables; FTS5 looks after its own."""
+    return not (kind == "table" and name is not None and name.startswith("search_text"))
+
 
 daily_usage = Table(
     "daily_usage",

@@ -12,7 +12,9 @@ from app.eventlog.log import EventLog, StreamItem
 
 Batches = AsyncIterator[list[StreamItem]]
 
-MAY_END = frozenset({"session.created", "session.updated", "session.idle", "message.edited", "message.withdrawn"})
+MAY_END = frozenset(
+    {"session.created", "message.created", "session.updated", "session.idle", "message.edited", "message.withdrawn"}
+)
 """Events after which a session may be idle with nothing to deliver; after others it is not, so nobody needs to ask."""
 
 

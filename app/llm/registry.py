@@ -70,6 +70,11 @@ class Providers:
         config, _ = self._split(model)
         return self._catalog.info(model, config.ready)
 
+    def place(self, model: str) -> str:
+        """A model's place in the world: base URL and name. Two providers may offer one name with different windows."""
+        config, name = self._split(model)
+        return f"{config.base_url} {name}"
+
     def models(self) -> list[ModelInfo]:
         """The models worth offering, of the configured providers in their order, the demo last."""
         scripted = [c.name for c in self._configs.values() if c.kind == "scripted"]

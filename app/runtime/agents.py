@@ -9,16 +9,19 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from app.agent.conversation import AgentConfig, Conversation
-from app.agent.step import ModelCalls
+from app.agent.model_calls import ModelCalls
 from app.context.budget import make_budget
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
-from app.context.prompts import PromptEnvironment, render_system
+from app.context.projection import Checkpoint
+from app.context.prompts import Notes, PromptEnvironment, render_notes, render_system
 from app.context.tokens import Calibration
-from app.db.repositories import messages, steps
+from app.db.repositories import compactions, messages, steps
 from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
 from app.messages import Message, Role, Usage
+from app.runtime import compactions as rounds
+from app.runtime.windows import LearnedWindows
 from app.tools.registry import ToolRegistry
 
 
@@ -33,6 +36,7 @@ class AgentSetup:
     command_timeout_s: float
     max_command_timeout_s: float
     output_chars: int
+    windows: LearnedWindows
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     """By model; learnt while the server runs."""
 
@@ -47,15 +51,19 @@ class AgentSetup:
             output_chars=self.output_chars,
         )
 
+        budget = make_budget(self.model_info(row.model), settings, self.windows.get(row.model))
+        notes = render_notes(Notes.load(row.notes), budget.usable)
+
         def render(plan: Sequence[PlanItem]) -> str:
-            return render_system(self.template, environment, plan, row.system_prompt)
+            return render_system(self.template, environment, plan, row.system_prompt, notes)
 
         return AgentConfig(
             model=row.model,
             tools=tuple(self.registry.schemas(row.tools)),
             render=render,
-            budget=make_budget(self.model_info(row.model), settings),
+            budget=budget,
             calibration=self.calibration(row.model),
+            settings=settings,
         )
 
     def calibration(self, model: str) -> Calibration:
@@ -76,33 +84,44 @@ class AgentSetup:
             stored.last_usage,
             self.calibration(row.model),
             reported_until=stored.reported_until,
+            checkpoints=stored.checkpoints,
+            pruned=stored.pruned,
+            shown_pruned=stored.shown_pruned,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
     """What the database holds of a conversation. `last_usage` is the size of the context after the last step of this
-    generation, if its provider reported it; it covers the history up to and with the seq `reported_until`."""
+    generation, if its provider reported it; it covers the history up to and with the seq `reported_until`.
+    `checkpoints` and `pruned` are those in force, `shown_pruned` the outputs that the generation clears."""
 
     history: list[Message]
     generation: Generation | None
     last_usage: Usage | None
     reported_until: int
+    checkpoints: list[Checkpoint]
+    pruned: frozenset[str]
+    shown_pruned: frozenset[str]
 
 
 def load_conversation(connection: Connection, session_id: str) -> StoredConversation:
     """Reads a conversation whole; for the start of a run, never for a step."""
     row = steps.generation(connection, session_id)
     history = messages.history(connection, session_id)
+    checkpoints = rounds.checkpoints(connection, session_id)
+    pruned = compactions.pruned_calls(connection, session_id)
     if row is None:
-        return StoredConversation(history, None, None, 0)
+        return StoredConversation(history, None, None, 0, checkpoints, pruned, pruned)
+    shown = compactions.pruned_in(connection, session_id, row.number)
     last = steps.last_closed(connection, session_id)
     if last is None or last.generation != row.number or last.context["source"] != "reported":
-        return StoredConversation(history, generation_of(row), None, 0)
+        return StoredConversation(history, generation_of(row), None, 0, checkpoints, pruned, shown)
     # What a step leaves in the context was counted at its end, its results included; only what was said to the model
     # since then comes on top.
     until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL)), default=0)
-    return StoredConversation(history, generation_of(row), Usage(input_tokens=last.context["tokens"]), until)
+    reported = Usage(input_tokens=last.context["tokens"])
+    return StoredConversation(history, generation_of(row), reported, until, checkpoints, pruned, shown)
 
 
 def generation_of(row: Row[Any]) -> Generation:
@@ -115,4 +134,5 @@ def generation_of(row: Row[Any]) -> Generation:
         tools=tuple(ToolSchema(**tool) for tool in row.tools),
         first_seq=row.first_seq,
         reason=row.reason,
+        rounds=tuple(row.rounds or ()),
     )

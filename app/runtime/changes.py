@@ -12,10 +12,15 @@ from app.agent.ports import (
     Change,
     ControlAdded,
     GenerationOpened,
+    ModelUsed,
+    OutputsPruned,
     PartClosed,
     PlanChanged,
     ResponseClosed,
     ResultClosed,
+    RoundCompleted,
+    RoundEnded,
+    RungFailed,
     StepClosed,
     StepOpened,
 )
@@ -35,9 +40,14 @@ from app.events import (
     ToolResulted,
 )
 from app.messages import FinishReason, Message, ReasoningPart, Role, TextPart, ToolCallPart, Usage
+from app.runtime import compactions
 
-SILENT = (GenerationOpened, ResponseClosed)
-"""Changes without an event of their own."""
+_EVENTS: dict[type[Change], int] = {GenerationOpened: 0, ResponseClosed: 0, ModelUsed: 0, RoundCompleted: 2}
+
+
+def events_of(change: Change) -> int:
+    """How many events a change has."""
+    return _EVENTS.get(type(change), 1)
 
 
 def commit_changes(
@@ -46,7 +56,7 @@ def commit_changes(
     """Writes changes with their events; gives the seq of the first event (0 without one) and the events to publish.
     Raises `StaleOwnerError` where the session has another owner by now."""
     appender = Appender(connection, session_id, epoch=epoch)
-    first = appender.take(sum(not isinstance(change, SILENT) for change in changes))
+    first = appender.take(sum(map(events_of, changes)))
     seq = first
     for change in changes:
         seq = ChangeWriter(connection, appender).write(change, seq)
@@ -67,10 +77,18 @@ class ChangeWriter:
         match change:
             case GenerationOpened():
                 self._generation(change)
-                return seq
             case ResponseClosed():
                 self._response(change)
-                return seq
+            case ModelUsed():
+                self._model_used(change)
+            case RungFailed():
+                compactions.fail_rung(self._connection, self._appender, seq, change)
+            case RoundCompleted():
+                compactions.complete_round(self._connection, self._appender, seq, change)
+            case RoundEnded():
+                compactions.end_round(self._connection, self._appender, seq, change)
+            case OutputsPruned():
+                compactions.prune(self._connection, self._appender, seq, change)
             case StepOpened():
                 self._step_opened(change, seq)
             case PartClosed():
@@ -88,7 +106,7 @@ class ChangeWriter:
                 self._emit(seq, PlanUpdated(items=change.items, session_id=self._session_id, at=self._at))
             case _:
                 assert_never(change)
-        return seq + 1
+        return seq + events_of(change)
 
     def _emit(self, seq: int, event: SessionEvent, *, closes: str | None = None, voids: str | None = None) -> None:
         self._appender.add(seq, event, closes=closes, voids=voids)
@@ -105,6 +123,9 @@ class ChangeWriter:
             system=new.system,
             tools=[{"name": t.name, "description": t.description, "parameters": t.parameters} for t in new.tools],
             first_seq=new.first_seq,
+            rounds=list(new.rounds),
+            pruned=list(change.pruned),
+            restored=list(change.restored),
             created_at=self._at,
         )
         sessions.change(self._connection, self._session_id, generation=new.number)
@@ -129,7 +150,7 @@ class ChangeWriter:
             opened_seq=seq,
             model=change.model,
             context=change.context,
-            compaction_round=0,
+            compaction_round=change.compaction_round,
             at=self._at,
         )
         sessions.change(self._connection, self._session_id, steps=change.step, context=change.context.model_dump())
@@ -256,6 +277,18 @@ class ChangeWriter:
         )
         day = self._at.date().isoformat()
         steps.add_usage(self._connection, day=day, model=change.model, usage=change.usage)
+
+    def _model_used(self, change: ModelUsed) -> None:
+        """Adds a model call outside of the steps to the same totals."""
+        row = sessions.row(self._connection, self._session_id)
+        sessions.change(
+            self._connection,
+            self._session_id,
+            usage=(Usage(**row.usage) + change.usage).model_dump(),
+            run_usage=(Usage(**row.run_usage) + change.usage).model_dump(),
+        )
+        day = self._at.date().isoformat()
+        steps.add_usage(self._connection, day=day, model=change.model, usage=change.usage, steps=0)
 
     def _control(self, change: ControlAdded, seq: int) -> None:
         message = change.message.model_copy(update={"seq": seq, "created_at": self._at})

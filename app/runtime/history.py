@@ -9,14 +9,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.context.generation import Generation
 from app.context.projection import Transcript
 from app.context.tokens import estimate_tools
-from app.db.repositories import messages, sessions, steps
+from app.db.repositories import compactions, messages, sessions, steps
 from app.errors import ConflictError, MalformedRequestError, NotFoundError
-from app.messages import Message, ToolCallPart, ToolResultPart, Usage
+from app.messages import ToolCallPart, ToolResultPart, Usage
+from app.runtime import compactions as rounds
 from app.runtime.agents import AgentSetup, generation_of, load_conversation
 from app.runtime.values import (
+    CompactionList,
     ContextItemView,
     ContextView,
     MessagePage,
@@ -89,8 +90,15 @@ def context_view(connection: Connection, session_id: str, step: int | None, agen
         raise NotFoundError(f"The session has made no step {step}.", code="step_not_found")
     stored = steps.generation(connection, session_id, attempt.generation)
     assert stored is not None
-    history = messages.history(connection, session_id, before=attempt.opened_seq)
-    return _view(row, step, generation_of(stored), history, ContextState(**attempt.context))
+    generation = generation_of(stored)
+    transcript = Transcript(
+        generation,
+        messages.history(connection, session_id, before=attempt.opened_seq),
+        rounds.checkpoints(connection, session_id, generation.rounds),
+        compactions.pruned_in(connection, session_id, generation.number),
+    )
+    transcript.settle()
+    return _view(row, step, transcript, ContextState(**attempt.context))
 
 
 def _next_context(connection: Connection, row: Row[Any], agents: AgentSetup) -> ContextView:
@@ -98,14 +106,12 @@ def _next_context(connection: Connection, row: Row[Any], agents: AgentSetup) -> 
     conversation = agents.conversation(stored, row)
     config = agents.config(row)
     conversation.refresh(config)
-    return _view(row, None, conversation.generation, stored.history, conversation.state(config.budget))
+    conversation.settle()
+    return _view(row, None, conversation.transcript, conversation.state(config.budget))
 
 
-def _view(
-    row: Row[Any], step: int | None, generation: Generation, history: list[Message], state: ContextState
-) -> ContextView:
-    transcript = Transcript(generation, history)
-    transcript.settle()
+def _view(row: Row[Any], step: int | None, transcript: Transcript, state: ContextState) -> ContextView:
+    generation = transcript.generation
     tools = tuple(
         ToolView(name=t.name, description=t.description, parameters=t.parameters, tokens=estimate_tools([t]))
         for t in generation.tools
@@ -127,6 +133,13 @@ def _view(
         usable=state.usable,
         source=state.source,
     )
+
+
+def round_list(connection: Connection, session_id: str) -> CompactionList:
+    """All rounds of compaction, oldest first."""
+    row = sessions.row(connection, session_id)
+    found = compactions.all_rounds(connection, session_id)
+    return CompactionList(items=tuple(map(compactions.view, found)), last_seq=row.last_seq)
 
 
 def tool_call(connection: Connection, session_id: str, call_id: str) -> ToolCallView:

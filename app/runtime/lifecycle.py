@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -20,12 +21,14 @@ from app.db.repositories import queue, sessions
 from app.errors import ConflictError, ForbiddenError, InvalidRequestError, MalformedRequestError, NotSupportedError
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionCreated, SessionUpdated
-from app.messages import Usage, new_id, now
+from app.interchange import ImportedHistory, import_history
+from app.messages import Message, Usage, new_id, now
 from app.runtime import inbox, runs
 from app.runtime.changes import add_message
 from app.runtime.sandboxes import checked_tools
 from app.runtime.session import RuntimeSetup
-from app.runtime.values import LimitsPatch, QueueAdd, SessionCreate, SessionPatch
+from app.runtime.transfer import store_history
+from app.runtime.values import HistoryImport, LimitsPatch, QueueAdd, SessionCreate, SessionPatch
 from app.sessions import Approval, Limits, Outcome, Session, Status
 
 TITLE_CHARS = 80
@@ -57,12 +60,30 @@ class Draft:
     task: str | None
     fingerprint: str
     fields: dict[str, Any]
+    history: tuple[Message, ...] = ()
 
 
-def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
+async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
     """Checks all that a request asks for. Raises the error that says what cannot be had."""
-    if body.history is not None:
-        raise NotSupportedError("This version cannot take over a conversation from elsewhere.", field="history")
+    fields = _checked_fields(body, setup, rules)
+    session_id = body.id or new_id()
+    if body.history is None:
+        return Draft(session_id, body.task, _fingerprint(body), fields)
+    # In a thread: a history has up to 64 MiB, and the event loop has others to serve.
+    fingerprint, imported = await asyncio.to_thread(_take_over, body, body.history)
+    fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
+    budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
+    fields["context"] = context_state(budget, imported.tokens, reported=False).model_dump()
+    return Draft(session_id, body.task, fingerprint, fields, imported.messages)
+
+
+def _take_over(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:
+    keep_system = body.system_prompt is not None
+    return _fingerprint(body), import_history(history.format, history.messages, keep_system=keep_system)
+
+
+def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
+    """The columns of a new session."""
     _check_approval(body.approval)
     model = body.model or rules.default_model
     setup.agents.models.resolve(model)
@@ -70,7 +91,7 @@ def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draf
     compaction = _compaction(body.compaction, setup, rules)
     sandbox = setup.sandboxes.resolve(body.sandbox)
     info = setup.agents.model_info(model)
-    fields = {
+    return {
         "title": body.title or _title(body.task),
         "task": body.task,
         "model": model,
@@ -83,7 +104,6 @@ def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draf
         "metadata": _checked_metadata(body.metadata),
         "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
     }
-    return Draft(body.id or new_id(), body.task, _fingerprint(body), fields)
 
 
 def _fingerprint(body: SessionCreate) -> str:
@@ -138,7 +158,8 @@ def _checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[tuple[Session, bool], list[StreamItem]]:
-    """Makes a session, with its first message if it has a task; or finds the one that this request made before."""
+    """Makes a session, with the history that it goes on from and its first message if it has a task; or finds the one
+    that this request made before."""
     if (found := made_before(connection, body)) is not None:
         return (found, False), []
     at = now()
@@ -158,10 +179,12 @@ def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[t
     seq = appender.take()
     session = sessions.snapshot(connection, draft.session_id)
     appender.add(seq, SessionCreated(session_id=draft.session_id, at=appender.at, session=session))
+    items = [*appender.flush(), *store_history(connection, draft.session_id, draft.history)]
     if draft.task is not None:
         row = sessions.row(connection, draft.session_id)
+        appender = Appender(connection, draft.session_id)
         inbox.accept(connection, appender, row, QueueAdd(content=draft.task))
-    items = appender.flush()
+        items += appender.flush()
     return (sessions.snapshot(connection, draft.session_id), True), items
 
 

@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from app.agent.ports import Change, LivePart
+from app.agent.ports import Change, LivePart, RoundOpening
 from app.db.engine import Database
 from app.db.repositories import events, messages
 from app.eventlog.bus import Bus, OpenPart
 from app.eventlog.log import StreamItem
 from app.messages import Part, ReasoningPart, TextPart, ToolCallPart, now
+from app.runtime import compactions
 from app.runtime.changes import commit_changes
 from app.sandbox.base import Stream
 
@@ -70,6 +71,10 @@ class Recorder:
 
     def _fail(self, error: Exception) -> None:
         self._failure = self._failure or error
+
+    def open_round(self, opening: RoundOpening) -> asyncio.Future[int]:
+        """See `ports.Sink.open_round`."""
+        return self.submit(lambda c: compactions.open_round(c, self._session_id, self._epoch, opening))
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
         """See `ports.Sink.live`."""

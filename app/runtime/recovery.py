@@ -23,7 +23,7 @@ from app.messages import (
     Usage,
     new_id,
 )
-from app.runtime.changes import SILENT, ChangeWriter
+from app.runtime.changes import ChangeWriter, events_of
 from app.sessions import ContextState, Outcome
 
 MAX_RECOVERIES = 3
@@ -53,7 +53,7 @@ def recover(connection: Connection, session_id: str, epoch: int) -> tuple[RunRes
     if result is None and not changes and _had_finished(connection, row):
         result = RunResult(Outcome.COMPLETED)
     appender = Appender(connection, session_id, epoch=epoch)
-    events = sum(not isinstance(change, SILENT) for change in changes)
+    events = sum(map(events_of, changes))
     seq = appender.take(events + (2 if result is None else 1))
     for change in changes:
         seq = ChangeWriter(connection, appender).write(change, seq)

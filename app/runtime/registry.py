@@ -100,6 +100,19 @@ class Registry:
         if owner is not None:
             owner.ring()
 
+    def ask_round(self, session_id: str) -> None:
+        """A compaction was asked for: the owner makes it between steps, or one is made for it."""
+        owner = self._owners.get(session_id)
+        if owner is not None:
+            owner.ask_round()
+        self.wake(session_id)
+
+    def take_revert(self, session_id: str) -> None:
+        """A compaction was reverted; a run under way goes on without it."""
+        owner = self._owners.get(session_id)
+        if owner is not None:
+            owner.take_revert()
+
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
         """Ends the session's step under way; a session that should run and has no owner gets one, which sees to it."""
         owner = self._owners.get(session_id)

@@ -11,22 +11,30 @@ from typing import Literal, TypeVar
 
 from sqlalchemy import Connection, select
 
+from app.context.policies import CompactionSettings, resolve
 from app.db.repositories import sessions
 from app.errors import ConflictError, NotFoundError, PalimpsestError, TooLargeError
 from app.eventlog.log import EventLog, StreamItem
 from app.eventlog.reader import follow, follow_all
 from app.events import SessionDeleted
+from app.interchange import WireFormat
 from app.llm.base import ModelInfo
 from app.messages import now
-from app.runtime import history, inbox, lifecycle
+from app.runtime import compactions, history, inbox, lifecycle
 from app.runtime.lifecycle import ServiceRules
+from app.runtime.preview import preview
 from app.runtime.registry import Registry
 from app.runtime.sandboxes import Lease
 from app.runtime.session import RuntimeSetup
+from app.runtime.transfer import export_page
 from app.runtime.values import (
+    CompactionCreate,
+    CompactionList,
+    CompactionPreview,
     Component,
     ContextView,
     EventStream,
+    ExportPage,
     FileList,
     FileView,
     MessagePage,
@@ -48,7 +56,7 @@ from app.runtime.values import (
     UsageReport,
 )
 from app.sandbox.base import FileInfo, Sandbox
-from app.sessions import QueueMode, Session, Status
+from app.sessions import CompactionEvent, QueueMode, Session, Status
 
 T = TypeVar("T")
 
@@ -101,7 +109,7 @@ class SessionService:
             known = await self._database.read(lambda c: lifecycle.made_before(c, body))
             if known is not None:
                 return known, False
-        draft = lifecycle.draft(body, self._setup, self._rules)
+        draft = await lifecycle.draft(body, self._setup, self._rules)
         session, is_new = await self._write(draft.session_id, lambda c: lifecycle.create(c, body, draft))
         if is_new and body.task is not None:
             self._registry.wake(session.id)
@@ -144,7 +152,7 @@ class SessionService:
     async def cancel(self, session_id: str, *, clear_queue: bool) -> Session:
         """Ends the run under way; what is pending is held, or withdrawn with `clear_queue`."""
         session = await self._write(session_id, lambda c: lifecycle.cancel(c, session_id, clear_queue=clear_queue))
-        if session.status != Status.IDLE:
+        if session.status != Status.IDLE or session.compaction.in_progress:
             self._registry.interrupt(session_id, "cancel")
         return session
 
@@ -192,10 +200,49 @@ class SessionService:
         start = history.read_seq(after)
         return await self._database.read(lambda c: history.message_page(c, session_id, start, limit))
 
+    async def export(self, session_id: str, *, format: WireFormat, after: str | None, limit: int) -> ExportPage:
+        """The history in a provider's wire format."""
+        start = history.read_seq(after)
+        return await self._database.read(lambda c: export_page(c, session_id, format, start, limit))
+
     async def context(self, session_id: str, *, step: int | None) -> ContextView:
         """What the next step would send, or what a step has sent."""
         agents = self._setup.agents
         return await self._database.read(lambda c: history.context_view(c, session_id, step, agents))
+
+    # Compaction
+
+    async def compact(self, session_id: str, body: CompactionCreate) -> CompactionEvent:
+        """Accepts a round of compaction; the session's owner makes it between steps. Raises `ConflictError` (code
+        `compaction_in_progress`) while another is under way."""
+        session = await self.get(session_id)
+        settings = self._round_settings(session, body)
+        state = session.context
+        event = await self._write(
+            session_id,
+            lambda c: compactions.request(c, session_id, settings, body.instructions, state.tokens, state.limit),
+        )
+        self._registry.ask_round(session_id)
+        return event
+
+    async def preview(self, session_id: str, body: CompactionCreate) -> CompactionPreview:
+        """What a round would do now, without doing it."""
+        settings = self._round_settings(await self.get(session_id), body)
+        agents = self._setup.agents
+        return await self._database.read(lambda c: preview(c, session_id, settings, body.instructions, agents))
+
+    def _round_settings(self, session: Session, body: CompactionCreate) -> CompactionSettings:
+        own = CompactionSettings.model_validate({"policy": session.compaction.policy, **session.compaction.settings})
+        return resolve(body.policy, own)
+
+    async def rounds(self, session_id: str) -> CompactionList:
+        """All rounds of compaction, those that came to nothing included."""
+        return await self._database.read(lambda c: history.round_list(c, session_id))
+
+    async def revert(self, session_id: str, round: int) -> None:
+        """Takes the latest round back; a run under way goes on without it from its next step."""
+        await self._write(session_id, lambda c: compactions.revert(c, session_id, round))
+        self._registry.take_revert(session_id)
 
     async def steps(self, session_id: str, *, after: str | None, limit: int) -> StepPage:
         start = history.read_seq(after)

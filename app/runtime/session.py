@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import structlog
 from sqlalchemy import Connection, Row
 
+from app.agent.compactor import Compactor, ManualRound
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, StopReason
+from app.agent.ladder import Ladder
 from app.agent.loop import AgentLoop, Progress, RunResult
 from app.agent.ports import Collector, PlanChanged
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
+from app.context.policies import CompactionSettings
 from app.db.engine import Database
+from app.db.repositories import compactions as rounds
 from app.db.repositories import sessions, steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError
 from app.eventlog.bus import Bus
 from app.events import PlanItem
 from app.messages import Role, Usage, now
-from app.runtime import recovery, runs
+from app.runtime import compactions, recovery, runs
 from app.runtime.agents import AgentSetup, StoredConversation, load_conversation
 from app.runtime.inbox import RunInbox
+from app.runtime.notes import may_have_files, refresh_notes
+from app.runtime.recall import StoredHistory
 from app.runtime.recorder import Recorder
 from app.runtime.sandboxes import Lease, Sandboxes
 from app.sandbox.base import Sandbox, Stream
@@ -35,13 +42,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSetup:
-    """What owners share. `collector` makes a call's collector from session id, call id and the live callback."""
+    """What owners share. `collector` makes a call's collector from session id, call id and the live callback;
+    `output_path` gives the file of a raw output by its key."""
 
     database: Database
     bus: Bus
     sandboxes: Sandboxes
     agents: AgentSetup
     collector: Callable[[str, str, Callable[[Stream, str, int], None]], Collector]
+    output_path: Callable[[str], Path] | None = None
 
 
 class SessionOwner:
@@ -57,6 +66,11 @@ class SessionOwner:
         self._config: AgentConfig | None = None
         self._lease: Lease | None = None
         self._stored: StoredConversation | None = None
+        self._conversation: Conversation | None = None
+        self._compactor: Compactor | None = None
+        self._asked = False
+        self._reverted = False
+        self._window: int | None = None
 
     def ring(self) -> None:
         """There may be a new message."""
@@ -67,6 +81,14 @@ class SessionOwner:
         """Ends the step under way. An interrupting message that was delivered meanwhile ends nothing."""
         if message_id is None or self._inbox is None or message_id not in self._inbox.delivered:
             self._interrupt.fire(reason)
+
+    def ask_round(self) -> None:
+        """Somebody has asked for a compaction, which is made before the next step."""
+        self._asked = True
+
+    def take_revert(self) -> None:
+        """A compaction was reverted; the next step goes without it."""
+        self._reverted = True
 
     def reconfigure(self, row: Row[Any]) -> None:
         """The session was changed; its next step goes by the new row."""
@@ -105,12 +127,22 @@ class SessionOwner:
 
     async def _own(self, stack: AsyncExitStack) -> None:
         row = await self._setup.database.writer.write(lambda c: sessions.claim(c, self._session_id))
-        if row is None or row.status == Status.IDLE:
+        if row is None or (row.status == Status.IDLE and not row.compaction_in_progress):
             return
         self._adopt(row)
+        self._asked = row.compaction_in_progress
         recorder = Recorder(self._setup.database, self._setup.bus, self._session_id, row.epoch)
         stack.callback(recorder.close)
         stack.callback(self._release)
+        epoch = row.epoch
+        await recorder.submit(lambda c: (None, compactions.abandon(c, self._session_id, epoch, asked_too=False)))
+        if row.status == Status.IDLE:
+            await self._compact_idle(recorder)
+            row = await self._setup.database.read(lambda c: sessions.row(c, self._session_id))
+            self._adopt(row)
+            if row.status == Status.IDLE:
+                return
+            self._interrupt.begin_run()
         result = await self._recovered(recorder, row)
         self._inbox = RunInbox(recorder, self._session_id, row.epoch)
         if result is not None:
@@ -118,6 +150,52 @@ class SessionOwner:
                 return
             await self._renew()
         await self._runs(recorder, row)
+
+    async def _compact_idle(self, recorder: Recorder) -> None:
+        """Makes a round that was asked for while nothing runs."""
+        stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
+        assert self._row is not None
+        conversation = self._setup.agents.conversation(stored, self._row)
+        self._compactor = self._make_compactor(recorder, conversation)
+        asked = await self._asked_round()
+        if asked is None:
+            return
+        config = self._current_config()
+        if (opened := conversation.refresh(config)) is not None:
+            await recorder.record(opened)
+        await self._compactor.manual(config, asked)
+
+    def _make_compactor(self, recorder: Recorder, conversation: Conversation) -> Compactor:
+        agents = self._setup.agents
+        self._conversation = conversation
+        ladder = Ladder(recorder, conversation, agents.models, lambda model: agents.model_info(model).context_window)
+        return Compactor(recorder, conversation, ladder, self._interrupt, refreshed=self._refreshed_config)
+
+    async def _refreshed_config(self) -> AgentConfig:
+        await self._refresh_notes()
+        return self._current_config()
+
+    async def _refresh_notes(self) -> None:
+        """Reads AGENTS.md and MEMORY.md again, for the system text of a new context."""
+        assert self._row is not None
+        row = await refresh_notes(self._setup.database, self._row, lambda: self._hold().sandbox)
+        if row is not None:
+            self._adopt(row)
+
+    async def _asked_round(self) -> ManualRound | None:
+        """The round that somebody has asked for, once; a revert is taken over first."""
+        if self._reverted and self._conversation is not None:
+            self._reverted = False
+            read = self._setup.database.read
+            checkpoints = await read(lambda c: compactions.checkpoints(c, self._session_id))
+            self._conversation.revert(checkpoints, await read(lambda c: rounds.pruned_calls(c, self._session_id)))
+        if not self._asked:
+            return None
+        self._asked = False
+        row = await self._setup.database.read(lambda c: compactions.requested(c, self._session_id))
+        if row is None:
+            return None
+        return ManualRound(row.round, CompactionSettings(**row.settings), row.instructions)
 
     async def _recovered(self, recorder: Recorder, row: Row[Any]) -> RunResult | None:
         """Puts right what an earlier owner left; the result is there if the run ends with it."""
@@ -138,12 +216,16 @@ class SessionOwner:
         if stored is None:
             stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
         assert self._row is not None
+        if stored.generation is None and may_have_files(self._row):
+            await self._refresh_notes()
         conversation = self._setup.agents.conversation(stored, self._row)
         # A message that was delivered just before a crash is still to be answered.
-        last = next((message for message in reversed(stored.history) if message.voided_at is None), None)
+        said = (message for message in reversed(stored.history) if message.voided_at is None and not message.is_summary)
+        last = next(said, None)
         unanswered = last is not None and last.role is Role.USER
         goes_on = unanswered or self._row.run_trigger in ("resume", "recovery")
         assert self._inbox is not None
+        self._compactor = self._make_compactor(recorder, conversation)
         self._inbox.begin_run(takes_follow_up=not goes_on)
         while True:
             result = await self._run(recorder, conversation, goes_on=goes_on)
@@ -156,6 +238,7 @@ class SessionOwner:
         """One run; whatever goes wrong in it is its result."""
         assert self._row is not None
         assert self._inbox is not None
+        assert self._compactor is not None
         usage = Usage(**self._row.usage)
         cost = usage.cost_usd
         if cost is None:
@@ -167,6 +250,8 @@ class SessionOwner:
             conversation,
             self._step(recorder, conversation),
             self._interrupt,
+            self._compactor,
+            asked_round=self._asked_round,
             config=self._current_config,
             limits=self._limits,
             progress=progress,
@@ -174,7 +259,10 @@ class SessionOwner:
             elapsed_s=max(0.0, (now() - self._row.run_started_at).total_seconds()) if self._row.run_started_at else 0.0,
         )
         try:
-            return await loop.run()
+            result = await loop.run()
+            if not result.parked:
+                await loop.close()
+            return result
         except (StaleOwnerError, StorageError):
             raise
         except PalimpsestError as error:
@@ -199,6 +287,7 @@ class SessionOwner:
             collector=lambda call_id, live: self._setup.collector(self._session_id, call_id, live),
             command_timeout_s=agents.command_timeout_s,
             max_command_timeout_s=agents.max_command_timeout_s,
+            history=StoredHistory(self._setup.database, self._session_id, self._setup.output_path),
         )
 
         def offered() -> list[str]:
@@ -225,8 +314,10 @@ class SessionOwner:
 
     def _current_config(self) -> AgentConfig:
         assert self._row is not None
-        if self._config is None:
-            self._config = self._setup.agents.config(self._row)
+        agents = self._setup.agents
+        if self._config is None or self._window != agents.windows.get(self._row.model):
+            self._window = agents.windows.get(self._row.model)
+            self._config = agents.config(self._row)
         return self._config
 
     def _limits(self) -> Limits:
@@ -235,10 +326,13 @@ class SessionOwner:
 
     async def _sandbox(self) -> Sandbox:
         """The session's sandbox, started, and held until the session is idle."""
+        return await self._hold().start()
+
+    def _hold(self) -> Lease:
         assert self._row is not None
         if self._lease is None:
             self._lease = self._setup.sandboxes.lease(self._session_id, SandboxSpec(**self._row.sandbox))
-        return await self._lease.start()
+        return self._lease
 
     def _release(self) -> None:
         if self._lease is not None:

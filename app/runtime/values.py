@@ -21,11 +21,15 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from app.eventlog.log import StreamItem as StreamItem
+from app.interchange import WireFormat
 from app.messages import FinishReason, Message, Timestamp, ToolCallPart, ToolResultPart, Usage, Value, clean_text
-from app.sessions import Approval, ContextState, QueueMode, SandboxSpec, Session
+from app.sessions import Approval, CompactionEvent, ContextState, QueueMode, SandboxSpec, Session
 
 MAX_CONTENT_CHARS = 1_000_000
 """Longest message; a JSON body is refused over 1 MiB anyway."""
+
+MAX_HISTORY_MESSAGES = 100_000
+"""Most messages of an imported conversation, which are held in memory together until they are stored."""
 
 MAX_NUMBER = 2**53 - 1
 """Largest number in a request: what every JSON implementation reads exactly, and well within the database's 64 bits."""
@@ -152,8 +156,17 @@ class ApprovalRequest(Approval):
 class HistoryImport(Value):
     """A conversation from elsewhere to go on from."""
 
-    format: Literal["openai", "anthropic"]
-    messages: list[dict[str, Any]]
+    format: WireFormat
+    messages: Annotated[
+        list[Any],
+        Field(
+            max_length=MAX_HISTORY_MESSAGES,
+            description="Messages of Chat Completions or of the Messages API, oldest first; repaired where broken.",
+            json_schema_extra={
+                "items": {"type": "object", "properties": {"role": {"type": "string"}}, "required": ["role"]}
+            },
+        ),
+    ]
 
 
 class SessionCreate(Value):
@@ -247,6 +260,14 @@ class MessagePage(Value):
     """`next_cursor` goes into `after` of the next request; null at the end."""
 
     items: tuple[Message, ...]
+    last_seq: int
+    next_cursor: str | None
+
+
+class ExportPage(Value):
+    """A part of the history in a provider's wire format; `next_cursor` as in the history itself."""
+
+    items: tuple[dict[str, Any], ...]
     last_seq: int
     next_cursor: str | None
 
@@ -392,3 +413,40 @@ class RawOutput:
 
 EventStream = AsyncIterator[list[StreamItem]]
 """Events in batches: what was waiting for this reader when it came back for more."""
+
+
+class CompactionCreate(Value):
+    """A round that is asked for. `dry_run` only says what it would do."""
+
+    policy: Literal["reactive", "threshold", "handoff"] | None = Field(
+        None, description="Left out, it is the session's own."
+    )
+    instructions: Annotated[Text, StringConstraints(min_length=1, max_length=10_000)] | None = Field(
+        None, description="What the summary should keep, in plain words."
+    )
+    dry_run: StrictBool = False
+
+
+class CompactionPreview(Value):
+    """What a round would do now. `tokens_after` is measured with a summary made without a model, whose length is about
+    that of a model's."""
+
+    policy: str
+    first_message_id: str | None
+    last_message_id: str | None
+    messages_compacted: int
+    kept_message_ids: tuple[str, ...]
+    outputs_pruned: int
+    call_ids: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
+    limit: int
+    usable: int
+    trigger: int
+
+
+class CompactionList(Value):
+    """All rounds of a session, oldest first."""
+
+    items: tuple[CompactionEvent, ...]
+    last_seq: int

@@ -79,6 +79,10 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def has_workspace(self) -> bool:
+        """Whether the session has a workspace already; makes and starts nothing, unlike all the others."""
+        ...
+
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """A regular file's bytes. Raises `TooLargeError` where it has more than `max_bytes`."""
         ...

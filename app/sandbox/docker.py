@@ -118,6 +118,9 @@ class DockerSandbox:
 
         return await self._session.commands.run(work)
 
+    async def has_workspace(self) -> bool:
+        return await self._engine.has_volume(self._name)
+
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         await self._ensure(running=False)
         return await self._files.read(path, max_bytes)

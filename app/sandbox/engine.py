@@ -177,6 +177,17 @@ class Engine:
                 if exc.status not in (404, 409):  # 409: it is being removed already
                     raise
 
+    async def has_volume(self, name: str) -> bool:
+        """Whether there is a volume of that name."""
+        with self.translated():
+            try:
+                await self.docker._query_json(f"volumes/{name}")
+            except aiodocker.DockerError as exc:
+                if exc.status == 404:
+                    return False
+                raise
+        return True
+
     async def remove_volume(self, name: str) -> None:
         with self.translated():
             try:

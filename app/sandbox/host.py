@@ -37,6 +37,9 @@ class HostSandbox:
         """Makes the directories that commands need; runs in a thread."""
         self._workspace.create()
 
+    async def has_workspace(self) -> bool:
+        return await asyncio.to_thread(self._workspace.root.is_dir)
+
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         await self.start()
         return await asyncio.to_thread(self._workspace.read, path, max_bytes)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from app.errors import NotFoundError
 from app.events import PlanItem
 from app.messages import ToolStatus
 from app.sandbox.base import Sandbox, Stream
@@ -29,6 +31,56 @@ class OutputSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PastOutput:
+    """What is kept of a finished call. `path` is the file with its raw output, None where `data` is all of it; `size`
+    is how many bytes the call has written, and `shown` what the model saw of it when it ended."""
+
+    name: str
+    status: ToolStatus
+    exit_code: int | None
+    size: int
+    shown: str
+    data: bytes
+    path: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A place in the history. `role` is a message's, or `summary`; `call_id` is there for a call and for its result,
+    which the role `tool` marks."""
+
+    message_id: str
+    seq: int
+    role: str
+    call_id: str | None
+    snippet: str
+
+
+class SessionHistory(Protocol):
+    """The session's own past, whole, whatever the model still sees of it."""
+
+    async def output(self, call_id: str) -> PastOutput:
+        """Raises `NotFoundError` (code `call_not_found`, or `output_not_found` where the raw output is not stored any
+        more) and `ConflictError` (code `call_open`) for a call without a result."""
+        ...
+
+    async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
+        """Places that have the words of `query`, best first, from before the message that holds the call `asked_by`.
+        Any text is a query."""
+        ...
+
+
+class NoHistory:
+    """The past of a session that has none."""
+
+    async def output(self, call_id: str) -> PastOutput:
+        raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
+
+    async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a call may use. `sandbox` gives the session's sandbox, started; a tool that needs none works without.
     `set_plan` replaces the session's plan."""
@@ -39,6 +91,7 @@ class ToolContext:
     set_plan: Callable[[tuple[PlanItem, ...]], Awaitable[None]]
     command_timeout_s: float
     max_command_timeout_s: float
+    history: SessionHistory
 
 
 @dataclass(frozen=True, slots=True)

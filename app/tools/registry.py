@@ -16,7 +16,10 @@ from app.messages import clean_text
 from app.tools.base import Arguments, Tool
 from app.tools.edit import EditFile
 from app.tools.files import READ_CHARS, ListDirectory, ReadFile, WriteFile
+from app.tools.history_search import HistorySearch
+from app.tools.memory import MemoryRead, MemorySearch, MemoryWrite
 from app.tools.plan import UpdatePlan
+from app.tools.recall import Recall
 from app.tools.schema import provider_schema, short_form
 from app.tools.search import SearchFiles
 from app.tools.shell import ExecuteCommand
@@ -64,8 +67,8 @@ class ToolRegistry:
 
 
 def default_tools(*, read_chars: int = READ_CHARS) -> list[AnyTool]:
-    """The tools that need nothing but a sandbox and a plan. `read_chars` bounds one `read_file`; it should be the limit
-    of what a model sees of an output, so that a long file is read on by lines rather than clipped in its middle."""
+    """The tools of every server. `read_chars` bounds one `read_file`, `recall` or `memory_read`; it should be the limit
+    of what a model sees of an output, so that a long text is read on by lines rather than clipped in its middle."""
     return [
         ExecuteCommand(),
         ReadFile(read_chars),
@@ -73,6 +76,11 @@ def default_tools(*, read_chars: int = READ_CHARS) -> list[AnyTool]:
         EditFile(),
         ListDirectory(),
         SearchFiles(),
+        Recall(read_chars),
+        HistorySearch(),
+        MemoryRead(read_chars),
+        MemoryWrite(),
+        MemorySearch(),
         UpdatePlan(),
     ]
 

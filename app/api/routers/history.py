@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
@@ -11,25 +11,29 @@ from app.api.deps import CallId, Cursor, Limit, Service, SessionId
 from app.api.downloads import RawResponse
 from app.api.openapi import RAW_CONTENT
 from app.api.problems import problems
-from app.errors import NotSupportedError
-from app.runtime.values import ContextView, MessagePage, StepPage, ToolCallView
+from app.runtime.values import ContextView, ExportPage, MessagePage, StepPage, ToolCallView
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["history"], route_class=JsonRoute)
 
 MAX_STEP = 2**31 - 1
 
 
-@router.get("/messages", responses=problems("session_not_found", "malformed_cursor", "not_supported"))
+@router.get("/messages", responses=problems("session_not_found", "malformed_cursor"))
 async def list_messages(
     service: Service,
     session_id: SessionId,
     after: Cursor = None,
     limit: Limit = 100,
-    format: Annotated[str | None, Query(description="Export formats are not in this version.")] = None,
-) -> MessagePage:
+    format: Annotated[
+        Literal["openai", "anthropic"] | None,
+        Query(
+            description="Exports the history in the form of this provider's messages, a call always with its results."
+        ),
+    ] = None,
+) -> MessagePage | ExportPage:
     """The full history, oldest first; nothing is hidden."""
     if format is not None:
-        raise NotSupportedError("Export formats are not in this version.")
+        return await service.export(session_id, format=format, after=after, limit=limit)
     return await service.messages(session_id, after=after, limit=limit)
 
 

@@ -48,7 +48,9 @@ REFUSED = (
     response_model=Session,
     responses={
         **CREATED,
-        **problems("sandbox_not_allowed", "id_in_use", *REFUSED, "task_required", "sandbox_unavailable"),
+        **problems(
+            "sandbox_not_allowed", "id_in_use", *REFUSED, "invalid_history", "task_required", "sandbox_unavailable"
+        ),
     },
 )
 async def create_session(

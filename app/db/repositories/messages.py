@@ -37,6 +37,9 @@ _COLUMNS = {"id", "index", "type", "tokens", "call_id", "status", "arguments"}
 """What a part keeps outside its body (`arguments` is computed from its text)."""
 
 
+_MARKS = {"compacted_at", "original_tokens"}
+"""What a part shows of a mark that is set on it later."""
+
 _ADD = insert(messages)
 
 
@@ -50,7 +53,7 @@ def add(connection: Connection, session_id: str, message: Message) -> None:
 
 def part_row(session_id: str, message_id: str, part: Part, *, closed: bool, output_ref: str | None) -> dict[str, Any]:
     """A part's row."""
-    body = part.model_dump(mode="json", exclude=_COLUMNS)
+    body = part.model_dump(mode="json", exclude=_COLUMNS | _MARKS)
     if isinstance(part, ToolCallPart):
         body["arguments_text"] = part.arguments_text
     return {
@@ -217,6 +220,8 @@ def part_of(row: Row[Any]) -> Part:
     fields: dict[str, Any] = {"id": row.id, "index": row.index, "tokens": row.tokens, **row.body}
     if row.call_id is not None:
         fields |= {"call_id": row.call_id, "status": row.status}
+    if row.compacted_at is not None:
+        fields |= {"compacted_at": row.compacted_at, "original_tokens": row.tokens}
     return _TYPES[row.type].model_validate(fields)
 
 
@@ -327,8 +332,9 @@ def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
 
 
 def last_id(connection: Connection, session_id: str) -> str | None:
-    """The id of the history's last message."""
-    query = select(messages.c.id).where(messages.c.session_id == session_id).order_by(messages.c.seq.desc()).limit(1)
+    """The id of the history's last message, summaries apart."""
+    query = select(messages.c.id).where(messages.c.session_id == session_id, messages.c.is_summary.is_(False))
+    query = query.order_by(messages.c.seq.desc()).limit(1)
     return connection.execute(query).scalar()
 
 

@@ -128,10 +128,10 @@ _ADD_USAGE = _ADD_USAGE.on_conflict_do_update(
 )
 
 
-def add_usage(connection: Connection, *, day: str, model: str, usage: Usage) -> None:
-    """Adds a step to the totals, which outlive the session."""
+def add_usage(connection: Connection, *, day: str, model: str, usage: Usage, steps: int = 1) -> None:
+    """Adds a model call to the totals, which outlive the session; one outside of the steps counts for none."""
     new = {name: getattr(usage, name) for name in TOKEN_COLUMNS}
-    new |= {"steps": 1, "cost_usd": usage.cost_usd or 0.0, "unpriced_steps": int(usage.cost_usd is None)}
+    new |= {"steps": steps, "cost_usd": usage.cost_usd or 0.0, "unpriced_steps": int(usage.cost_usd is None)}
     connection.execute(_ADD_USAGE, {"day": day, "model": model, **new})
 
 

@@ -13,12 +13,14 @@ from fastapi import FastAPI
 
 from app.api.examples import AT, SESSION
 from app.errors import ConflictError, ForbiddenError, NotFoundError, NotSupportedError, QueueFullError
+from app.interchange import WireFormat
 from app.messages import ToolCallPart, Usage, new_id
 from app.runtime.service import SessionService
 from app.runtime.values import (
     Component,
     ContextView,
     EventStream,
+    ExportPage,
     FileList,
     FileView,
     MessagePage,
@@ -67,7 +69,7 @@ class InMemoryService(SessionService):
         self.changed = asyncio.Condition()
 
     async def create(self, body: SessionCreate) -> tuple[Session, bool]:
-        if body.history is not None or body.approval is not None:
+        if body.approval is not None:
             raise NotSupportedError("Not in this version.")
         if body.id in self.sessions:
             if self.bodies[body.id] != body:
@@ -184,6 +186,11 @@ class InMemoryService(SessionService):
     async def messages(self, session_id: str, *, after: str | None, limit: int) -> MessagePage:
         await self.get(session_id)
         return MessagePage(items=(), last_seq=1, next_cursor=None)
+
+    async def export(self, session_id: str, *, format: WireFormat, after: str | None, limit: int) -> ExportPage:
+        await self.get(session_id)
+        self.listed = {"format": format, "after": after, "limit": limit}
+        return ExportPage(items=({"role": "user", "content": "Hello."},), last_seq=1, next_cursor=None)
 
     async def context(self, session_id: str, *, step: int | None) -> ContextView:
         session = await self.get(session_id)

@@ -35,12 +35,28 @@ async def test_an_id_used_with_other_content_is_a_conflict(client: httpx.AsyncCl
     assert (answer.status_code, answer.json()["code"]) == (409, "id_in_use")
 
 
-@pytest.mark.parametrize(
-    "field", [{"history": {"format": "openai", "messages": []}}, {"approval": {"policy": "always"}}]
-)
-async def test_fields_of_later_versions_are_named_not_supported(client: httpx.AsyncClient, field: object) -> None:
-    answer = await client.post("/v1/sessions", json=field)
+async def test_fields_of_later_versions_are_named_not_supported(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/v1/sessions", json={"approval": {"policy": "always"}})
     assert (answer.status_code, answer.json()["code"]) == (422, "not_supported")
+
+
+async def test_a_history_reaches_the_service_as_it_was_sent(
+    client: httpx.AsyncClient, service: InMemoryService
+) -> None:
+    history = {"format": "anthropic", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, 5]}
+    answer = await client.post("/v1/sessions", json={"history": history})
+    body = service.bodies[answer.json()["id"]]
+    assert body.model_dump()["history"] == history
+
+
+@pytest.mark.parametrize(
+    "history",
+    [{"format": "xml", "messages": []}, {"messages": []}, {"format": "openai"}, {"format": "openai", "messages": {}}],
+)
+async def test_a_history_names_its_format_and_has_a_list(client: httpx.AsyncClient, history: object) -> None:
+    answer = await client.post("/v1/sessions", json={"history": history})
+    assert (answer.status_code, answer.json()["code"]) == (422, "validation_error")
+    assert answer.json()["errors"][0]["field"].startswith("history.")
 
 
 async def test_the_list_hands_its_filters_on(client: httpx.AsyncClient, service: InMemoryService) -> None:
@@ -122,10 +138,19 @@ async def test_history_answers_its_pages(client: httpx.AsyncClient, session: Ses
     assert (await client.get(f"{path}/tool-calls/other")).json()["code"] == "call_not_found"
 
 
-@pytest.mark.parametrize("query", ["format=openai", "format=anthropic", "format="])
-async def test_export_formats_are_not_supported_yet(client: httpx.AsyncClient, session: Session, query: str) -> None:
+@pytest.mark.parametrize("format", ["openai", "anthropic"])
+async def test_the_history_is_exported_on_demand(
+    client: httpx.AsyncClient, session: Session, service: InMemoryService, format: str
+) -> None:
+    answer = await client.get(f"/v1/sessions/{session.id}/messages?format={format}&after=7&limit=3")
+    assert answer.json() == {"items": [{"role": "user", "content": "Hello."}], "last_seq": 1, "next_cursor": None}
+    assert service.listed == {"format": format, "after": "7", "limit": 3}
+
+
+@pytest.mark.parametrize("query", ["format=", "format=xml", "format=OpenAI"])
+async def test_unknown_export_formats_are_refused(client: httpx.AsyncClient, session: Session, query: str) -> None:
     answer = await client.get(f"/v1/sessions/{session.id}/messages?{query}")
-    assert (answer.status_code, answer.json()["code"]) == (422, "not_supported")
+    assert (answer.status_code, answer.json()["code"]) == (422, "validation_error")
 
 
 async def test_models_and_usage(client: httpx.AsyncClient) -> None:

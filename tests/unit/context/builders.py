@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
 
+from app.context.budget import Budget
 from app.context.generation import Generation
 from app.messages import (
     CompactionMarkerPart,
@@ -93,6 +94,29 @@ def tool(seq: int, *results: Part) -> Message:
 def step(seq: int, *call_ids: str) -> list[Message]:
     """An assistant message with these calls, and their results."""
     return [assistant(seq, text("next"), *map(call, call_ids)), tool(seq + 1, *map(result, call_ids))]
+
+
+def long_step(seq: int, call_id: str, tokens: int, **fields: Any) -> list[Message]:
+    """One call and its output of about this many estimated tokens."""
+    return [assistant(seq, call(call_id)), tool(seq + 1, result(call_id, "x" * (tokens * 4), **fields))]
+
+
+def long_task(steps: int, tokens: int) -> list[Message]:
+    """One turn: a task and steps with an output of `tokens` each; step n has call `c<n>` and the seqs 2n and 2n + 1."""
+    return [user(1, "the task"), *(m for n in range(1, steps + 1) for m in long_step(2 * n, f"c{n}", tokens))]
+
+
+def summary_of(
+    round: int, seq: int, role: Role = Role.USER, value: str = "what happened so far", **fields: Any
+) -> Message:
+    """A stored summary, its marker included."""
+    parts = (text(value), CompactionMarkerPart(id="", index=0, round=round))
+    return message(role, seq, *parts, **{"is_summary": True, "model": MODEL, **fields})
+
+
+def budget_of(usable: int, limit: int | None = None) -> Budget:
+    window = limit or usable + usable // 3
+    return Budget(limit=window, output_reserve=window - usable, safety_buffer=0, usable=usable, source="catalog")
 
 
 texts = st.sampled_from(["", " \n", "plain", "a longer line of text", "日本語", "ok 👍"])
@@ -182,3 +206,43 @@ def _with(changed: Message, parts: Sequence[Part]) -> Message:
 
 
 any_history = st.one_of(sound_histories(), damaged_histories(), wild_histories())
+
+
+@st.composite
+def working_histories(draw: st.DrawFn) -> list[Message]:
+    """Long conversations of a working session: requests, steps with up to four parallel calls and outputs of any size,
+    voided attempts, errors that say nothing, images and reasoning. Ready to be sent, with distinct call ids."""
+    seqs, calls = count(1), count(1)
+    history = [user(next(seqs), "the task")]
+    for kind in draw(
+        st.lists(st.sampled_from(["step", "step", "step", "turn", "void", "error", "image"]), max_size=24)
+    ):
+        match kind:
+            case "step":
+                history += draw(_working_step(seqs, calls))
+            case "turn":
+                history.append(assistant(next(seqs), text("Done.")))
+                history.append(draw(st.sampled_from([user, control]))(next(seqs), draw(_sized)))
+            case "void":
+                history.append(
+                    assistant(next(seqs), text("a first attempt"), call(f"void-{next(calls)}"), voided_at=AT)
+                )
+            case "error":
+                history.append(assistant(next(seqs), error={"code": "provider_error"}))
+            case "image":
+                history.append(message(Role.USER, next(seqs), text("look"), image(800, 600)))
+    return history
+
+
+_sized = st.integers(1, 6_000).map(lambda size: "w " * (size // 2) + "w")
+
+
+@st.composite
+def _working_step(draw: st.DrawFn, seqs: Iterator[int], calls: Iterator[int]) -> list[Message]:
+    ids = [f"call-{next(calls)}" for _ in range(draw(st.integers(0, 4)))]
+    thought = [signed()] if draw(st.booleans()) else []
+    answer = assistant(next(seqs), *thought, text("I go on."), *map(call, ids))
+    if not ids:
+        return [answer, control(next(seqs))]
+    statuses = st.sampled_from([ToolStatus.COMPLETED, ToolStatus.COMPLETED, ToolStatus.ERROR])
+    return [answer, tool(next(seqs), *(result(i, draw(_sized), status=draw(statuses)) for i in ids))]

@@ -28,6 +28,7 @@ from .builders import (
     signed,
     sound_histories,
     step,
+    summary_of,
     text,
     tool,
     user,
@@ -164,6 +165,118 @@ def test_messages_appended_after_a_checkpoint_are_shown_and_covered_ones_are_not
     for late in (user(3), user(5), summary(6, 9)):
         transcript.append(late)
     assert ids(transcript) == ["m4", "m5"]
+
+
+def test_kept_messages_come_before_the_summary_in_the_order_of_the_history() -> None:
+    history = [user(1, "task"), *step(2, "a"), user(4, "more"), *step(5, "b"), summary(7, 1), *step(8, "c")]
+    projection = project(history, GENERATION, [Checkpoint(1, "m7", 1, 6, kept=("m4", "m1"))])
+    assert ids(projection) == ["m1", "m4", "m7", "m8", "m9"]
+    assert projection.messages[0] is history[0]
+    assert [item.reason for item in projection.items] == [None, None, "summary", None, None]
+
+
+def test_what_is_kept_outside_the_range_is_shown_once() -> None:
+    history = [user(1), *step(2, "a"), summary(4, 1), user(5)]
+    assert ids(project(history, GENERATION, [Checkpoint(1, "m4", 1, 3, kept=("m1", "m5", "gone"))])) == [
+        "m1",
+        "m4",
+        "m5",
+    ]
+
+
+def test_the_marker_of_a_summary_does_not_go_out() -> None:
+    history = [user(1), *step(2, "a"), summary_of(1, 4)]
+    shown = project(history, GENERATION, [Checkpoint(1, "m4", 1, 3)]).messages[0]
+    assert [part.type for part in shown.parts] == ["text"]
+    assert shown.is_summary
+    assert shown.tokens == estimate_message(shown)
+
+
+LINE = "[The conversation up to here was summarised. Go on with the task.]"
+
+
+def compacted(*tail: Message) -> list[Message]:
+    """A task, a step that a summary in the assistant's role covers, and a tail that was there before the summary."""
+    return [user(1, "task"), *step(2, "a"), *tail, summary_of(1, 50, Role.ASSISTANT)]
+
+
+COVERED = [Checkpoint(1, "m50", 1, 3, kept=("m1",))]
+
+
+def test_a_line_of_ours_is_between_an_assistants_summary_and_a_step() -> None:
+    transcript = Transcript(GENERATION, compacted(*step(4, "b")), COVERED)
+    assert [m.role for m in transcript.messages] == ["user", "assistant", "control", "assistant", "tool"]
+    assert transcript.messages[2].text == LINE
+    assert [item.reason for item in transcript.items] == [None, "summary", "control", None, None]
+    assert transcript.settle() == []
+
+
+@pytest.mark.parametrize("first", [user(4), control(4)])
+def test_no_line_is_needed_before_a_message_in_the_users_place(first: Message) -> None:
+    transcript = Transcript(GENERATION, compacted(first, *step(5, "b")), COVERED)
+    assert ids(transcript) == ["m1", "m50", "m4", "m5", "m6"]
+    assert transcript.settle() == []
+
+
+def test_a_summary_in_the_users_role_needs_no_line() -> None:
+    history = [user(1), *step(2, "a"), *step(4, "b"), summary_of(1, 6)]
+    assert ids(project(history, GENERATION, [Checkpoint(1, "m6", 1, 3)])) == ["m6", "m4", "m5"]
+
+
+@pytest.mark.parametrize("later", [[], [user(51)], step(51, "b")])
+def test_the_line_that_ends_a_context_stays_whatever_comes_later(later: list[Message]) -> None:
+    transcript = Transcript(GENERATION, compacted(), COVERED)
+    assert [m.text for m in transcript.messages][-1] == LINE
+    assert transcript.settle() == []
+    sent = [m.model_dump_json() for m in transcript.messages]
+    for message_ in later:
+        transcript.append(message_)
+    assert [m.model_dump_json() for m in transcript.messages][: len(sent)] == sent
+    assert wire(transcript.items) == wire(project([*compacted(), *later], GENERATION, COVERED).items)
+
+
+def test_an_assistants_summary_never_comes_first() -> None:
+    history = [control(1), *step(2, "a"), *step(4, "b"), summary_of(1, 6, Role.ASSISTANT)]
+    transcript = Transcript(GENERATION, history, [Checkpoint(1, "m6", 1, 3)])
+    assert [m.role for m in transcript.messages][:3] == ["control", "assistant", "control"]
+    assert transcript.settle() == []
+
+
+def test_clips_show_head_and_tail_of_parts_outside_the_range() -> None:
+    history = [user(1), *step(2, "a"), assistant(4, call("b")), tool(5, result("b", "x" * 9_000)), summary_of(1, 6)]
+    shown = project(history, GENERATION, [Checkpoint(1, "m6", 1, 3, clips=(("m5.0", 2_000),))])
+    assert shown.items[2].reason == "clip"
+    assert "7,000 characters left out" in shown.messages[2].tool_results[0].output
+    assert history[4].tool_results[0].output == "x" * 9_000
+
+
+def test_what_is_kept_is_never_clipped() -> None:
+    history = [user(1, "t" * 9_000), *step(2, "a"), summary_of(1, 4, value="s" * 9_000), user(5, "u" * 9_000)]
+    clips = (("m1.0", 500), ("m4.0", 500), ("m5.0", 500))
+    shown = project(history, GENERATION, [Checkpoint(1, "m4", 1, 3, kept=("m1",), clips=clips)])
+    assert [len(m.text) > 5_000 for m in shown.messages] == [True, True, False]
+
+
+def test_a_cleared_result_stays_a_placeholder_where_it_is_clipped_too() -> None:
+    history = [user(1), *step(2, "a"), assistant(4, call("b")), tool(5, result("b", "x" * 9_000)), summary_of(1, 6)]
+    rounds = [Checkpoint(1, "m6", 1, 3, clips=(("m5.0", 10),))]
+    shown = project(history, GENERATION, rounds, frozenset({"b"}))
+    assert shown.messages[2].tool_results[0].output == '[Old tool result cleared; recall("b") returns it]'
+    assert shown.items[2].reason == "placeholder"
+
+
+def test_clips_of_a_round_that_was_taken_up_are_gone() -> None:
+    long = tool(5, result("b", "x" * 9_000))
+    history = [user(1), *step(2, "a"), assistant(4, call("b")), long, summary_of(1, 6), *step(7, "c"), summary_of(2, 9)]
+    first, second = Checkpoint(1, "m6", 1, 3, clips=(("m5.0", 500),)), Checkpoint(2, "m9", 1, 3)
+    assert project(history, GENERATION, [first, second]).messages[2] is long
+    assert project(history, GENERATION, [first]).messages[2] is not long
+
+
+def test_of_two_clips_of_one_part_the_later_round_decides() -> None:
+    history = [user(1), *step(2, "a"), user(4, "x" * 9_000), summary_of(1, 5), summary_of(2, 6)]
+    rounds = [Checkpoint(2, "m6", 1, 1, clips=(("m4.0", 500),)), Checkpoint(1, "m5", 2, 3, clips=(("m4.0", 8_000),))]
+    assert "8,500 characters" in project(history, GENERATION, rounds).messages[-1].text
 
 
 def test_the_cost_of_a_message_is_a_setting() -> None:

@@ -24,6 +24,11 @@ NAMES = (
     "edit_file",
     "list_directory",
     "search_files",
+    "recall",
+    "history_search",
+    "memory_read",
+    "memory_write",
+    "memory_search",
     "update_plan",
 )
 
@@ -34,6 +39,11 @@ VALID: dict[str, dict[str, Any]] = {
     "edit_file": {"path": "a", "old_text": "b", "new_text": ""},
     "list_directory": {},
     "search_files": {"pattern": "x", "path": ".", "glob": "*.py"},
+    "recall": {"call_id": "c", "start_line": 1, "end_line": 2, "grep": "x"},
+    "history_search": {"query": "x"},
+    "memory_read": {},
+    "memory_write": {"content": "x"},
+    "memory_search": {"query": "x"},
     "update_plan": {"items": [{"text": "x", "status": "in_progress"}, {"text": "y"}]},
 }
 
@@ -120,12 +130,25 @@ class TestSchemas:
             "edit_file{path: string, old_text: string, new_text: string}",
             "list_directory{path?: string}",
             "search_files{pattern: string, path?: string, glob?: string}",
+            "recall{call_id: string, start_line?: integer, end_line?: integer, grep?: string}",
+            "history_search{query: string}",
+            "memory_read{}",
+            "memory_write{content: string}",
+            "memory_search{query: string}",
             'update_plan{items: [{text: string, status?: "pending" | "in_progress" | "completed"}, …]}',
         ]
 
     def test_parallel_safety(self) -> None:
         safe = [name for name in NAMES if registry.get(name).parallel_safe]
-        assert safe == ["read_file", "list_directory", "search_files"]
+        assert safe == [
+            "read_file",
+            "list_directory",
+            "search_files",
+            "recall",
+            "history_search",
+            "memory_read",
+            "memory_search",
+        ]
 
 
 class TestParse:

@@ -13,7 +13,7 @@ from typing import Any
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
 from app.events import PlanItem
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, Stream
-from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.base import Arguments, NoHistory, SessionHistory, ToolContext, ToolOutcome
 
 
 class DirectorySandbox:
@@ -28,6 +28,9 @@ class DirectorySandbox:
         self._env = env or {"PATH": os.environ["PATH"]}
 
     async def start(self) -> None: ...
+
+    async def has_workspace(self) -> bool:
+        return self.root.is_dir()
 
     async def stop(self) -> None: ...
 
@@ -132,12 +135,22 @@ class Recorded:
 class Workbench:
     """Runs tools in a directory and keeps what they say."""
 
-    def __init__(self, sandbox: Sandbox, root: Path, *, timeout_s: float = 30, max_timeout_s: float = 100) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        root: Path,
+        *,
+        timeout_s: float = 30,
+        max_timeout_s: float = 100,
+        history: SessionHistory | None = None,
+    ) -> None:
         self.sandbox = sandbox
         self.root = root
         self.sink = Recorded()
         self.plans: list[tuple[PlanItem, ...]] = []
-        self.context = ToolContext("call", self._sandbox, self.sink, self._set_plan, timeout_s, max_timeout_s)
+        self.context = ToolContext(
+            "call", self._sandbox, self.sink, self._set_plan, timeout_s, max_timeout_s, history or NoHistory()
+        )
 
     async def run(self, tool: Any, **arguments: Any) -> tuple[str, ToolOutcome]:
         """The call's text and its outcome."""

@@ -1,0 +1,278 @@
+"""The ladder: ways to make a context smaller, from the mildest to the harshest, until one is accepted by measure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from app.agent.conversation import AgentConfig, Conversation
+from app.agent.model_calls import ModelCalls
+from app.agent.ports import OutputsPruned, RoundCompleted, RungFailed, Sink
+from app.agent.summarizer import Summarizer, SummaryFailed, SummaryJob
+from app.context.budget import Budget
+from app.context.facts import compute_facts
+from app.context.facts_text import render_facts
+from app.context.policies import CompactionSettings
+from app.context.projection import Checkpoint
+from app.context.pruning import PruneBatch, select_prunable
+from app.context.selection import Selection, select
+from app.context.shrinking import shrunk
+from app.context.summary import compose_summary, prose_of
+from app.context.summary_prose import fold
+from app.context.tokens import PER_MESSAGE, estimate_text
+from app.messages import CompactionMarkerPart, Message, ReasoningPart, Role, TextPart, Usage, new_id, now
+from app.sessions import PruneReason, Rung
+
+RUNGS: tuple[Rung, ...] = ("prune", "summary", "fold", "shrink")
+
+FACTS_SHARE = 0.25
+"""Share of usable that facts and old user messages may have together."""
+
+REASONING_ROOM = 4_096
+"""Output tokens on top of a summary's cap for a model that has reasoned in this conversation."""
+
+INSTRUCTION_ROOM = 1_000
+"""Tokens that asking for a summary takes, with some to spare."""
+
+SUMMARY_CAP = 4_000
+"""Longest summary where the policy sets no cap of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a smaller context must reach, in calibrated tokens: at most `tokens`, and below `before`."""
+
+    tokens: int
+    before: int
+
+    def accepts(self, tokens: int) -> bool:
+        return tokens <= self.tokens and tokens < self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round of compaction that is under way."""
+
+    number: int
+    config: AgentConfig
+    settings: CompactionSettings
+    target: Target
+    instructions: str | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def budget(self) -> Budget:
+        return self.config.budget
+
+    @property
+    def elapsed_ms(self) -> int:
+        return int((time.monotonic() - self.started) * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A context that would be smaller: its checkpoint with the summary, and what it measures."""
+
+    checkpoint: Checkpoint
+    summary: Message
+    prose: str
+    rung: Rung
+    tokens: int = 0
+
+
+class Ladder:
+    """Climbs for one conversation. Each rung either gives an accepted candidate or says why not, in an event."""
+
+    def __init__(
+        self, sink: Sink | None, conversation: Conversation, models: ModelCalls, window_of: Callable[[str], int]
+    ) -> None:
+        """`window_of` gives a model's window in tokens. Without a sink candidates can be measured, nothing more."""
+        self._given_sink = sink
+        self._conversation = conversation
+        self._models = models
+        self._window_of = window_of
+
+    @property
+    def _sink(self) -> Sink:
+        assert self._given_sink is not None, "a ladder without a sink climbs nothing"
+        return self._given_sink
+
+    def summarizer(self) -> Summarizer:
+        """The model calls of a new round."""
+        return Summarizer(self._sink, self._models)
+
+    def prunable(self, config: AgentConfig) -> PruneBatch | None:
+        """Old outputs that may be cleared now."""
+        messages = self._conversation.transcript.messages
+        return select_prunable(messages, config.settings, config.budget, self._conversation.pruned)
+
+    def selection(self, config: AgentConfig, settings: CompactionSettings, *, urgent: bool = False) -> Selection | None:
+        """What a round would cover now; `urgent` where it must cover something."""
+        conversation = self._conversation
+        return select(
+            conversation.history,
+            conversation.checkpoints,
+            settings,
+            config.budget,
+            config.model,
+            pruned=conversation.pruned,
+            urgent=urgent,
+        )
+
+    async def climb(
+        self, round: Round, selection: Selection, pruned: frozenset[str], *, start: Rung = "summary"
+    ) -> tuple[Candidate | None, Usage]:
+        """The first accepted candidate, None where none is, and what the attempts have cost."""
+        summarizer = self.summarizer()
+        previous = prose_of(selection.previous.text) if selection.previous is not None else None
+        if start == "summary":
+            try:
+                prose = await summarizer.prose(self.job(round, selection))
+            except SummaryFailed as failure:
+                await self._failed(round, "summary", failure.code, failure.detail, summarizer.usage, "fold")
+            else:
+                candidate = self.candidate(round, selection, prose, "summary", pruned)
+                if round.target.accepts(candidate.tokens):
+                    return candidate, summarizer.usage
+                await self._too_large(round, candidate, summarizer.usage, "fold")
+        prose = fold(selection.covered, previous, self.cap(round.settings))
+        candidate = self.candidate(round, selection, prose, "fold", pruned)
+        if start != "shrink":
+            if round.target.accepts(candidate.tokens):
+                return candidate, summarizer.usage
+            await self._too_large(round, candidate, Usage(), "shrink")
+        return await self._shrink(round, selection, prose, pruned), summarizer.usage
+
+    async def _shrink(self, round: Round, selection: Selection, prose: str, pruned: frozenset[str]) -> Candidate | None:
+        candidate = None
+        for smaller in shrunk(selection):
+            candidate = self.candidate(round, smaller, prose, "shrink", pruned)
+            if round.target.accepts(candidate.tokens):
+                return candidate
+        if candidate is not None:
+            await self._too_large(round, candidate, Usage(), None)
+        return None
+
+    def job(self, round: Round, selection: Selection) -> SummaryJob:
+        """How a model is asked for this round's summary: in the conversation itself, which its cache knows, where the
+        policy says so and there is room, else from text."""
+        settings, config = round.settings, round.config
+        model = settings.model or config.model
+        reasoning = REASONING_ROOM if self._reasons() else 0
+        cap = self.cap(settings)
+        window = self._window_of(model)
+        previous = prose_of(selection.previous.text) if selection.previous is not None else None
+        inside = settings.model is None and settings.policy != "threshold"
+        fits = self._conversation.estimate + cap + reasoning + INSTRUCTION_ROOM < window
+        return SummaryJob(
+            settings=settings,
+            previous_round=self._conversation.round,
+            model=model,
+            covered=selection.covered,
+            previous=previous,
+            task=selection.task.text if selection.task is not None else "",
+            max_tokens=min(cap, max(256, window // 4)),
+            reasoning_tokens=reasoning,
+            input_tokens=max(500, window // 2 - cap),
+            prefix=self._conversation.request(config) if inside and fits else None,
+            instructions=round.instructions,
+        )
+
+    def cap(self, settings: CompactionSettings) -> int:
+        return settings.summary_max_tokens or SUMMARY_CAP
+
+    def _reasons(self) -> bool:
+        return any(isinstance(part, ReasoningPart) for message in self._conversation.history for part in message.parts)
+
+    def candidate(
+        self, round: Round, selection: Selection, prose: str, rung: Rung, pruned: frozenset[str]
+    ) -> Candidate:
+        """The context that a prose would make, measured."""
+        summary = self._summary(round, selection, prose)
+        checkpoint = Checkpoint(
+            round.number, summary.id, selection.first_seq, selection.last_seq, selection.kept, selection.clips
+        )
+        checkpoints = [*self._conversation.checkpoints, checkpoint]
+        tokens = self._conversation.measure(summary, checkpoints, pruned)
+        return Candidate(checkpoint, summary, prose, rung, tokens)
+
+    def _summary(self, round: Round, selection: Selection, prose: str) -> Message:
+        """The summary's message, with what is known for certain placed by us. Its seq is given when it is stored."""
+        settings, conversation = round.settings, self._conversation
+        facts = compute_facts(conversation.history, conversation.plan, round.number - 1)
+        text = compose_summary(
+            settings.policy,
+            round.number,
+            prose,
+            render_facts(facts, int(round.budget.usable * FACTS_SHARE)),
+            selection.latest_request.text if selection.latest_request is not None else None,
+        )
+        part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
+        marker = CompactionMarkerPart(id=new_id(), index=1, round=round.number)
+        return Message(
+            id=new_id(),
+            seq=conversation.history[-1].seq + 1,
+            role=Role.ASSISTANT if settings.policy == "threshold" else Role.USER,
+            parts=(part, marker),
+            tokens=PER_MESSAGE + part.tokens,
+            model=settings.model or round.config.model,
+            is_summary=True,
+            created_at=now(),
+        )
+
+    async def commit(
+        self,
+        round: Round,
+        candidate: Candidate,
+        selection: Selection,
+        batch: PruneBatch | None,
+        usage: Usage,
+        refreshed: Callable[[], Awaitable[AgentConfig]],
+    ) -> None:
+        """Makes a candidate the context: checkpoint, marks, generation and event in one transaction."""
+        conversation = self._conversation
+        config = await refreshed()
+        pruned = conversation.pruned | frozenset(batch.call_ids if batch is not None else ())
+        covered = selection.covered
+        completed = RoundCompleted(
+            checkpoint=candidate.checkpoint,
+            summary=candidate.summary,
+            rung=candidate.rung,
+            first_message_id=covered[0].id,
+            last_message_id=covered[-1].id,
+            messages_compacted=len(covered),
+            pruned=batch.call_ids if batch is not None else (),
+            tokens_before=round.target.before,
+            tokens_after=candidate.tokens,
+            prose=candidate.prose,
+            usage=usage,
+            duration_ms=round.elapsed_ms,
+        )
+        # The summary gets the seq of its own event, which is the first of the commit.
+        conversation.append(candidate.summary)
+        checkpoints = [*conversation.checkpoints, candidate.checkpoint]
+        opened = conversation.adopt(config, "checkpoint", checkpoints, pruned)
+        changes = [] if batch is None else [_pruned("trigger", batch, round.target.before, candidate.tokens)]
+        await self._sink.record(completed, *changes, opened)
+
+    async def prune(self, config: AgentConfig, batch: PruneBatch, reason: PruneReason, before: int, after: int) -> None:
+        """Clears outputs without a summary."""
+        pruned = self._conversation.pruned | frozenset(batch.call_ids)
+        opened = self._conversation.adopt(config, "prune", self._conversation.checkpoints, pruned)
+        await self._sink.record(_pruned(reason, batch, before, after), opened)
+
+    async def _failed(
+        self, round: Round, rung: Rung, code: str, detail: str, usage: Usage, following: Rung | None
+    ) -> None:
+        await self._sink.record(RungFailed(round.number, rung, code, detail, usage, following))
+
+    async def _too_large(self, round: Round, candidate: Candidate, usage: Usage, following: Rung | None) -> None:
+        detail = f"The context would have {candidate.tokens:,} tokens; {round.target.tokens:,} are wanted at most."
+        if candidate.tokens >= round.target.before:
+            detail = f"The context would have {candidate.tokens:,} tokens, which is not less than before."
+        await self._failed(round, candidate.rung, "not_small_enough", detail, usage, following)
+
+
+def _pruned(reason: PruneReason, batch: PruneBatch, before: int, after: int) -> OutputsPruned:
+    return OutputsPruned(reason, batch.call_ids, batch.tools, before, after)

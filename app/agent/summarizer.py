@@ -1,0 +1,202 @@
+"""Asks a model for the prose of a summary, with a bound on the number of calls."""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from app.agent.model_calls import ModelCalls
+from app.agent.ports import ModelUsed, Sink
+from app.agent.stream_processor import MAX_ANSWER_CHARS
+from app.context.policies import CompactionSettings
+from app.context.summary_input import transcript_items, windows
+from app.context.summary_prompts import in_conversation_request, text_request
+from app.context.summary_prose import check_prose
+from app.context.tokens import PER_MESSAGE, estimate_text
+from app.errors import ContextOverflowError, PalimpsestError, ProviderError
+from app.llm.base import Finish, ModelRequest, StopReason, TextDelta, ToolCallStart, UsageReport
+from app.llm.retry import delay_s
+from app.messages import Message, Role, TextPart, Usage, new_id, now
+
+MAX_CALLS = 12
+"""Model calls of one round, retries and windows together; beyond it the summary is made without a model."""
+
+MAX_ATTEMPTS = 3
+"""Times that one request is made where its errors may pass; fewer than a step's, since there is another rung."""
+
+
+class SummaryFailed(Exception):
+    """A model gave no summary; `code` and `detail` say why."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryJob:
+    """What is to be summarised, and how.
+
+    `prefix` is the conversation's own next request, for a summary that is asked for in it; None gives the model the
+    messages as text, in as many pieces of `input_tokens` as it takes. `max_tokens` is the longest answer, on top of
+    which a model that reasons gets `reasoning_tokens`.
+    """
+
+    settings: CompactionSettings
+    previous_round: int
+    model: str
+    covered: Sequence[Message]
+    previous: str | None
+    task: str
+    max_tokens: int
+    reasoning_tokens: int
+    input_tokens: int
+    prefix: ModelRequest | None = None
+    instructions: str | None = None
+
+
+@dataclass(slots=True)
+class _Answer:
+    pieces: list[str] = field(default_factory=list)
+    chars: int = 0
+    usage: Usage | None = None
+    stop_reason: StopReason | None = None
+    called_tools: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class Summarizer:
+    """The model calls of one round. `usage` is what they have cost together."""
+
+    def __init__(self, sink: Sink, models: ModelCalls) -> None:
+        self._sink = sink
+        self._models = models
+        self._calls = 0
+        self.usage = Usage()
+
+    async def prose(self, job: SummaryJob) -> str:
+        """The summary's prose. Raises `SummaryFailed`."""
+        if job.prefix is not None:
+            instruction = in_conversation_request(
+                job.settings.policy,
+                job.settings.profile,
+                job.previous_round,
+                job.instructions,
+                max_tokens=job.max_tokens,
+            )
+            asked = replace(job.prefix, messages=[*job.prefix.messages, _question(instruction)])
+            return await self._answer(job, replace(asked, temperature=job.settings.summary_temperature))
+        return await self._window_by_window(job)
+
+    async def _window_by_window(self, job: SummaryJob) -> str:
+        """Folds the messages into the summary one piece at a time, each time merging what came before."""
+        previous = job.previous
+        pieces = windows(transcript_items(job.covered), job.input_tokens)
+        for number, items in enumerate(pieces, 1):
+            system, user = text_request(
+                job.settings.policy,
+                job.settings.profile,
+                items,
+                previous,
+                job.instructions,
+                job.task,
+                (number, len(pieces)),
+                max_tokens=job.max_tokens,
+            )
+            request = ModelRequest(
+                model=job.model,
+                system=system,
+                messages=[_question(user)],
+                temperature=job.settings.summary_temperature,
+            )
+            previous = await self._answer(job, request)
+        if previous is None:
+            raise SummaryFailed("nothing_to_summarise", "There is nothing to summarise.")
+        return previous
+
+    async def _answer(self, job: SummaryJob, request: ModelRequest) -> str:
+        """One answer that is a summary; one that was cut off is asked for again with twice the room."""
+        cap = job.max_tokens
+        answer = await self._ask(replace(request, max_output_tokens=cap + job.reasoning_tokens))
+        if answer.stop_reason == "length":
+            cap *= 2
+            answer = await self._ask(replace(request, max_output_tokens=cap + job.reasoning_tokens))
+        size = estimate_text(request.system) + sum(message.tokens for message in request.messages)
+        fault = check_prose(answer.text, answer.stop_reason, answer.called_tools, size, cap)
+        if fault is not None:
+            raise SummaryFailed(fault.code, fault.detail)
+        return answer.text.strip()
+
+    async def _ask(self, request: ModelRequest) -> _Answer:
+        """One request, made again where that may help."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._ask_once(request)
+            except ContextOverflowError as error:
+                raise SummaryFailed("context_overflow", error.detail) from error
+            except ProviderError as error:
+                delay = delay_s(attempt, error, self._models.rng, max_attempts=MAX_ATTEMPTS)
+                if delay is None or self._calls >= MAX_CALLS:
+                    raise SummaryFailed(error.code, error.detail) from error
+                await sleep(delay)
+            except PalimpsestError as error:
+                # The model was taken away, or its key.
+                raise SummaryFailed(error.code, error.detail) from error
+
+    async def _ask_once(self, request: ModelRequest) -> _Answer:
+        if self._calls >= MAX_CALLS:
+            raise SummaryFailed("too_many_calls", f"The round has made {MAX_CALLS} model calls.")
+        self._calls += 1
+        provider, name = self._models.resolve(request.model)
+        answer = _Answer()
+        try:
+            async with aclosing(provider.stream(replace(request, model=name))) as stream:  # type: ignore[type-var]
+                async for event in stream:
+                    _take(answer, event)
+        finally:
+            self._bill(request, answer)
+        if answer.stop_reason is None:
+            raise ProviderError("The model's stream ended before its answer did.", retryable=True)
+        if answer.stop_reason == "context_overflow":
+            raise ContextOverflowError("The summary ran into the end of the model's context window.")
+        return answer
+
+    def _bill(self, request: ModelRequest, answer: _Answer) -> None:
+        prompt = estimate_text(request.system) + sum(message.tokens for message in request.messages)
+        written = estimate_text(answer.text)
+        finished = answer.stop_reason is not None
+        usage = self._models.bill(request.model, answer.usage, prompt, written, finished=finished)
+        if usage is not None:
+            self.usage = self.usage + usage
+            self._sink.record(ModelUsed(request.model, usage))
+
+
+def _take(answer: _Answer, event: object) -> None:
+    match event:
+        case TextDelta(_, text):
+            answer.pieces.append(text)
+            answer.chars += len(text)
+            if answer.chars > MAX_ANSWER_CHARS:
+                raise ProviderError("The summary has no end.", code="provider_bad_response")
+        case ToolCallStart():
+            answer.called_tools = True
+        case UsageReport(usage):
+            answer.usage = usage if usage.total_tokens else answer.usage
+        case Finish(reason):
+            answer.stop_reason = reason
+
+
+def _question(text: str) -> Message:
+    """What a summariser is asked, as the user's message; it enters no history."""
+    part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
+    return Message(
+        id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=PER_MESSAGE + part.tokens, created_at=now()
+    )

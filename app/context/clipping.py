@@ -1,0 +1,126 @@
+"""Head and tail of a part that is too long for its context, with a note between them that says what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import orjson
+
+from app.context.content import with_parts
+from app.messages import (
+    Message,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    clean_text,
+    parse_arguments,
+)
+
+LEFT_OUT = "\n[… {count:,} characters left out here]\n"
+LEFT_OUT_OF_RESULT = '\n[… {count:,} characters left out here; recall("{call_id}") returns them]\n'
+
+_MARGIN = 8
+"""Characters that a clip must save beyond its note, whose quotes and line breaks are escaped in a result's JSON."""
+
+_CLIPPED = "_clipped"
+"""The one key of arguments that could not be clipped value by value."""
+
+
+def clip_message(message: Message, clips: Mapping[str, int], pruned: AbstractSet[str] = frozenset()) -> Message:
+    """The message with each part named in `clips` cut to that many characters and a note, the same object where none
+    is cut. Reasoning and images are never cut: they go out whole or not at all; nor are the placeholders of `pruned`
+    results."""
+    if not clips or clips.keys().isdisjoint(part.id for part in message.parts):
+        return message
+    parts = [clip_part(part, clips[part.id]) if _is_named(part, clips, pruned) else part for part in message.parts]
+    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return message
+    return with_parts(message, parts)
+
+
+def _is_named(part: Part, clips: Mapping[str, int], pruned: AbstractSet[str]) -> bool:
+    return part.id in clips and not (isinstance(part, ToolResultPart) and part.call_id in pruned)
+
+
+def clip_part(part: Part, limit: int) -> Part:
+    """The part cut to `limit` characters and a note, the same object where that would not make it shorter."""
+    match part:
+        case TextPart():
+            return _changed(part, "text", part.text, clip_text(part.text, limit))
+        case ToolResultPart():
+            note = LEFT_OUT_OF_RESULT.replace("{call_id}", _escaped(part.call_id))
+            return _changed(part, "output", part.output, clip_text(part.output, limit, note))
+        case ToolCallPart():
+            return _changed(part, "arguments_text", part.arguments_text, clip_arguments(part.arguments_text, limit))
+    return part
+
+
+def part_length(part: Part) -> int:
+    """Characters of what a clip could shorten; 0 for what is never clipped."""
+    match part:
+        case TextPart():
+            return len(part.text)
+        case ToolResultPart():
+            return len(part.output)
+        case ToolCallPart():
+            return len(part.arguments_text)
+    return 0
+
+
+def clip_text(text: str, limit: int, note: str = LEFT_OUT) -> str:
+    """The first and the last half of `limit` characters with `note` between them; the text itself where the note would
+    cost as much as it saves."""
+    between = note.format(count=len(text) - limit)
+    if len(text) <= limit + len(between) + _MARGIN:
+        return text
+    head = (limit + 1) // 2
+    return text[:head] + between + text[len(text) - (limit - head) :]
+
+
+def clip_arguments(arguments: str, limit: int) -> str:
+    """A call's arguments as a valid JSON object of about `limit` characters: its longest strings are clipped, as far
+    down as it takes. What is long for other reasons, or no object, becomes `{"_clipped": "…"}`."""
+    if len(arguments) <= limit + _MARGIN:
+        return arguments
+    shorter = _clip_values(arguments, limit) or _dumped({_CLIPPED: clip_text(clean_text(arguments), limit // 2)})
+    return shorter if len(shorter) < len(arguments) else arguments
+
+
+def _clip_values(arguments: str, limit: int) -> str | None:
+    values = parse_arguments(arguments)
+    if isinstance(values, str):
+        return None
+    most = limit
+    while most > 0:
+        text = _dumped(_clip_strings(values, most))
+        if len(text) <= limit + len(LEFT_OUT):
+            return text
+        most //= 2
+    return None
+
+
+def _clip_strings(value: Any, limit: int) -> Any:
+    if isinstance(value, str):
+        return clip_text(value, limit)
+    if isinstance(value, dict):
+        return {key: _clip_strings(inner, limit) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_clip_strings(inner, limit) for inner in value]
+    return value
+
+
+def _dumped(value: object) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _escaped(text: str) -> str:
+    """Braces doubled, as `str.format` wants them."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _changed(part: Part, field: str, old: str, new: str) -> Part:
+    """Counted anew, since `tokens` is of the whole."""
+    return part if new is old or new == old else part.model_copy(update={field: new, "tokens": 0})

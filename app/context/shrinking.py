@@ -1,0 +1,102 @@
+"""The last way to make a context smaller: a tail that is clipped and then shortened, and a name for what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from app.context.clipping import part_length
+from app.context.generation import Generation
+from app.context.selection import Selection, carried, kept_ids
+from app.context.tokens import counted_tokens
+from app.context.turns import cuts, first_unseen, is_request
+from app.messages import Message
+
+CLIP_STEPS = (8_000, 2_000, 500)
+"""Characters that are left of the tail's largest parts, tried one after the other: from a long file down to what says
+no more than that something was there."""
+
+MOST_DROPS = 24
+"""Lengths of the tail that are tried once clipping has not been enough; each is projected and measured whole."""
+
+
+class FixedPart(NamedTuple):
+    """What of a request cannot be made smaller, in the words of an error, and its estimated tokens."""
+
+    name: str
+    tokens: int
+
+
+def shrunk(selection: Selection) -> Iterator[Selection]:
+    """Ever smaller versions of a selection, at most 27; the caller measures each and takes the first that fits.
+
+    First the largest parts of the tail are clipped, ever shorter, then whole steps are dropped from its front: up to 24
+    one by one, of more in steps that get smaller towards the end. The last one has no tail: only the task, the latest
+    request and requests that the model has not seen yet stay, word for word. These are never clipped.
+    """
+    smaller = selection
+    for limit in CLIP_STEPS:
+        clips = _clips(selection, limit)
+        if clips != smaller.clips:
+            smaller = replace(selection, clips=clips)
+            yield smaller
+    places = cuts(selection.tail)[1:]
+    for remaining in _lengths(len(places)):
+        yield _shortened(smaller, places[-1 - remaining])
+
+
+def largest_fixed(generation: Generation, messages: Sequence[Message]) -> FixedPart:
+    """The largest of what no rung can make smaller: the system prompt, the tool schemas, or one of the requests of
+    `messages` that always stay, which are the first, the last and those that the model has not seen yet."""
+    requests = [message for message in messages if is_request(message)]
+    unseen = filter(is_request, messages[first_unseen(messages) :])
+    parts = [FixedPart("system prompt", generation.system_tokens), FixedPart("tool schemas", generation.tools_tokens)]
+    parts += [
+        FixedPart(f"user message {message.id}", counted_tokens(message))
+        for message in (*requests[:1], *requests[-1:], *unseen)
+    ]
+    return max(parts, key=lambda part: part.tokens)
+
+
+def _protected(selection: Selection) -> list[Message]:
+    """The requests that stay word for word."""
+    unseen = selection.tail[first_unseen(selection.tail) :]
+    known = (selection.task, selection.latest_request, *filter(is_request, unseen))
+    return [message for message in known if message is not None]
+
+
+def _clips(selection: Selection, limit: int) -> tuple[tuple[str, int], ...]:
+    """The selection's clips, those of its tail's parts of more than `limit` characters added or made shorter."""
+    clips = dict(selection.clips)
+    untouched = {message.id for message in _protected(selection)}
+    for message in selection.tail:
+        if message.id not in untouched:
+            longer = [part.id for part in message.parts if part_length(part) > limit]
+            clips |= {id: min(limit, clips.get(id, limit)) for id in longer}
+    return tuple(clips.items())
+
+
+def _shortened(selection: Selection, start: int) -> Selection:
+    """The selection with the tail's messages before `start` covered as well."""
+    tail = selection.tail[start:]
+    dropped = selection.tail[:start]
+    kept = tuple(dict.fromkeys([*selection.kept, *kept_ids(_protected(selection), tail)]))
+    return replace(
+        selection,
+        last_seq=dropped[-1].seq,
+        kept=kept,
+        covered=(*selection.covered, *(message for message in dropped if message.id not in kept)),
+        tail=tail,
+        clips=carried(selection.clips, tail),
+    )
+
+
+def _lengths(count: int) -> list[int]:
+    """Numbers of steps that a tail of `count` steps is shortened to, falling to 0: all of them, or a falling series of
+    `MOST_DROPS`, each about the same share of the one before."""
+    if count <= MOST_DROPS:
+        return list(range(count - 1, -1, -1))
+    share = (1 / count) ** (1 / (MOST_DROPS - 1))
+    lengths = {min(count - 1, round(count * share**number)) for number in range(1, MOST_DROPS)}
+    return sorted(lengths | {0}, reverse=True)

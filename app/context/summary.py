@@ -1,0 +1,67 @@
+"""The text of a summary message: computed facts and prose in one, and the prose found again."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain, count
+
+from app.context.excerpts import plural
+from app.context.policies import Policy
+
+_TAGS = re.compile(r"</?(notes(?:-\d+)?)>")
+
+_HEAD = re.compile(r"## Session Summary \(Compaction Round \d+\)\n\n[^\n<]*<(?P<tag>notes(?:-\d+)?)>")
+"""The head that every summary begins with. Its first tag, which nothing of a conversation precedes, is the one that the
+prose stands between."""
+
+_RETRIEVAL = (
+    "Nothing of the conversation is lost: `history_search(query)` searches all of it, and `recall(call_id)` returns the"
+    " whole output of a call."
+)
+
+
+def compose_summary(policy: Policy, round: int, prose: str, facts_text: str, latest_request: str | None = None) -> str:
+    """The text of the summary of compaction round `round`, counted from 1.
+
+    `prose` is a model's or a fold's and `facts_text` the computed facts, both put in as they are. `latest_request` ends
+    the text under `handoff`; the other policies keep that message itself.
+    """
+    tag = _unused_tag(prose, facts_text, latest_request or "")
+    blocks = [
+        f"## Session Summary (Compaction Round {round})",
+        _introduction(round, tag),
+        facts_text,
+        f"<{tag}>\n{prose}\n</{tag}>",
+        _RETRIEVAL,
+    ]
+    if policy == "handoff" and latest_request:
+        blocks.append(f"Last request from user was: {latest_request}")
+    return "\n\n".join(filter(None, blocks))
+
+
+def prose_of(summary_text: str) -> str:
+    """The prose of a composed summary, to the letter, so that the next one merges it and not the facts around it.
+
+    A text that `compose_summary` did not make, as an imported history may have, is all prose.
+    """
+    head = _HEAD.match(summary_text)
+    if head is None:
+        return summary_text
+    tag = head["tag"]
+    _, opening, rest = summary_text[head.end() :].partition(f"\n<{tag}>\n")
+    prose, closing, _ = rest.rpartition(f"\n</{tag}>\n")
+    return prose if opening and closing else summary_text
+
+
+def _introduction(round: int, tag: str) -> str:
+    earlier = f" and incorporates {plural(round - 1, 'earlier round')}" if round > 1 else ""
+    return (
+        f"This stands for the earlier part of the conversation{earlier}. Between <{tag}> and </{tag}> are notes on the"
+        " work; all else is computed from the history."
+    )
+
+
+def _unused_tag(*texts: str) -> str:
+    """A tag that occurs in none of the texts, so that no text can end the prose early or begin another."""
+    used = set(chain.from_iterable(_TAGS.findall(text) for text in texts))
+    return next(tag for tag in chain(["notes"], (f"notes-{number}" for number in count(2))) if tag not in used)

@@ -1,0 +1,148 @@
+"""Rounds of compaction, the checkpoints that shape a context, and the marks on cleared outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from app.db.models import compaction_events, generations, message_parts, messages
+from app.messages import Usage
+from app.sessions import CompactionEvent
+
+
+def open_round(connection: Connection, session_id: str, **fields: Any) -> int:
+    """Adds a round that is under way, under the next number; numbers are never used again."""
+    newest = select(func.max(compaction_events.c.round)).where(compaction_events.c.session_id == session_id)
+    number = (connection.execute(newest).scalar() or 0) + 1
+    row = {"session_id": session_id, "round": number, "status": "running", "usage": Usage().model_dump(), **fields}
+    connection.execute(insert(compaction_events), row)
+    return number
+
+
+def change(connection: Connection, session_id: str, round: int, **fields: Any) -> None:
+    connection.execute(
+        update(compaction_events)
+        .where(compaction_events.c.session_id == session_id, compaction_events.c.round == round)
+        .values(**fields)
+    )
+
+
+def find(connection: Connection, session_id: str, round: int) -> Row[Any] | None:
+    query = select(compaction_events).where(
+        compaction_events.c.session_id == session_id, compaction_events.c.round == round
+    )
+    return connection.execute(query).first()
+
+
+def all_rounds(connection: Connection, session_id: str, *, status: str | None = None) -> Sequence[Row[Any]]:
+    """The rounds of a session, oldest first, or those with a status."""
+    query = select(compaction_events).where(compaction_events.c.session_id == session_id)
+    if status is not None:
+        query = query.where(compaction_events.c.status == status)
+    return connection.execute(query.order_by(compaction_events.c.round)).all()
+
+
+def sessions_with_running(connection: Connection) -> Sequence[str]:
+    """The sessions with a round under way."""
+    query = select(compaction_events.c.session_id).where(compaction_events.c.status == "running").distinct()
+    return connection.execute(query).scalars().all()
+
+
+def is_running(connection: Connection, session_id: str) -> bool:
+    """Whether a round is under way that is not a background one."""
+    query = select(compaction_events.c.round).where(
+        compaction_events.c.session_id == session_id,
+        compaction_events.c.status == "running",
+        compaction_events.c.background.is_(False),
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def view(row: Row[Any]) -> CompactionEvent:
+    """A round as the API shows it."""
+    return CompactionEvent(
+        round=row.round,
+        reason=row.reason,
+        policy=row.policy,
+        status=row.status,
+        rung=row.rung,
+        first_message_id=row.first_message_id,
+        last_message_id=row.last_message_id,
+        messages_compacted=row.messages_compacted,
+        outputs_pruned=row.outputs_pruned,
+        tokens_before=row.tokens_before,
+        tokens_after=row.tokens_after,
+        summary=row.summary,
+        usage=Usage(**row.usage),
+        duration_ms=row.duration_ms or 0,
+        created_at=row.created_at,
+    )
+
+
+def checkpoints(
+    connection: Connection, session_id: str, rounds: Collection[int] | None = None
+) -> list[tuple[int, dict[str, Any]]]:
+    """Round and checkpoint of the rounds in force, or of those named, whether in force or not; oldest first."""
+    query = select(compaction_events.c.round, compaction_events.c.checkpoint).where(
+        compaction_events.c.session_id == session_id, compaction_events.c.checkpoint.is_not(None)
+    )
+    if rounds is None:
+        query = query.where(compaction_events.c.status == "completed")
+    else:
+        query = query.where(compaction_events.c.round.in_(rounds))
+    return [(row.round, row.checkpoint) for row in connection.execute(query.order_by(compaction_events.c.round))]
+
+
+def mark_pruned(connection: Connection, session_id: str, call_ids: Collection[str], at: datetime | None) -> None:
+    """Marks the results of calls as cleared from the context; with None takes the marks back."""
+    ids = list(call_ids)
+    for start in range(0, len(ids), 500):
+        connection.execute(
+            update(message_parts)
+            .where(
+                message_parts.c.session_id == session_id,
+                message_parts.c.type == "tool_result",
+                message_parts.c.call_id.in_(ids[start : start + 500]),
+            )
+            .values(compacted_at=at)
+        )
+
+
+def pruned_calls(connection: Connection, session_id: str) -> frozenset[str]:
+    """The calls whose results are cleared now."""
+    query = select(message_parts.c.call_id).where(
+        message_parts.c.session_id == session_id,
+        message_parts.c.type == "tool_result",
+        message_parts.c.compacted_at.is_not(None),
+    )
+    return frozenset(call_id for call_id in connection.execute(query).scalars() if call_id is not None)
+
+
+def pruned_in(connection: Connection, session_id: str, generation: int) -> frozenset[str]:
+    """The calls whose results were cleared in a generation."""
+    query = select(generations.c.pruned, generations.c.restored).where(
+        generations.c.session_id == session_id, generations.c.number <= generation
+    )
+    cleared: set[str] = set()
+    for row in connection.execute(query.order_by(generations.c.number)):
+        cleared.update(row.pruned or ())
+        cleared.difference_update(row.restored or ())
+    return frozenset(cleared)
+
+
+def cover(
+    connection: Connection, session_id: str, first_seq: int, last_seq: int, kept: Collection[str], round: int | None
+) -> None:
+    """Says of the messages of a range, those kept apart, which round covers them now."""
+    connection.execute(
+        update(messages)
+        .where(
+            messages.c.session_id == session_id,
+            messages.c.seq.between(first_seq, last_seq),
+            messages.c.id.not_in(kept),
+        )
+        .values(round=round)
+    )

@@ -1,0 +1,180 @@
+"""Full-text search over a session's own history. What is searched is indexed by the first search that needs it, so that
+a step writes nothing for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, literal_column, select
+
+from app.db.models import message_parts, messages, search_entries, search_text
+from app.db.repositories.messages import history
+from app.messages import Message, ToolCallPart
+
+MESSAGES_PER_WRITE = 100
+"""Messages that one write indexes, about 20 ms of the writer's time; a long history takes several."""
+
+MAX_TERMS = 20
+SNIPPET_TOKENS = 48
+"""Words of a snippet; FTS5 takes 64 at most."""
+
+SNIPPET_CHARS = 400
+
+UNSEARCHED_TOOLS = frozenset({"history_search"})
+"""Its queries and findings repeat what is elsewhere, and would come before it."""
+
+_TERM = re.compile(r'"([^"]*)"|([^\s"]+)')
+
+
+class Found(NamedTuple):
+    """A place in the history; `role` is the message's, or `summary`."""
+
+    message_id: str
+    seq: int
+    role: str
+    call_id: str | None
+    snippet: str
+
+
+class Entry(NamedTuple):
+    """A text of a message that can be found by itself."""
+
+    call_id: str | None
+    text: str
+
+
+# Indexing
+
+
+def seq_of_call(connection: Connection, session_id: str, call_id: str) -> int:
+    """The seq of the message that holds a call; 0 where there is none."""
+    query = (
+        select(messages.c.seq)
+        .join(
+            message_parts,
+            (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id),
+        )
+        .where(
+            message_parts.c.session_id == session_id,
+            message_parts.c.call_id == call_id,
+            message_parts.c.type == "tool_call",
+        )
+    )
+    return connection.execute(query).scalar() or 0
+
+
+def index(connection: Connection, session_id: str, *, before: int, after: int = 0) -> int | None:
+    """Indexes the oldest messages that are not indexed yet, of those between two seqs, which must be complete. Gives
+    the seq of the last one, to go on after it, or None where nothing is left."""
+    last = select(func.max(search_entries.c.seq)).where(search_entries.c.session_id == session_id)
+    after = max(after, connection.execute(last).scalar() or 0)
+    found = history(connection, session_id, after=after, before=before, limit=MESSAGES_PER_WRITE)
+    for message in found:
+        if message.voided_at is None:
+            _add(connection, session_id, message)
+    return found[-1].seq if len(found) == MESSAGES_PER_WRITE else None
+
+
+def _add(connection: Connection, session_id: str, message: Message) -> None:
+    row = {
+        "session_id": session_id,
+        "seq": message.seq,
+        "message_id": message.id,
+        "role": "summary" if message.is_summary else str(message.role),
+    }
+    for entry in entries(message):
+        new = insert(search_entries).values(**row, call_id=entry.call_id).returning(search_entries.c.id)
+        words = {"rowid": connection.execute(new).scalar_one(), "session": _word(session_id), "text": entry.text}
+        connection.execute(insert(search_text).values(**words))
+
+
+def entries(message: Message) -> Iterator[Entry]:
+    """What can be found of a message: its text, its calls, its results; no reasoning."""
+    if message.text.strip():
+        yield Entry(None, message.text)
+    for call in message.tool_calls:
+        if call.name not in UNSEARCHED_TOOLS:
+            yield Entry(call.call_id, _call_text(call))
+    for result in message.tool_results:
+        if result.name not in UNSEARCHED_TOOLS and result.output.strip():
+            yield Entry(result.call_id, result.output)
+
+
+def _call_text(call: ToolCallPart) -> str:
+    """A call's name and the values in its arguments; the JSON's escapes would run into the words."""
+    return "\n".join([call.name, *_values(call.arguments)])
+
+
+def _values(value: Any) -> Iterator[str]:
+    inner: Iterable[Any]
+    match value:
+        case dict():
+            inner = value.values()
+        case list():
+            inner = value
+        case None | bool():
+            return
+        case _:
+            yield str(value)
+            return
+    for item in inner:
+        yield from _values(item)
+
+
+# Searching
+
+
+def find(connection: Connection, session_id: str, query: str, limit: int, *, before: int) -> list[Found]:
+    """Places older than `before` with the words of a query, best first: all words; where no place has all, any of them;
+    where there is none either, the letters of the query inside of other words or scripts without spaces."""
+    terms = query_terms(query)
+    for joined in (" AND ", " OR "):
+        if found := _matching(connection, session_id, joined.join(map(_quoted, terms)), limit, before):
+            return found
+    return _containing(connection, session_id, terms, limit, before)
+
+
+def query_terms(query: str) -> list[str]:
+    """The words and quoted phrases of a query, without repeats."""
+    found = (phrase.strip() or word for phrase, word in _TERM.findall(query))
+    return list(dict.fromkeys(term for term in found if term))[:MAX_TERMS] or [query]
+
+
+def _quoted(term: str) -> str:
+    """A term as a string of FTS5, in which nothing is an operator."""
+    return '"{}"'.format(term.replace('"', '""'))
+
+
+def _word(session_id: str) -> str:
+    return session_id.replace("-", "")
+
+
+def _matching(connection: Connection, session_id: str, match: str, limit: int, before: int) -> list[Found]:
+    snippet = func.snippet(literal_column("search_text"), 1, "", "", " … ", SNIPPET_TOKENS)
+    within = f'session : "{_word(session_id)}" AND text : ({match})'
+    query = _places(session_id, before, snippet).where(literal_column("search_text").op("MATCH")(within))
+    rank = func.bm25(literal_column("search_text"), 0.0, 1.0)
+    return _run(connection, query.order_by(rank, search_entries.c.seq.desc()).limit(limit))
+
+
+def _containing(connection: Connection, session_id: str, terms: list[str], limit: int, before: int) -> list[Found]:
+    has_all = and_(*(search_text.c.text.icontains(term, autoescape=True) for term in terms))
+    place = func.instr(func.lower(search_text.c.text), func.lower(terms[0]))
+    snippet = func.substr(search_text.c.text, func.max(1, place - SNIPPET_CHARS // 3), SNIPPET_CHARS)
+    query = _places(session_id, before, snippet).where(has_all)
+    return _run(connection, query.order_by(search_entries.c.seq.desc()).limit(limit))
+
+
+def _places(session_id: str, before: int, snippet: ColumnElement[Any]) -> Select[Any]:
+    entry = search_entries.c
+    return (
+        select(entry.message_id, entry.seq, entry.role, entry.call_id, snippet)
+        .select_from(search_entries.join(search_text, entry.id == search_text.c.rowid))
+        .where(entry.session_id == session_id, entry.seq < before)
+    )
+
+
+def _run(connection: Connection, query: Select[Any]) -> list[Found]:
+    return [Found(*row) for row in connection.execute(query)]

@@ -1,0 +1,36 @@
+"""Whole histories at once: many rows in one statement, where a run would write them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, func, insert, select
+
+from app.db.models import message_parts, messages
+from app.db.repositories.messages import part_row
+from app.messages import Message, Role
+
+
+def add_all(connection: Connection, session_id: str, added: Sequence[Message]) -> None:
+    """Adds messages with their parts, all closed."""
+    rows = [{"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added]
+    parts = [
+        part_row(session_id, message.id, part, closed=True, output_ref=None)
+        for message in added
+        for part in message.parts
+    ]
+    if rows:
+        connection.execute(insert(messages), rows)
+    if parts:
+        connection.execute(insert(message_parts), parts)
+
+
+def last_answer(connection: Connection, session_id: str, before: int) -> int | None:
+    """The seq of the last assistant message that counts before another seq, None without one."""
+    query = select(func.max(messages.c.seq)).where(
+        messages.c.session_id == session_id,
+        messages.c.seq < before,
+        messages.c.role == Role.ASSISTANT,
+        messages.c.voided_at.is_(None),
+    )
+    return connection.execute(query).scalar()

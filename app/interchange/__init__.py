@@ -1,0 +1,13 @@
+"""Conversations from and to elsewhere: OpenAI's Chat Completions and Anthropic's Messages.
+
+`import_history` makes messages of ours out of a conversation, repaired where it is broken; `to_wire` writes ours in
+either format. What one writes the other reads back, and then writes again byte for byte. All of it is a function of
+values.
+"""
+
+from app.interchange.exporting import to_wire
+from app.interchange.importing import ImportedHistory, import_history
+from app.interchange.paging import page_length, settled
+from app.interchange.turns import WireFormat
+
+__all__ = ["ImportedHistory", "WireFormat", "import_history", "page_length", "settled", "to_wire"]

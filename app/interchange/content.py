@@ -1,0 +1,146 @@
+"""Reads the content of foreign messages: texts, images, reasoning, calls and results, as blocks of either format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from app.interchange import notes
+from app.interchange.images import from_source, from_url
+from app.interchange.turns import Turn, call_part, invalid, reasoning_part, result_part, text_part
+from app.messages import ImagePart, Part, Role, TextPart, ToolResultPart, ToolStatus
+
+Block = Mapping[str, Any]
+
+_TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+"""Types of block that hold plain text, and the field it is in."""
+
+
+def read_content(content: Any, turn: Turn, index: int) -> None:
+    """Adds what a message's content holds to `turn`. Raises `invalid_history` for what is neither text nor blocks."""
+    if content is None:
+        return
+    if isinstance(content, str):
+        turn.add_text(content)
+        return
+    if not isinstance(content, list):
+        raise invalid(index, "content should be a string or an array")
+    for block in content:
+        if isinstance(block, str):
+            turn.add_text(block)
+        elif isinstance(block, Mapping):
+            _read_block(block, turn, index)
+        else:
+            raise invalid(index, "each item of content should be an object")
+
+
+def _read_block(block: Block, turn: Turn, index: int) -> None:
+    """Adds one block; every kind that is not known, or not in its place, as a note."""
+    kind = block.get("type")
+    speaks = turn.role is Role.ASSISTANT
+    if kind in _TEXTS and isinstance(text := block.get(_TEXTS[kind]), str):
+        turn.add_text(text)
+        _add_leftovers(block, turn, {_TEXTS[kind]})
+    elif kind in ("image_url", "input_image", "image"):
+        _add_image(_image(block), turn)
+    elif kind == "thinking" and speaks and isinstance(block.get("thinking"), str):
+        _add_thinking(block, turn)
+    elif kind == "redacted_thinking" and speaks and isinstance(block.get("data"), str):
+        turn.parts.append(reasoning_part("", {"type": kind, "data": block["data"]}))
+    elif kind == "tool_use" and speaks:
+        turn.parts.append(call_part(call_key(block.get("id")), _name(block, index), arguments(block.get("input"))))
+    elif kind == "tool_result":
+        _add_leftovers(block, turn, {"tool_use_id", "content", "is_error"})
+        add_result(turn, index, block.get("tool_use_id"), block.get("content"), error=bool(block.get("is_error")))
+    elif kind in ("document", "search_result") and (text := _document(block, turn.role, index)):
+        turn.add_text(text)
+        _add_leftovers(block, turn, {"source", "title", "content", "citations"})
+    else:
+        turn.add_text(notes.unknown_block(block))
+
+
+def _image(block: Block) -> ImagePart | TextPart:
+    if block["type"] == "image" and "source" in block:
+        return from_source(block["source"])
+    address = block.get("image_url")
+    return from_url(address.get("url") if isinstance(address, Mapping) else address)
+
+
+def _add_image(image: ImagePart | TextPart, turn: Turn) -> None:
+    """Adds an image; one of the assistant's, which no provider takes, follows in a message of its own."""
+    if isinstance(image, ImagePart) and turn.role is Role.ASSISTANT:
+        turn.after.extend([text_part(notes.ASSISTANT_IMAGES), image])
+    else:
+        turn.parts.append(image)
+
+
+def _add_thinking(block: Block, turn: Turn) -> None:
+    """A signed block is kept as it is; which model wrote it is not known, so it is shown to none."""
+    signed = {name: block[name] for name in ("type", "thinking", "signature") if name in block}
+    data = signed if block.get("signature") else None
+    if data is not None or block["thinking"]:
+        turn.parts.append(reasoning_part(block["thinking"], data))
+
+
+def _add_leftovers(block: Block, turn: Turn, known: set[str]) -> None:
+    for note in notes.leftovers(block, known):
+        turn.add_text(note)
+
+
+def _document(block: Block, role: Role, index: int) -> str:
+    """The text of a document or of a search's result, under its title; empty for one that is no text."""
+    source, content = block.get("source"), block.get("content")
+    if isinstance(source, Mapping):
+        content = source.get("data") if source.get("type") == "text" else source.get("content")
+    if not isinstance(content, str | list):
+        return ""
+    inner = Turn(role)
+    read_content(content, inner, index)
+    texts = [part.text for part in inner.parts if isinstance(part, TextPart)]
+    if not texts or len(texts) < len(inner.parts) or inner.after:
+        return ""
+    names = [name for name in (block.get("title"), source) if isinstance(name, str) and name]
+    return "\n".join([notes.document(names), *texts])
+
+
+def _name(holder: Block, index: int) -> str:
+    name = holder.get("name")
+    if name is not None and not isinstance(name, str):
+        raise invalid(index, "the name of a call should be a string")
+    return name or ""
+
+
+def call_key(value: Any) -> str:
+    """The id that a call and its result have in common; empty where they have none."""
+    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
+
+
+def arguments(value: Any) -> str:
+    """A call's arguments as text: to the letter where they came as text, else as compact JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else orjson.dumps(value).decode()
+
+
+def add_result(turn: Turn, index: int, key: Any, content: Any, *, name: str = "", error: bool = False) -> None:
+    """Adds a tool's result: its texts a line each, its images after the message. A value that is no content at all, as
+    some programs put there, stands as its JSON."""
+    inner = Turn(Role.TOOL)
+    read_content(content if isinstance(content, str | list | None) else arguments(content), inner, index)
+    texts: list[str] = []
+    images: list[Part] = []
+    for part in inner.parts:
+        if isinstance(part, ImagePart):
+            images.append(part)
+            texts.append(notes.result_image(len(images)))
+        elif isinstance(part, TextPart):
+            texts.append(part.text)
+        elif isinstance(part, ToolResultPart):
+            texts.append(part.output)
+    status = ToolStatus.ERROR if error else ToolStatus.COMPLETED
+    turn.parts.append(result_part(call_key(key), name, "\n".join(texts), status))
+    if images:
+        turn.after.extend([text_part(notes.RESULT_IMAGES), *images])
+    turn.after.extend(inner.after)

@@ -1,0 +1,159 @@
+"""Writes messages of ours in the format of OpenAI's Chat Completions or Anthropic's Messages.
+
+The sends of the adapters are encoded elsewhere: they are for one model, cached and marked. This is the history as it
+is, in a form that other programs read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from app.interchange.turns import WireFormat
+from app.llm.wire import wire_arguments, wire_name
+from app.messages import (
+    CompactionMarkerPart,
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+)
+
+Wire = dict[str, Any]
+
+SUMMARY = "[Summary, compaction round {round}]\n{text}"
+"""How a summary is marked, since neither format has a field for it."""
+
+
+def to_wire(messages: Sequence[Message], format: WireFormat) -> list[Wire]:
+    """The messages in a wire format.
+
+    Control messages go out in the user's role, summaries with a line that says so. Voided attempts, blank texts and
+    messages that say nothing are left out, as no provider takes them; so is reasoning that Anthropic's format cannot
+    carry because no provider has signed it. Consecutive messages of one role are one in Anthropic's format.
+    """
+    shown = [message for message in messages if is_shown(message)]
+    if format == "openai":
+        return [wire for message in shown for wire in _openai(message)]
+    return _anthropic(shown)
+
+
+def is_shown(message: Message) -> bool:
+    """Whether anything of the message goes out; reasoning alone is no message in either format."""
+    if message.voided_at is not None:
+        return False
+    return any(_says(part) for part in message.parts)
+
+
+def _says(part: Part) -> bool:
+    if isinstance(part, TextPart):
+        return bool(part.text.strip())
+    return not isinstance(part, ReasoningPart | CompactionMarkerPart)
+
+
+def _texts_and_images(message: Message) -> Iterator[TextPart | ImagePart]:
+    """What is shown besides reasoning, calls and results; a summary's text with its mark."""
+    mark = message.is_summary
+    for part in message.parts:
+        if isinstance(part, ImagePart):
+            yield part
+        elif isinstance(part, TextPart) and part.text.strip():
+            text = SUMMARY.format(round=_round(message), text=part.text) if mark else part.text
+            yield part.model_copy(update={"text": text})
+            mark = False
+
+
+def _round(message: Message) -> int:
+    return next((part.round for part in message.parts if isinstance(part, CompactionMarkerPart)), 0)
+
+
+def _openai(message: Message) -> Iterator[Wire]:
+    for result in message.tool_results:
+        yield {"role": "tool", "tool_call_id": result.call_id, "content": result.output}
+    blocks = [_openai_block(part) for part in _texts_and_images(message)]
+    if message.role is Role.ASSISTANT:
+        yield _openai_assistant(message, blocks)
+    elif blocks:
+        yield {"role": "user", "content": _content(blocks)}
+
+
+def _openai_assistant(message: Message, blocks: Sequence[Wire]) -> Wire:
+    wire: Wire = {"role": "assistant", "content": _content(blocks) if blocks else None}
+    reasoning = [part.text for part in message.parts if isinstance(part, ReasoningPart) and part.text]
+    if reasoning:
+        wire["reasoning_content"] = "\n\n".join(reasoning)
+    if message.tool_calls:
+        wire["tool_calls"] = [_openai_call(call) for call in message.tool_calls]
+    return wire
+
+
+def _openai_call(call: ToolCallPart) -> Wire:
+    function = {"name": wire_name(call.name), "arguments": wire_arguments(call.arguments_text)}
+    return {"id": call.call_id, "type": "function", "function": function}
+
+
+def _openai_block(part: TextPart | ImagePart) -> Wire:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
+
+
+def _content(blocks: Sequence[Wire]) -> str | list[Wire]:
+    """One text as a string, which is the form that every server takes; anything else as blocks."""
+    if len(blocks) == 1 and blocks[0]["type"] == "text":
+        return str(blocks[0]["text"])
+    return list(blocks)
+
+
+def _anthropic(messages: Sequence[Message]) -> list[Wire]:
+    turns: list[tuple[str, list[Wire]]] = []
+    for message in messages:
+        role = wire_role(message)
+        if not turns or turns[-1][0] != role:
+            turns.append((role, []))
+        turns[-1][1].extend(_anthropic_blocks(message))
+    return [{"role": role, "content": _content(blocks)} for role, blocks in turns]
+
+
+def wire_role(message: Message) -> str:
+    """Whose turn it is in a format that knows two roles."""
+    return "assistant" if message.role is Role.ASSISTANT else "user"
+
+
+def _anthropic_blocks(message: Message) -> Iterator[Wire]:
+    """A message's blocks in order, results before all else as the API wants them."""
+    yield from (_anthropic_result(result) for result in message.tool_results)
+    shown = iter(list(_texts_and_images(message)))
+    for part in message.parts:
+        match part:
+            case ReasoningPart(provider_data={"type": "thinking" | "redacted_thinking"}) if not part.interrupted:
+                yield dict(part.provider_data or {})
+            case ToolCallPart():
+                arguments = orjson.loads(wire_arguments(part.arguments_text))
+                yield {"type": "tool_use", "id": part.call_id, "name": wire_name(part.name), "input": arguments}
+            case TextPart() if part.text.strip():
+                yield _anthropic_block(next(shown))
+            case ImagePart():
+                yield _anthropic_block(next(shown))
+
+
+def _anthropic_block(part: TextPart | ImagePart) -> Wire:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+
+
+def _anthropic_result(part: ToolResultPart) -> Wire:
+    block: Wire = {"type": "tool_result", "tool_use_id": part.call_id}
+    if part.output.strip():
+        block["content"] = part.output
+    if part.status is not ToolStatus.COMPLETED:
+        block["is_error"] = True
+    return block

@@ -1,0 +1,151 @@
+"""Reads foreign messages, one by one, in all the forms that the two formats have had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from app.interchange import notes
+from app.interchange.content import add_result, arguments, call_key, read_content
+from app.interchange.turns import Turn, WireFormat, call_part, invalid, reasoning_part
+from app.messages import Part, Role
+
+_ROLES: Mapping[WireFormat, Mapping[str, Role]] = {
+    "openai": {
+        "system": Role.SYSTEM,
+        "developer": Role.SYSTEM,
+        "user": Role.USER,
+        "assistant": Role.ASSISTANT,
+        "tool": Role.TOOL,
+        "function": Role.TOOL,
+    },
+    "anthropic": {"system": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT},
+}
+
+_REASONING = ("reasoning_content", "reasoning")
+"""Where servers of OpenAI's format put the text of their model's reasoning; some fill both with the same."""
+
+MAX_PARTS = 200_000
+"""Texts, images, calls and results of one history; each takes some 5 kB of memory while it is taken over, however
+short it is."""
+
+_SPOKEN = frozenset({"role", "content", "name", "refusal"})
+_OF_ASSISTANT = _SPOKEN | {"tool_calls", "function_call"}
+_OF_TOOL = frozenset({"role", "content", "name", "tool_call_id", "is_error"})
+
+
+def read_turns(format: WireFormat, messages: Sequence[Any]) -> list[Turn]:
+    """What each message says. Raises `InvalidRequestError` (code `invalid_history`, with the `index`) for what is no
+    message at all.
+
+    Anthropic's format takes consecutive messages of the assistant for one, and transcripts of it have a message for
+    each block: there they become one turn, so that reasoning and parallel calls stay together.
+    """
+    turns: list[Turn] = []
+    parts = 0
+    for index, message in enumerate(messages):
+        turn = _read(format, index, message)
+        parts += len(turn.parts) + len(turn.after)
+        if parts > MAX_PARTS:
+            raise invalid(index, f"the history has more than {MAX_PARTS:,} parts up to here")
+        if format == "anthropic" and turn.role is Role.ASSISTANT and turns and turns[-1].role is Role.ASSISTANT:
+            turns[-1].parts.extend(turn.parts)
+            turns[-1].after.extend(turn.after)
+        else:
+            turns.append(turn)
+    return turns
+
+
+def _read(format: WireFormat, index: int, message: Any) -> Turn:
+    if not isinstance(message, Mapping):
+        raise invalid(index, "a message should be an object")
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES[format]:
+        raise invalid(index, f"role should be one of {', '.join(_ROLES[format])}")
+    turn = Turn(_ROLES[format][role])
+    if turn.role is Role.TOOL:
+        _read_result(message, turn, index)
+    else:
+        _read_speech(message, turn, index)
+    return turn
+
+
+def _read_result(message: Mapping[str, Any], turn: Turn, index: int) -> None:
+    name = message.get("name")
+    name = name if isinstance(name, str) else ""
+    key = message.get("tool_call_id")
+    if key is None and name and message["role"] == "function":
+        key = function_key(name)
+    add_result(turn, index, key, message.get("content"), name=name, error=message.get("is_error") is True)
+    for note in notes.leftovers(message, _OF_TOOL):
+        turn.after.append(_note(note))
+
+
+def _read_speech(message: Mapping[str, Any], turn: Turn, index: int) -> None:
+    known = _SPOKEN
+    if turn.role is Role.ASSISTANT:
+        known = _OF_ASSISTANT | _read_reasoning(message, turn)
+    if message.get("name"):
+        turn.add_text(notes.speaker(message["name"]))
+    read_content(message.get("content"), turn, index)
+    if isinstance(refusal := message.get("refusal"), str):
+        turn.add_text(refusal)
+    for note in notes.leftovers(message, known):
+        turn.add_text(note)
+    if turn.role is Role.ASSISTANT:
+        turn.parts.extend(_calls(message, index))
+
+
+def _note(text: str) -> Part:
+    turn = Turn(Role.CONTROL)
+    turn.add_text(text)
+    return turn.parts[0]
+
+
+def _read_reasoning(message: Mapping[str, Any], turn: Turn) -> frozenset[str]:
+    """Adds the reasoning; gives the fields that need no note, since the same text may stand in several."""
+    for name in _REASONING:
+        if isinstance(text := message.get(name), str) and text:
+            turn.parts.append(reasoning_part(text))
+            same = {other for other in _REASONING if message.get(other) == text}
+            return frozenset(same | {"reasoning_details"})
+    return frozenset()
+
+
+def _calls(message: Mapping[str, Any], index: int) -> Iterator[Part]:
+    calls = message.get("tool_calls")
+    if calls is not None and not isinstance(calls, list):
+        raise invalid(index, "tool_calls should be an array")
+    for call in calls or ():
+        if not isinstance(call, Mapping):
+            raise invalid(index, "each item of tool_calls should be an object")
+        yield _call(call, index)
+    if (old := message.get("function_call")) is not None:
+        name, text = _function(old, index)
+        yield call_part(function_key(name), name, text)
+
+
+def _call(call: Mapping[str, Any], index: int) -> Part:
+    key = call_key(call.get("id"))
+    if call.get("type") == "custom" and isinstance(custom := call.get("custom"), Mapping):
+        # A tool that takes free text: an object is what every provider takes back.
+        text = orjson.dumps({"input": custom.get("input")}).decode()
+        return call_part(key, str(custom.get("name") or ""), text)
+    return call_part(key, *_function(call.get("function"), index))
+
+
+def _function(function: Any, index: int) -> tuple[str, str]:
+    if not isinstance(function, Mapping):
+        raise invalid(index, "the function of a call should be an object")
+    name = function.get("name")
+    if name is not None and not isinstance(name, str):
+        raise invalid(index, "the name of a call should be a string")
+    return name or "", arguments(function.get("arguments"))
+
+
+def function_key(name: str) -> str:
+    """What brings an old `function_call` and its result together: they have no id, only the function's name. NUL is in
+    no id, since incoming text has none."""
+    return f"\x00{name}"

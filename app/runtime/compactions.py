@@ -1,0 +1,253 @@
+"""The transactions of compaction: how a round begins, ends, is asked for and is reverted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.agent.ports import OutputsPruned, RoundCompleted, RoundEnded, RoundOpening, RungFailed
+from app.context.policies import CompactionSettings
+from app.context.projection import Checkpoint
+from app.db.repositories import compactions, messages, sessions
+from app.errors import ConflictError, NotFoundError
+from app.eventlog.log import Appender, StreamItem
+from app.events import (
+    CompactionCancelled,
+    CompactionCompleted,
+    CompactionDiscarded,
+    CompactionFailed,
+    CompactionReverted,
+    CompactionStarted,
+    MessageCreated,
+    PruneCompleted,
+    SessionEvent,
+)
+from app.messages import Usage
+from app.sessions import CompactionEvent
+
+
+def open_round(
+    connection: Connection, session_id: str, epoch: int, opening: RoundOpening
+) -> tuple[int, list[StreamItem]]:
+    """Begins a round that the agent makes by itself; gives its number."""
+    appender = Appender(connection, session_id, epoch=epoch)
+    number = _open(connection, appender, opening)
+    return number, appender.flush()
+
+
+def _open(connection: Connection, appender: Appender, opening: RoundOpening, **asked: Any) -> int:
+    seq = appender.take()
+    number = compactions.open_round(
+        connection,
+        appender.session_id,
+        reason=opening.reason,
+        policy=opening.policy,
+        tokens_before=opening.tokens_before,
+        background=opening.background,
+        created_at=appender.at,
+        **asked,
+    )
+    _note_progress(connection, appender.session_id)
+    started = CompactionStarted(
+        session_id=appender.session_id,
+        at=appender.at,
+        round=number,
+        reason=opening.reason,
+        policy=opening.policy,
+        tokens_before=opening.tokens_before,
+        limit=opening.limit,
+        background=opening.background,
+    )
+    appender.add(seq, started)
+    return number
+
+
+def _note_progress(connection: Connection, session_id: str) -> None:
+    running = compactions.is_running(connection, session_id)
+    sessions.change(connection, session_id, compaction_in_progress=running)
+
+
+def request(
+    connection: Connection,
+    session_id: str,
+    settings: CompactionSettings,
+    instructions: str | None,
+    tokens: int,
+    limit: int,
+) -> tuple[CompactionEvent, list[StreamItem]]:
+    """Accepts a round that somebody asks for. Raises `ConflictError` while another is under way."""
+    sessions.row(connection, session_id)
+    if compactions.is_running(connection, session_id):
+        raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
+    appender = Appender(connection, session_id)
+    opening = RoundOpening("manual", settings.policy, tokens, limit)
+    number = _open(connection, appender, opening, instructions=instructions, settings=settings.model_dump())
+    row = compactions.find(connection, session_id, number)
+    assert row is not None
+    return compactions.view(row), appender.flush()
+
+
+def revert(connection: Connection, session_id: str, round: int) -> tuple[None, list[StreamItem]]:
+    """Takes the latest completed round back. Raises `NotFoundError` for a round that never was, and `ConflictError` for
+    an older one, one that did not complete, and while another is under way."""
+    sessions.row(connection, session_id)
+    row = compactions.find(connection, session_id, round)
+    if row is None:
+        raise NotFoundError(f"The session has no round {round}.", code="round_not_found")
+    if compactions.is_running(connection, session_id):
+        raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
+    completed = compactions.all_rounds(connection, session_id, status="completed")
+    if row.status != "completed" or completed[-1].round != round:
+        latest = f"the latest that can be is {completed[-1].round}" if completed else "none can be"
+        raise ConflictError(f"Round {round} cannot be reverted: {latest}.", code="not_the_latest_round")
+    appender = Appender(connection, session_id)
+    seq = appender.take()
+    compactions.change(connection, session_id, round, status="reverted")
+    compactions.mark_pruned(connection, session_id, row.pruned or (), None)
+    for checkpoint in checkpoints(connection, session_id, [round]):
+        _cover(connection, session_id, checkpoint, None)
+    for checkpoint in checkpoints(connection, session_id):
+        _cover(connection, session_id, checkpoint, checkpoint.round)
+    appender.add(seq, CompactionReverted(session_id=session_id, at=appender.at, round=round))
+    return None, appender.flush()
+
+
+def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked_too: bool) -> list[StreamItem]:
+    """Closes the rounds that an owner who went away had under way; those that somebody asked for only if
+    `asked_too`."""
+    appender = Appender(connection, session_id, epoch=epoch)
+    for row in compactions.all_rounds(connection, session_id, status="running"):
+        if asked_too or row.reason != "manual":
+            end_round(connection, appender, appender.take(), RoundEnded(row.round, "cancelled", Usage(**row.usage)))
+    return appender.flush()
+
+
+def abandon_all(connection: Connection) -> None:
+    """Closes all rounds that an earlier life of the server had under way, those that somebody asked for too; for the
+    start, while nobody listens."""
+    for session_id in compactions.sessions_with_running(connection):
+        abandon(connection, session_id, None, asked_too=True)
+
+
+def requested(connection: Connection, session_id: str) -> Row[Any] | None:
+    """The round that somebody asked for and nobody has made yet."""
+    rows = compactions.all_rounds(connection, session_id, status="running")
+    return next((row for row in rows if row.reason == "manual"), None)
+
+
+def fail_rung(connection: Connection, appender: Appender, seq: int, change: RungFailed) -> None:
+    """Says that a rung did not do."""
+    event = CompactionFailed(
+        session_id=appender.session_id,
+        at=appender.at,
+        round=change.round,
+        rung=change.rung,
+        code=change.code,
+        detail=change.detail,
+        usage=change.usage,
+        next=change.next,
+    )
+    appender.add(seq, event)
+
+
+def complete_round(connection: Connection, appender: Appender, seq: int, change: RoundCompleted) -> None:
+    """Stores a summary with its checkpoint and marks; two events, under `seq` and the next."""
+    session_id, at = appender.session_id, appender.at
+    checkpoint = change.checkpoint
+    summary = change.summary.model_copy(update={"seq": seq, "created_at": at})
+    messages.add(connection, session_id, summary)
+    appender.add(seq, MessageCreated(session_id=session_id, at=at, message=summary))
+    compactions.mark_pruned(connection, session_id, change.pruned, at)
+    _cover(connection, session_id, checkpoint, checkpoint.round)
+    compactions.change(
+        connection,
+        session_id,
+        checkpoint.round,
+        status="completed",
+        rung=change.rung,
+        first_message_id=change.first_message_id,
+        last_message_id=change.last_message_id,
+        messages_compacted=change.messages_compacted,
+        outputs_pruned=len(change.pruned),
+        tokens_before=change.tokens_before,
+        tokens_after=change.tokens_after,
+        summary=change.prose,
+        usage=change.usage.model_dump(),
+        duration_ms=change.duration_ms,
+        checkpoint=_stored(checkpoint),
+        pruned=list(change.pruned),
+        background=False,
+    )
+    row = sessions.row(connection, session_id)
+    sessions.change(connection, session_id, compaction_count=row.compaction_count + 1, compaction_last_at=at)
+    _note_progress(connection, session_id)
+    stored = compactions.find(connection, session_id, checkpoint.round)
+    assert stored is not None
+    event = CompactionCompleted(
+        session_id=session_id,
+        at=at,
+        was_pruned=bool(change.pruned),
+        was_summarized=change.rung == "summary",
+        **compactions.view(stored).model_dump(),
+    )
+    appender.add(seq + 1, event)
+
+
+def end_round(connection: Connection, appender: Appender, seq: int, change: RoundEnded) -> None:
+    """Closes a round that came to nothing."""
+    session_id, at = appender.session_id, appender.at
+    compactions.change(connection, session_id, change.round, status=change.status, usage=change.usage.model_dump())
+    _note_progress(connection, session_id)
+    event: SessionEvent = CompactionCancelled(session_id=session_id, at=at, round=change.round, usage=change.usage)
+    if change.status == "discarded":
+        event = CompactionDiscarded(session_id=session_id, at=at, round=change.round, usage=change.usage)
+    appender.add(seq, event)
+
+
+def checkpoints(connection: Connection, session_id: str, rounds: Collection[int] | None = None) -> list[Checkpoint]:
+    """The checkpoints in force, or those of the rounds named, whether in force or not; oldest first."""
+    found = compactions.checkpoints(connection, session_id, rounds)
+    return [
+        Checkpoint(
+            round=round,
+            summary_message_id=stored["summary_message_id"],
+            first_seq=stored["first_seq"],
+            last_seq=stored["last_seq"],
+            kept=tuple(stored["kept"]),
+            clips=tuple((part_id, chars) for part_id, chars in stored["clips"]),
+        )
+        for round, stored in found
+    ]
+
+
+def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "summary_message_id": checkpoint.summary_message_id,
+        "first_seq": checkpoint.first_seq,
+        "last_seq": checkpoint.last_seq,
+        "kept": list(checkpoint.kept),
+        "clips": [list(clip) for clip in checkpoint.clips],
+    }
+
+
+def _cover(connection: Connection, session_id: str, checkpoint: Checkpoint, round: int | None) -> None:
+    compactions.cover(connection, session_id, checkpoint.first_seq, checkpoint.last_seq, checkpoint.kept, round)
+
+
+def prune(connection: Connection, appender: Appender, seq: int, change: OutputsPruned) -> None:
+    """Marks outputs as cleared."""
+    compactions.mark_pruned(connection, appender.session_id, change.call_ids, appender.at)
+    event = PruneCompleted(
+        session_id=appender.session_id,
+        at=appender.at,
+        reason=change.reason,
+        call_ids=change.call_ids,
+        outputs_pruned=len(change.call_ids),
+        tokens_before=change.tokens_before,
+        tokens_after=change.tokens_after,
+        tokens_saved=max(0, change.tokens_before - change.tokens_after),
+        tools=change.tools,
+    )
+    appender.add(seq, event)

@@ -1,0 +1,83 @@
+"""AGENTS.md and MEMORY.md of a workspace, on their way into the system text.
+
+They are read when a context is made: at the first step of a session, and at each compaction. Between those the copy in
+the session's row counts, so that a changed file never costs the provider's prompt cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection, Row
+
+from app.context.prompts import Notes
+from app.db.engine import Database
+from app.db.repositories import events, sessions
+from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, ToolError
+from app.messages import now
+from app.sandbox.base import Sandbox
+from app.tools.memory import MEMORY_FILE, read_note
+
+AGENTS_FILE = "AGENTS.md"
+
+READ_WAIT_S = 10.0
+"""How long a sandbox may take to hand the files over; without an answer the run goes on without them."""
+
+_AT_ONCE = timedelta(seconds=1)
+"""A run that began this soon after its session was made with its task: nobody has put a file there before."""
+
+log = structlog.get_logger(__name__)
+
+
+async def workspace_notes(sandbox: Sandbox) -> Notes:
+    """Both files as they are now. Makes and starts nothing: a workspace that was never made has none. Of a file that is
+    too large or binary the model is told; a link or a directory in its place counts as no file. Raises
+    `SandboxUnavailableError` where the sandbox does not answer, and `TimeoutError` where it takes too long."""
+    async with asyncio.timeout(READ_WAIT_S):
+        if not await sandbox.has_workspace():
+            return Notes()
+        return Notes(agents=await _read(sandbox, AGENTS_FILE), memory=await _read(sandbox, MEMORY_FILE))
+
+
+async def _read(sandbox: Sandbox, path: str) -> str:
+    try:
+        return await read_note(sandbox, path) or ""
+    except ToolError as error:
+        return f"[{error.detail}]"
+    except (ForbiddenError, InvalidRequestError) as error:
+        log.warning("note_not_read", path=path, reason=error.detail)
+        return ""
+
+
+def may_have_files(row: Row[Any]) -> bool:
+    """Whether files can have been put into a session's workspace before its present run. A session made with its task
+    runs at once, so that its first request need not wait for a look."""
+    if row.task is None or row.parent_id is not None or row.run_started_at is None:
+        return True
+    began: timedelta = row.run_started_at - row.created_at
+    return began > _AT_ONCE
+
+
+async def refresh_notes(database: Database, row: Row[Any], sandbox: Callable[[], Sandbox]) -> Row[Any] | None:
+    """Reads a session's notes again and keeps them; gives the session's row where they have changed. Where they cannot
+    be read the old ones stay, since a run must not fail for its notes. Raises `StaleOwnerError` where the session has
+    another owner by now."""
+    try:
+        notes = (await workspace_notes(sandbox())).dump()
+    except (PalimpsestError, TimeoutError) as error:
+        log.warning("notes_not_read", session_id=row.id, reason=str(error) or "the sandbox took too long")
+        return None
+    if notes == row.notes:
+        return None
+    return await database.writer.write(lambda c: _store(c, row, notes))
+
+
+def _store(connection: Connection, row: Row[Any], notes: str | None) -> Row[Any]:
+    # No event goes with it; the fence holds here too.
+    events.allocate(connection, row.id, 0, now(), epoch=row.epoch)
+    sessions.change(connection, row.id, notes=notes)
+    return sessions.row(connection, row.id)

@@ -1,0 +1,76 @@
+"""A session's past for its tools: raw outputs from the store, words from the full-text index."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from app.db.engine import Database
+from app.db.repositories import messages, search
+from app.db.repositories.search import Found
+from app.errors import ConflictError, NotFoundError
+from app.messages import ToolResultPart
+from app.tools.base import Finding, PastOutput
+
+
+class StoredHistory:
+    """The history of one session, as `tools.base.SessionHistory`. Nothing in it reaches another session's rows."""
+
+    def __init__(self, database: Database, session_id: str, output_path: Callable[[str], Path] | None) -> None:
+        """`output_path` gives the file of a stored output by its key; None where raw outputs are not stored."""
+        self._database = database
+        self._session_id = session_id
+        self._output_path = output_path
+
+    async def output(self, call_id: str) -> PastOutput:
+        """See `SessionHistory.output`."""
+        result, ref = await self._database.read(lambda c: _result(c, self._session_id, call_id))
+        return PastOutput(
+            name=result.name,
+            status=result.status,
+            exit_code=result.exit_code,
+            size=result.bytes,
+            shown=result.output,
+            # What was shown starts with the raw output where that is not in a file; only notes of ours follow.
+            data=result.output.encode()[: result.bytes],
+            path=await self._file(ref) if ref is not None else None,
+        )
+
+    async def _file(self, ref: str) -> Path:
+        path = self._output_path(ref) if self._output_path is not None else None
+        if path is None or not await asyncio.to_thread(path.is_file):
+            raise NotFoundError("The raw output is not stored any more.", code="output_not_found")
+        return path
+
+    async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
+        """See `SessionHistory.search`. Indexes first what was said since the last search, in short writes, so that no
+        other session waits long for the writer; only what came before the asking message is complete for certain."""
+        before = await self._database.read(lambda c: search.seq_of_call(c, self._session_id, asked_by))
+        done: int | None = 0
+        while done is not None:
+            done = await self._index(before, done)
+
+        def look(connection: Connection) -> list[Found]:
+            return search.find(connection, self._session_id, query, limit, before=before)
+
+        return [Finding(*found) for found in await self._database.read(look)]
+
+    async def _index(self, before: int, after: int) -> int | None:
+        return await self._database.writer.write(
+            lambda c: search.index(c, self._session_id, before=before, after=after)
+        )
+
+
+def _result(connection: Connection, session_id: str, call_id: str) -> tuple[ToolResultPart, str | None]:
+    """A call's result, and the key of its raw output where that is stored apart."""
+    by_type = {row.type: row for row in messages.call_parts(connection, session_id, call_id)}
+    if "tool_call" not in by_type:
+        raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
+    if "tool_result" not in by_type:
+        raise ConflictError(f"Call {call_id} has no result yet.", code="call_open")
+    part = messages.part_of(by_type["tool_result"])
+    assert isinstance(part, ToolResultPart)
+    return part, by_type["tool_result"].output_ref

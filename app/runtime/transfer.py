@@ -1,0 +1,65 @@
+"""Histories that come from elsewhere or go there: the transaction that stores one, and the pages of an export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from sqlalchemy import Connection
+
+from app.db.repositories import messages, sessions, transfer
+from app.eventlog.log import Appender, StreamItem
+from app.events import MessageCreated
+from app.interchange import WireFormat, page_length, settled, to_wire
+from app.messages import Message, Role
+from app.runtime.values import ExportPage
+
+CHUNK = 500
+"""Messages per statement: bounds the memory that a statement's parameters take beside the messages themselves."""
+
+GROWTH = 8
+"""How much further an export looks when a page cannot end where it was asked to; after that it looks at all."""
+
+
+def store_history(connection: Connection, session_id: str, history: Sequence[Message]) -> list[StreamItem]:
+    """Adds imported messages in order, each with its event; gives the events to publish after the commit."""
+    items: list[StreamItem] = []
+    waiting = iter(history)
+    while chunk := list(islice(waiting, CHUNK)):
+        appender = Appender(connection, session_id)
+        first = appender.take(len(chunk))
+        stored = [
+            message.model_copy(update={"seq": seq, "created_at": appender.at})
+            for seq, message in enumerate(chunk, start=first)
+        ]
+        transfer.add_all(connection, session_id, stored)
+        for message in stored:
+            appender.add(message.seq, MessageCreated(session_id=session_id, at=appender.at, message=message))
+        items += appender.flush()
+    return items
+
+
+def export_page(connection: Connection, session_id: str, format: WireFormat, after: int, limit: int) -> ExportPage:
+    """A page of the history in a wire format, of `limit` messages of ours or a few more: a call stays with its results,
+    and what the format joins in one message stays together. A step under way is left out until it has ended."""
+    last_seq = sessions.row(connection, session_id).last_seq
+    after = _start(connection, session_id, after)
+    for size in (limit + 1, GROWTH * limit + 1, None):
+        rows = messages.history(connection, session_id, after=after, limit=size)
+        ends_here = size is None or len(rows) < size
+        live = settled(rows) if ends_here else [row for row in rows if row.voided_at is None]
+        length = page_length(live, limit, format)
+        if length is not None or ends_here:
+            break
+    page = live if length is None else live[:length]
+    cursor = None if length is None else str(page[-1].seq)
+    return ExportPage(items=tuple(to_wire(page, format)), last_seq=last_seq, next_cursor=cursor)
+
+
+def _start(connection: Connection, session_id: str, after: int) -> int:
+    """Where a page after `after` begins: before the calls whose results come next, if those are what comes next."""
+    following = messages.history(connection, session_id, after=after, limit=1)
+    if not following or following[0].role is not Role.TOOL:
+        return after
+    answer = transfer.last_answer(connection, session_id, following[0].seq)
+    return after if answer is None else answer - 1

@@ -1,0 +1,163 @@
+"""A search in a stored output with a model's regular expression, which may cost no more than its time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import BinaryIO
+
+import regex
+
+from app.errors import ToolError
+from app.tools.lines import OVERLAP, Piece, pieces
+
+CONTEXT = 2
+"""Lines shown before and after a match."""
+
+MAX_MATCHES = 200
+MAX_LINE_CHARS = 500
+"""Characters of a line that are shown, around the match; as in `search_files`."""
+
+SEARCH_S = 2.0
+"""Seconds that a search may take; a plain pattern goes through some 15 MB of short lines in that time."""
+
+_RECURSION = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")
+
+
+def compile_pattern(pattern: str) -> regex.Pattern[str]:
+    """Raises `ToolError` for what is no regular expression, and for a recursive one: its search takes a gigabyte of
+    memory within a second, which no time-out prevents."""
+    if _RECURSION.search(re.sub(r"\\.", "", pattern, flags=re.DOTALL)):
+        raise ToolError("Recursive patterns are not supported here: write it without (?R), (?1) and (?&name).")
+    try:
+        return regex.compile(pattern)
+    except regex.error as exc:
+        raise ToolError(
+            f"grep is not a regular expression: {exc}. Put a backslash before ( ) [ ] . * + ? | to take them literally."
+        ) from exc
+    except (RecursionError, OverflowError, MemoryError, ValueError) as exc:
+        raise ToolError("The pattern is too complex; use a simpler one.") from exc
+
+
+class Grep:
+    """Matches with their line numbers and two lines of context, as `grep -n -C 2` prints them, in bounded length.
+
+    After `run`, `text` is what is shown and `matches` how many there are in it. `go_on` is the line to go on with where
+    the search ended early, because of its time (`timed_out`) or of the length of its result.
+    """
+
+    def __init__(
+        self,
+        pattern: regex.Pattern[str],
+        max_chars: int,
+        *,
+        seconds: float = SEARCH_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pattern = pattern
+        self._max_chars = max_chars
+        self._clock = clock
+        self._deadline = clock() + seconds
+        self._shown: list[str] = []
+        self._size = 0
+        self._before: deque[Piece] = deque(maxlen=CONTEXT)
+        self._after = 0
+        self._last_line = 0
+        self._skip = 0
+        self.matches = 0
+        self.go_on: int | None = None
+        self.timed_out = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self._shown)
+
+    def run(self, file: BinaryIO, start: int, end: int | None) -> None:
+        """Searches from where the file stands, which is line `start`, to the line `end`, or to the file's end."""
+        for piece in pieces(file, start):
+            if end is not None and piece.line > end:
+                return
+            try:
+                self._look(piece)
+            except TimeoutError:
+                self.timed_out = True
+                self.go_on = piece.line
+            if self.go_on is not None:
+                return
+
+    def _look(self, piece: Piece) -> None:
+        """Shows the piece's matches; without one, it may be context."""
+        match = self._search(piece.text, 0) if piece.first and piece.last else None
+        if match is None and piece.first and piece.last:
+            self._take_context(piece)
+            return
+        found = False
+        # What is found in the end of a piece may go on in the next, which looks at it again.
+        limit = len(piece.text) if piece.last else len(piece.text) - OVERLAP
+        at = max(self._skip, 0 if piece.first else 1)
+        while self.go_on is None and (match := self._search(piece.text, at)) is not None:
+            if match.start() >= limit and not piece.last:
+                break
+            found = True
+            at = self._show_match(piece, match)
+            if at > len(piece.text):
+                break
+        self._skip = 0 if piece.last else max(0, at - limit + 1)
+        if not found and piece.first:
+            self._take_context(piece)
+
+    def _search(self, text: str, at: int) -> regex.Match[str] | None:
+        left = self._deadline - self._clock()
+        if left <= 0:
+            raise TimeoutError
+        try:
+            return self._pattern.search(text, at, timeout=left)
+        except MemoryError as exc:
+            raise ToolError("The pattern needs too much memory; use a simpler one.") from exc
+
+    def _show_match(self, piece: Piece, match: regex.Match[str]) -> int:
+        """Shows a match; gives the place from which to search on, beyond the line's end where all of it is shown."""
+        for before in self._before:
+            self._show_context(before)
+        self._before.clear()
+        begin, end = _window(len(piece.text), match.start())
+        head = "…" if begin or not piece.first else ""
+        tail = "…" if end < len(piece.text) or not piece.last else ""
+        self._show(piece.line, ":", f"{head}{piece.text[begin:end]}{tail}")
+        self.matches += self.go_on is None
+        self._after = CONTEXT
+        if self.matches >= MAX_MATCHES and self.go_on is None:
+            self.go_on = piece.line + 1
+        return max(end, match.end(), match.start() + 1) if tail else len(piece.text) + 1
+
+    def _take_context(self, piece: Piece) -> None:
+        if self._after:
+            self._after -= 1
+            self._show_context(piece)
+        else:
+            self._before.append(piece)
+
+    def _show_context(self, piece: Piece) -> None:
+        text = piece.text[:MAX_LINE_CHARS]
+        self._show(piece.line, "-", text if piece.last and len(text) == len(piece.text) else f"{text}…")
+
+    def _show(self, line: int, mark: str, text: str) -> None:
+        """Adds a line to what is shown, unless there is no room for it, which ends the search."""
+        gap = "--\n" if self._last_line and line > self._last_line + 1 else ""
+        entry = f"{gap}{line}{mark}{text}\n"
+        if self.go_on is None and self._size + len(entry) > self._max_chars:
+            self.go_on = line + (line == self._last_line)
+        if self.go_on is None:
+            self._shown.append(entry)
+            self._size += len(entry)
+            self._last_line = line
+
+
+def _window(length: int, start: int) -> tuple[int, int]:
+    """The part of a line that is shown: all of a short one, else the characters around the match's start."""
+    if length <= MAX_LINE_CHARS:
+        return 0, length
+    begin = max(0, min(start - MAX_LINE_CHARS // 4, length - MAX_LINE_CHARS))
+    return begin, begin + MAX_LINE_CHARS

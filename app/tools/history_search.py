@@ -1,0 +1,58 @@
+"""`history_search`: words of the session's own past, found again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from app.tools.base import Arguments, Finding, ToolContext, ToolOutcome
+from app.tools.text import CleanText
+
+MAX_FINDINGS = 20
+MAX_SNIPPET_CHARS = 500
+
+
+class HistorySearchArguments(Arguments):
+    query: CleanText = Field(
+        min_length=1,
+        max_length=500,
+        description='Words of the place; "several words" in quotes stand together. There are no operators.',
+    )
+
+
+class HistorySearch:
+    name: ClassVar[str] = "history_search"
+    description: ClassVar[str] = (
+        "Searches the whole history of this session by words: what the user and you have said, arguments and results "
+        "of tool calls, summaries. Use it when you need something from earlier that is no longer in your context: an "
+        "exact instruction, a decision and its reason, a file name, an error text. Returns at most "
+        f"{MAX_FINDINGS} places, best first; for one with a call id, recall(call_id) returns the full output."
+    )
+    parallel_safe: ClassVar[bool] = True
+    arguments: type[Arguments] = HistorySearchArguments
+
+    async def run(self, args: HistorySearchArguments, context: ToolContext) -> ToolOutcome:
+        findings = await context.history.search(args.query, asked_by=context.call_id, limit=MAX_FINDINGS)
+        context.output.write("stdout", render_findings(findings).encode())
+        if not findings:
+            return ToolOutcome(note="[nothing found; try fewer or other words]")
+        more = "; there may be more, so add words to narrow it" if len(findings) == MAX_FINDINGS else ""
+        return ToolOutcome(note=f"[best first{more}]")
+
+
+def render_findings(findings: Sequence[Finding]) -> str:
+    """A heading and a snippet for each place."""
+    return "".join(f"{_heading(finding)}\n{_snippet(finding.snippet)}\n\n" for finding in findings)
+
+
+def _heading(finding: Finding) -> str:
+    call = f", call {finding.call_id}" if finding.call_id is not None else ""
+    return f"## {finding.role}, seq {finding.seq}, message {finding.message_id}{call}"
+
+
+def _snippet(text: str) -> str:
+    """The text on one line, so that it cannot pass for a heading."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_SNIPPET_CHARS else f"{line[:MAX_SNIPPET_CHARS]}…"

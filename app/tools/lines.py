@@ -1,0 +1,109 @@
+"""Lines of a stored output, read as a stream: where they are, and a range of them."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple
+
+PIECE = 64 * 1024
+"""Bytes of a line that are looked at together; a longer line comes in pieces, so that memory stays bounded, and the
+backtracking of a pattern too."""
+
+OVERLAP = 4096
+"""Characters of a long line that are searched again with its next piece. There, a longer match may be missed."""
+
+_BLOCK = 1024 * 1024
+
+
+class Piece(NamedTuple):
+    """A line, or a part of a long one, which then begins with `shared` characters of the part before it. `line` counts
+    from 1; `end` is the line's end where this is its last piece."""
+
+    line: int
+    text: str
+    shared: int
+    first: bool
+    last: bool
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineRange:
+    """Lines `first` to `last` of a text of `total` lines; `cut` where the only one of them is not whole."""
+
+    text: str
+    first: int
+    last: int
+    total: int
+    cut: bool
+
+
+def locate(file: BinaryIO, line: int) -> tuple[int | None, int]:
+    """The byte at which a line begins, None where there is no such line, and the number of lines."""
+    found = 0 if line == 1 else None
+    offset, passed, ended = 0, 0, True
+    while block := file.read(_BLOCK):
+        ends = block.count(b"\n")
+        if found is None and passed + ends >= line - 1:
+            found = offset + _after_ends(block, line - 1 - passed)
+        offset += len(block)
+        passed += ends
+        ended = block.endswith(b"\n")
+    total = passed + (not ended)
+    return (found if line <= total else None), total
+
+
+def _after_ends(block: bytes, count: int) -> int:
+    position = 0
+    for _ in range(count):
+        position = block.index(b"\n", position) + 1
+    return position
+
+
+def pieces(file: BinaryIO, line: int = 1) -> Iterator[Piece]:
+    """The lines from where the file stands, the first of them numbered `line`, split at LF alone. NUL and what is not
+    UTF-8 become U+FFFD."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    shared, first = "", True
+    data = file.readline(PIECE)
+    while data:
+        following = file.readline(PIECE)
+        last = data.endswith(b"\n") or not following
+        if first and last and data.isascii() and b"\x00" not in data:
+            text = data.decode("ascii")  # most lines by far, and several times as fast
+        else:
+            text = shared + decoder.decode(data, final=last).replace("\x00", "\ufffd")
+        body = text.removesuffix("\n").removesuffix("\r") if data.endswith(b"\n") else text
+        yield Piece(line, body, min(len(shared), len(body)), first, last, text[len(body) :])
+        # One character more than is searched again, so that `^` does not match at the start of a later piece.
+        shared = "" if last else text[-OVERLAP - 1 :]
+        line, first, data = line + last, last, following
+
+
+def read_range(file: BinaryIO, start: int, end: int, max_chars: int) -> LineRange | None:
+    """Whole lines from `start` to `end`, both included, at most `max_chars` characters, though always one line, cut to
+    that length where it is longer. None for a start beyond the last line."""
+    offset, total = locate(file, start)
+    if offset is None:
+        return None
+    file.seek(offset)
+    kept: list[str] = []
+    line: list[str] = []
+    size = length = 0
+    for piece in pieces(file, start):
+        part = piece.text[piece.shared :] + piece.end
+        length += len(part)
+        if length <= max_chars + PIECE:
+            line.append(part)
+        if not piece.last:
+            continue
+        if kept and size + length > max_chars:
+            break
+        kept.append("".join(line)[:max_chars])
+        size += length
+        if size > max_chars or piece.line >= end:
+            break
+        line, length = [], 0
+    return LineRange("".join(kept), start, start + len(kept) - 1, total, size > max_chars)

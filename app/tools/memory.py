@@ -1,0 +1,197 @@
+"""`memory_read`, `memory_write`, `memory_search`: notes that outlive the context, as files of the workspace.
+
+`MEMORY.md` is put before the agent whenever its context is made anew; `memory/*.md` hold what is too long for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import Field
+
+from app.errors import InvalidRequestError, NotFoundError, PalimpsestError, TooLargeError, ToolError
+from app.sandbox.base import FileInfo, Sandbox
+from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.files import READ_CHARS, excerpt
+from app.tools.text import CleanText, escape_name, looks_binary, plural, split_lines
+
+MEMORY_FILE = "MEMORY.md"
+MEMORY_DIRECTORY = "memory"
+
+MAX_MEMORY_CHARS = 50_000
+"""Characters of `MEMORY.md`. It is part of every prompt, where it gets a tenth of the context at most; this is that
+tenth of a window of 128,000 tokens."""
+
+MAX_NOTE_BYTES = 1024 * 1024
+"""Largest file of the memory that is read; a larger one is no note."""
+
+MAX_NOTES = 200
+"""Files of `memory/` that are listed and searched, in order of their names."""
+
+MAX_SEARCHED_BYTES = 10 * 1024 * 1024
+"""Bytes of notes that one search reads."""
+
+MAX_MATCHES = 100
+MAX_LINE_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    path: str
+    text: str
+
+
+class MemoryReadArguments(Arguments):
+    pass
+
+
+class MemoryRead:
+    name: ClassVar[str] = "memory_read"
+    description: ClassVar[str] = (
+        f"Returns {MEMORY_FILE}, your notes that outlive the context, as it is now, and lists the notes in "
+        f"{MEMORY_DIRECTORY}/, which read_file reads. Use it before you rewrite the memory with memory_write, and when "
+        "the copy in your prompt may be out of date."
+    )
+    parallel_safe: ClassVar[bool] = True
+    arguments: type[Arguments] = MemoryReadArguments
+
+    def __init__(self, max_chars: int = READ_CHARS) -> None:
+        self._max_chars = max_chars
+
+    async def run(self, args: MemoryReadArguments, context: ToolContext) -> ToolOutcome:
+        sandbox = await context.sandbox()
+        text = await read_note(sandbox, MEMORY_FILE)
+        notes = []
+        if text is None:
+            notes.append(f"[there is no {MEMORY_FILE} yet; memory_write makes it]")
+        else:
+            part = await asyncio.to_thread(excerpt, text, None, None, self._max_chars)
+            context.output.write("stdout", part.text.encode())
+            if part.last < part.total:
+                notes.append(f"[lines 1-{part.last} of {part.total}; read on with read_file]")
+            elif not text:
+                notes.append(f"[{MEMORY_FILE} is empty]")
+        return ToolOutcome(note="\n".join([*notes, *_listing(await note_files(sandbox))]))
+
+
+class MemoryWriteArguments(Arguments):
+    content: CleanText = Field(description=f"The whole new content of {MEMORY_FILE}.")
+
+
+class MemoryWrite:
+    name: ClassVar[str] = "memory_write"
+    description: ClassVar[str] = (
+        f"Replaces {MEMORY_FILE}, your notes that outlive the context: it is in your prompt after each compaction "
+        "and stays for later tasks of this session. Use it for what must not be lost: decisions and their reasons, how "
+        "to build and test, what the user wants and does not want, dead ends. Give the whole content, what is to stay "
+        f"included, and keep it short; write long notes to {MEMORY_DIRECTORY}/<topic>.md with write_file instead."
+    )
+    parallel_safe: ClassVar[bool] = False
+    arguments: type[Arguments] = MemoryWriteArguments
+
+    async def run(self, args: MemoryWriteArguments, context: ToolContext) -> ToolOutcome:
+        if len(args.content) > MAX_MEMORY_CHARS:
+            raise ToolError(
+                f"{MEMORY_FILE} may have {MAX_MEMORY_CHARS:,} characters, not {len(args.content):,}: keep what "
+                f"matters, and move the rest to {MEMORY_DIRECTORY}/<topic>.md with write_file."
+            )
+        data = args.content.encode()
+        await (await context.sandbox()).write(MEMORY_FILE, data)
+        size = f"{plural(len(data), 'byte')}, {plural(len(split_lines(args.content)), 'line')}"
+        context.output.write("stdout", f"Wrote {MEMORY_FILE} ({size}).\n".encode())
+        return ToolOutcome()
+
+
+class MemorySearchArguments(Arguments):
+    query: CleanText = Field(min_length=1, max_length=500, description="Words; upper and lower case are the same.")
+
+
+class MemorySearch:
+    name: ClassVar[str] = "memory_search"
+    description: ClassVar[str] = (
+        f"Searches {MEMORY_FILE} and {MEMORY_DIRECTORY}/*.md for words and returns path:line:text, lines with all of "
+        f"them first, at most {MAX_MATCHES}. Use it to see whether you have noted something before."
+    )
+    parallel_safe: ClassVar[bool] = True
+    arguments: type[Arguments] = MemorySearchArguments
+
+    async def run(self, args: MemorySearchArguments, context: ToolContext) -> ToolOutcome:
+        sandbox = await context.sandbox()
+        notes, unread = await _all_notes(sandbox)
+        lines = await asyncio.to_thread(find_lines, notes, args.query)
+        context.output.write("stdout", "".join(f"{line}\n" for line in lines[:MAX_MATCHES]).encode())
+        said = []
+        if not notes:
+            said.append("[there are no notes yet; memory_write makes them]")
+        elif not lines:
+            said.append("[no match]")
+        elif len(lines) > MAX_MATCHES:
+            said.append(f"[only the first {MAX_MATCHES} of {len(lines):,} matching lines; use more words]")
+        return ToolOutcome(note="\n".join([*said, *unread]))
+
+
+async def read_note(sandbox: Sandbox, path: str) -> str | None:
+    """A note's text, None where there is no such file; what is not UTF-8 becomes U+FFFD. Raises `ToolError` for a
+    binary file and for one above `MAX_NOTE_BYTES`, and what the sandbox raises for a link or a directory."""
+    try:
+        data = await sandbox.read(path, max_bytes=MAX_NOTE_BYTES)
+    except NotFoundError:
+        return None
+    except TooLargeError as exc:
+        raise ToolError(f"{escape_name(path)} has more than {MAX_NOTE_BYTES:,} bytes, too many for a note.") from exc
+    if looks_binary(data):
+        raise ToolError(f"{escape_name(path)} is a binary file, not a note.")
+    return data.decode("utf-8", "replace").replace("\x00", "\ufffd")
+
+
+async def note_files(sandbox: Sandbox) -> list[FileInfo]:
+    """The regular files `memory/*.md`, by name."""
+    try:
+        # Other entries count too, since nobody can list the notes alone.
+        entries = await sandbox.list(MEMORY_DIRECTORY, limit=5 * MAX_NOTES)
+    except (NotFoundError, InvalidRequestError):
+        return []
+    return [entry for entry in entries if entry.type == "file" and entry.path.endswith(".md")][:MAX_NOTES]
+
+
+def find_lines(notes: list[Note], query: str) -> list[str]:
+    """`path:line:text` of each line that has a word of the query, those with most of its words first."""
+    words = list(dict.fromkeys(word.casefold() for word in re.findall(r"[^\s\"]+", query)))
+    found: list[tuple[int, str]] = []
+    for note in notes:
+        for number, line in enumerate(note.text.split("\n"), 1):
+            folded = line.casefold()
+            hits = sum(word in folded for word in words)
+            if hits:
+                shown = line.rstrip("\r")
+                shown = shown if len(shown) <= MAX_LINE_CHARS else f"{shown[:MAX_LINE_CHARS]}…"
+                found.append((hits, f"{escape_name(note.path)}:{number}:{shown}"))
+    return [line for _, line in sorted(found, key=lambda item: -item[0])]
+
+
+async def _all_notes(sandbox: Sandbox) -> tuple[list[Note], list[str]]:
+    """All notes that can be read, and a remark for each that cannot."""
+    notes: list[Note] = []
+    unread: list[str] = []
+    size = 0
+    for path in [MEMORY_FILE, *(entry.path for entry in await note_files(sandbox))]:
+        if size > MAX_SEARCHED_BYTES:
+            return notes, [*unread, f"[not searched: the notes from {escape_name(path)} on; they are too many]"]
+        try:
+            text = await read_note(sandbox, path)
+        except PalimpsestError as error:
+            unread.append(f"[not searched: {error.detail}]")
+        else:
+            notes += [] if text is None else [Note(path, text)]
+            size += len(text or "")
+    return notes, unread
+
+
+def _listing(files: list[FileInfo]) -> Iterator[str]:
+    if files:
+        yield "[more notes, for read_file:]"
+        yield from (f"{escape_name(file.path)} ({plural(file.size, 'byte')})" for file in files)

@@ -1,0 +1,165 @@
+"""`recall`: the raw output of any call of the session, however little of it the model still sees."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO, ClassVar
+
+from pydantic import Field
+
+from app.errors import ConflictError, NotFoundError, ToolError
+from app.messages import ToolStatus
+from app.tools.base import Arguments, PastOutput, ToolContext, ToolOutcome
+from app.tools.files import READ_CHARS
+from app.tools.grep import CONTEXT, MAX_MATCHES, SEARCH_S, Grep, compile_pattern
+from app.tools.lines import LineRange, locate, read_range
+from app.tools.text import CleanText, plural
+
+
+class RecallArguments(Arguments):
+    call_id: CleanText = Field(
+        min_length=1, max_length=100, description="The call, as named in its cleared or clipped result."
+    )
+    start_line: int | None = Field(default=None, ge=1, description="First line, counted from 1.")
+    end_line: int | None = Field(default=None, ge=1, description="Last line, inclusive.")
+    grep: CleanText | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1000,
+        description="Only lines that match this regular expression, with their numbers; (?i) ignores case.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    text: str
+    note: str
+    status: ToolStatus = ToolStatus.COMPLETED
+
+
+class Recall:
+    name: ClassVar[str] = "recall"
+    description: ClassVar[str] = (
+        "Returns the full raw output of an earlier tool call of this session. Use it where a result was cleared "
+        "(`[Old tool result cleared; recall(...) returns it]`), clipped in its middle, or summarized away, instead of "
+        "running the command again. Give grep to find something in a long output (matching lines with line numbers and "
+        f"{CONTEXT} lines of context, at most {MAX_MATCHES} matches), or start_line and end_line to read a part; "
+        "both together search that part."
+    )
+    parallel_safe: ClassVar[bool] = True
+    arguments: type[Arguments] = RecallArguments
+
+    def __init__(self, max_chars: int = READ_CHARS) -> None:
+        """`max_chars` bounds what one call returns, in characters."""
+        self._max_chars = max_chars
+
+    async def run(self, args: RecallArguments, context: ToolContext) -> ToolOutcome:
+        """Raises `ToolError` for a call that has no output, with what to do instead."""
+        if args.end_line is not None and args.end_line < (args.start_line or 1):
+            raise ToolError(f"end_line ({args.end_line}) comes before start_line ({args.start_line}).")
+        past = await _past_output(args.call_id, context)
+        answer = await asyncio.to_thread(self._answer, past, args)
+        context.output.write("stdout", answer.text.encode())
+        return ToolOutcome(status=answer.status, note=answer.note)
+
+    def _answer(self, past: PastOutput, args: RecallArguments) -> _Answer:
+        try:
+            with io.BytesIO(past.data) if past.path is None else past.path.open("rb") as file:
+                size = file.seek(0, io.SEEK_END)
+                file.seek(0)
+                if size == 0:
+                    return _Answer("", f"[the raw output of {past.name} is empty; its result was: {past.shown}]")
+                answer = self._grep(file, args) if args.grep is not None else self._lines(file, args)
+        except OSError as exc:
+            raise _not_stored(args.call_id) from exc
+        return _Answer(answer.text, "\n".join(filter(None, [answer.note, _ending(past, size)])), answer.status)
+
+    def _lines(self, file: BinaryIO, args: RecallArguments) -> _Answer:
+        start = args.start_line or 1
+        found = read_range(file, start, args.end_line or 2**62, self._max_chars)
+        if found is None:
+            raise _beyond(file, start)
+        return _Answer(found.text, _range_note(found))
+
+    def _grep(self, file: BinaryIO, args: RecallArguments) -> _Answer:
+        assert args.grep is not None
+        pattern = compile_pattern(args.grep)
+        start = args.start_line or 1
+        offset, total = locate(file, start)
+        if offset is None:
+            raise _beyond(file, start)
+        file.seek(offset)
+        search = Grep(pattern, self._max_chars)
+        search.run(file, start, args.end_line)
+        status = ToolStatus.ERROR if search.timed_out else ToolStatus.COMPLETED
+        return _Answer(search.text, _grep_note(search, total), status)
+
+
+async def _past_output(call_id: str, context: ToolContext) -> PastOutput:
+    try:
+        return await context.history.output(call_id)
+    except ConflictError as exc:
+        raise ToolError(f"Call {call_id} has no result yet; recall it in a later step.") from exc
+    except NotFoundError as exc:
+        if exc.code == "output_not_found":
+            raise _not_stored(call_id) from exc
+        raise ToolError(
+            f"There is no call {call_id} in this session. Take the id from the result's own text, or find the call "
+            "with history_search."
+        ) from exc
+
+
+def _not_stored(call_id: str) -> ToolError:
+    return ToolError(f"The raw output of call {call_id} is not stored any more; run the call again if you need it.")
+
+
+def _beyond(file: BinaryIO, start: int) -> ToolError:
+    file.seek(0)
+    _, total = locate(file, start)
+    return ToolError(f"start_line is {start}, but the output has only {plural(total, 'line')}.")
+
+
+def _range_note(found: LineRange) -> str:
+    """What the reader must know to read on; empty where the range is the whole."""
+    if found.cut:
+        return f"[line {found.first} of {found.total} is longer than this and cut here; find places in it with grep]"
+    if (found.first, found.last) == (1, found.total):
+        return ""
+    more = f"; read on with start_line={found.last + 1}, or use grep" if found.last < found.total else ""
+    return f"[lines {found.first}-{found.last} of {found.total}{more}]"
+
+
+def _grep_note(search: Grep, total: int) -> str:
+    if search.timed_out:
+        return (
+            f"[the search was ended after {SEARCH_S:g} s at line {search.go_on} of {total}; use a simpler pattern, or "
+            f"go on with start_line={search.go_on}]"
+        )
+    if search.go_on is not None:
+        return f"[there may be more matches; narrow the pattern, or go on with start_line={search.go_on} of {total}]"
+    found = "no match" if not search.matches else plural(search.matches, "match").replace("matchs", "matches")
+    return f"[{found}; the output has {plural(total, 'line')}]"
+
+
+def _ending(past: PastOutput, size: int) -> str:
+    """What the raw output does not say by itself."""
+    notes = []
+    if size < past.size:
+        notes.append(f"[only the first {size:,} of the call's {past.size:,} bytes are stored]")
+    if past.status is not ToolStatus.COMPLETED:
+        notes.append(f"[the call ended with the status {past.status}]")
+    if past.exit_code:
+        notes.append(f"[exit code {past.exit_code}]")
+    return "\n".join(notes)
+
+
+def left_out_hint(call_id: str) -> Callable[[int], str]:
+    """Words the line between head and tail of a clipped output, given the number of characters that are missing."""
+
+    def line(characters: int) -> str:
+        return f'[… {characters:,} characters left out here; recall("{call_id}") returns them, by lines or by grep …]'
+
+    return line

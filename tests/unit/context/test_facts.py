@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.context.facts import FailedCommand, FileFact, compute_facts, ended_calls, workspace_path
+from app.events import PlanItem
+from app.messages import Message, Role, ToolStatus
+from tests.unit.context.builders import AT, any_history, assistant, call, control, image, message, result, tool, user
+
+
+def ran(seq: int, name: str, arguments: Any, **outcome: Any) -> list[Message]:
+    """A step of one call and its result; arguments are an object or the text as the model wrote it."""
+    written = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    call_id = f"call-{seq}"
+    return [assistant(seq, call(call_id, name, written)), tool(seq + 1, result(call_id, name=name, **outcome))]
+
+
+def command(seq: int, line: str, **outcome: Any) -> list[Message]:
+    return ran(seq, "execute_command", {"command": line}, **outcome)
+
+
+def touched(seq: int, name: str, path: str, **outcome: Any) -> list[Message]:
+    return ran(seq, name, {"path": path}, **outcome)
+
+
+def test_the_task_is_the_first_user_message_and_requests_follow_newest_last() -> None:
+    history = [user(1, "build it"), control(2), user(3, "use Rust"), user(4, " \n"), user(5, "no, Go")]
+    facts = compute_facts(history, (), 0)
+    assert facts.task == "build it"
+    assert facts.requests == ("use Rust", "no, Go")
+
+
+def test_images_in_a_request_are_named() -> None:
+    facts = compute_facts([message(Role.USER, 1, image(800, 600))], (), 0)
+    assert facts.task == "[image image/png 800×600]"
+
+
+def test_a_summary_in_the_users_role_is_no_request() -> None:
+    summary = user(2, "## Session Summary").model_copy(update={"is_summary": True})
+    assert compute_facts([user(1, "task"), summary], (), 1).requests == ()
+
+
+def test_no_history_has_no_facts_but_plan_and_rounds() -> None:
+    item = PlanItem(text="test")
+    facts = compute_facts([], [item], 3)
+    assert (facts.task, facts.requests, facts.files, facts.plan, facts.rounds) == ("", (), (), (item,), 3)
+
+
+def test_files_are_counted_and_the_last_used_comes_first() -> None:
+    history = [
+        *touched(1, "read_file", "a.py"),
+        *touched(3, "write_file", "b.py"),
+        *touched(5, "edit_file", "c.py"),
+        *touched(7, "edit_file", "./a.py"),
+        *touched(9, "edit_file", "/workspace/a.py"),
+    ]
+    assert compute_facts(history, (), 0).files == (
+        FileFact("a.py", read=1, edited=2),
+        FileFact("c.py", edited=1),
+        FileFact("b.py", written=1),
+    )
+
+
+@pytest.mark.parametrize("status", [s for s in ToolStatus if s is not ToolStatus.COMPLETED])
+def test_a_call_that_did_not_complete_touched_no_file(status: ToolStatus) -> None:
+    facts = compute_facts(touched(1, "write_file", "a.py", status=status), (), 0)
+    assert facts.files == ()
+    assert facts.calls == ()
+
+
+@pytest.mark.parametrize("arguments", ["", "not json", '["a.py"]', '{"path": 3}', '{"file": "a.py"}'])
+def test_arguments_that_name_no_path_are_no_file(arguments: str) -> None:
+    assert compute_facts(ran(1, "read_file", arguments), (), 0).files == ()
+
+
+def test_listing_and_searching_count_as_calls_alone() -> None:
+    history = [
+        *touched(1, "list_directory", "src"),
+        *touched(3, "search_files", "src"),
+        *touched(5, "list_directory", "."),
+    ]
+    facts = compute_facts(history, (), 0)
+    assert facts.files == ()
+    assert facts.calls == (("list_directory", 2), ("search_files", 1))
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"exit_code": 2},
+        {"exit_code": -9},
+        {"status": ToolStatus.ERROR, "exit_code": None},
+        {"status": ToolStatus.CANCELLED},
+        {"status": ToolStatus.INTERRUPTED},
+    ],
+)
+def test_failed_commands(outcome: dict[str, Any]) -> None:
+    (failure,) = compute_facts(command(1, "make", **outcome), (), 0).failed_commands
+    assert failure.command == "make"
+    assert failure.exit_code == outcome.get("exit_code")
+    assert failure.status == outcome.get("status", ToolStatus.COMPLETED)
+
+
+@pytest.mark.parametrize("outcome", [{"exit_code": 0}, {"exit_code": None}, {"status": ToolStatus.DENIED}])
+def test_commands_that_did_not_fail(outcome: dict[str, Any]) -> None:
+    assert compute_facts(command(1, "make", **outcome), (), 0).failed_commands == ()
+
+
+def test_failures_of_one_command_are_one_entry_with_the_last_exit_code() -> None:
+    history = [
+        *command(1, "make", exit_code=1),
+        *command(3, "npm test", exit_code=4),
+        *command(5, "make", exit_code=2),
+    ]
+    assert compute_facts(history, (), 0).failed_commands == (
+        FailedCommand("make", ToolStatus.COMPLETED, 2, times=2),
+        FailedCommand("npm test", ToolStatus.COMPLETED, 4),
+    )
+
+
+def test_a_success_counts_only_after_the_last_failure() -> None:
+    failed, passed = command(1, "make", exit_code=1), command(3, "make", exit_code=0)
+    again = command(5, "make", exit_code=1)
+    assert compute_facts([*passed, *failed], (), 0).failed_commands[0].succeeded_later is False
+    assert compute_facts([*failed, *passed], (), 0).failed_commands[0].succeeded_later is True
+    assert compute_facts([*failed, *passed, *again], (), 0).failed_commands[0].succeeded_later is False
+
+
+def test_a_denied_run_is_no_later_success() -> None:
+    history = [*command(1, "make", exit_code=1), *command(3, "make", status=ToolStatus.DENIED)]
+    assert compute_facts(history, (), 0).failed_commands[0].succeeded_later is False
+
+
+def test_voided_attempts_do_not_count() -> None:
+    history = [m.model_copy(update={"voided_at": AT}) for m in (user(1), *touched(2, "write_file", "a"))]
+    facts = compute_facts([*history, user(9, "the task")], (), 0)
+    assert (facts.task, facts.files, facts.calls) == ("the task", (), ())
+
+
+def test_a_result_without_its_call_does_not_count() -> None:
+    assert compute_facts([tool(1, result("lost", exit_code=1))], (), 0).calls == ()
+
+
+def test_a_second_result_of_a_call_does_not_count() -> None:
+    history = [*command(1, "make", exit_code=1), tool(4, result("call-1", exit_code=0))]
+    assert [given.exit_code for _, given in ended_calls(history)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a", "a"),
+        ("./src//a", "src/a"),
+        ("/workspace/src/a", "src/a"),
+        ("/workspace", "."),
+        ("/workspace2/a", "/workspace2/a"),
+        ("/etc/hosts", "/etc/hosts"),
+        ("link/../a", "link/../a"),
+        ("", "."),
+    ],
+)
+def test_one_name_for_a_file(path: str, name: str) -> None:
+    assert workspace_path(path) == name
+
+
+@given(any_history)
+def test_any_history_has_facts_and_equal_ones_each_time(history: list[Message]) -> None:
+    facts = compute_facts(history, (), 1)
+    assert facts == compute_facts(list(history), (), 1)
+    results = sum(len(m.tool_results) for m in history)
+    assert sum(count for _, count in facts.calls) <= results
+    assert all(file.read + file.written + file.edited > 0 for file in facts.files)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["read_file", "write_file", "edit_file"]), st.sampled_from("abc"))))
+def test_file_counts_add_up_to_the_calls(uses: list[tuple[str, str]]) -> None:
+    history = [m for index, (name, path) in enumerate(uses) for m in touched(2 * index, name, path)]
+    files = compute_facts(history, (), 0).files
+    counts = {f.path: f.read + f.written + f.edited for f in files}
+    assert counts == {path: sum(1 for _, p in uses if p == path) for path in {p for _, p in uses}}
+    assert [f.path for f in files] == list(dict.fromkeys(path for _, path in reversed(uses)))

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.context.facts import Facts, FailedCommand, FileFact
+from app.context.facts_text import FIRST_FAILURES, FIRST_FILES, render_facts
+from app.context.tokens import estimate_text
+from app.events import PlanItem
+from app.messages import ToolStatus
+
+ROOM = 100_000
+
+
+def failure(command: str = "make", **changes: Any) -> FailedCommand:
+    values: dict[str, Any] = {"status": ToolStatus.COMPLETED, "exit_code": 1, **changes}
+    return FailedCommand(command, **values)
+
+
+FULL = Facts(
+    task="Build a flashcard app.",
+    requests=("Use SQLite.", "No, use DuckDB."),
+    files=(FileFact("src/db.ts", read=3, written=1), FileFact("a|b\n.ts", edited=2)),
+    failed_commands=(
+        failure("npm test", times=3, succeeded_later=True),
+        failure("sleep 9\necho", status=ToolStatus.CANCELLED, exit_code=None),
+    ),
+    calls=(("execute_command", 12), ("read_file", 3)),
+    plan=(
+        PlanItem(text="schema", status="completed"),
+        PlanItem(text="cli", status="in_progress"),
+        PlanItem(text="docs"),
+    ),
+    rounds=2,
+)
+
+
+def test_facts_with_room_enough_are_told_whole() -> None:
+    assert render_facts(FULL, ROOM) == (
+        "### Original Task\n"
+        "Build a flashcard app.\n\n"
+        "### User messages since the task, newest first\n"
+        "[user message 2 of 2]\n"
+        "No, use DuckDB.\n"
+        "[user message 1 of 2]\n"
+        "Use SQLite.\n\n"
+        "### Files, last used first (file tools only: commands may have changed others)\n"
+        "| path | read | written | edited |\n"
+        "| --- | --- | --- | --- |\n"
+        "| src/db.ts | 3 | 1 | 0 |\n"
+        "| a\\|b\\n.ts | 0 | 0 | 2 |\n\n"
+        "### Failed commands, newest first\n"
+        "- exit code 1, failed 3 times, succeeded later: npm test\n"
+        "- cancelled: sleep 9\\necho\n\n"
+        "### Plan ([x] is done, [>] in progress)\n"
+        "- [x] schema\n"
+        "- [>] cli\n"
+        "- [ ] docs\n\n"
+        "Completed tool calls: execute_command 12, read_file 3.\n"
+        "Compaction rounds: 2."
+    )
+
+
+def test_no_facts_are_no_text() -> None:
+    assert render_facts(Facts(), ROOM) == ""
+
+
+def test_a_long_request_is_clipped_at_two_thousand_characters() -> None:
+    kept = render_facts(Facts(task="t", requests=("r" * 2_000,)), ROOM)
+    assert "r" * 2_000 in kept
+    clipped = render_facts(Facts(task="t", requests=("r" * 2_001,)), ROOM)
+    assert "[… 1 characters left out; `history_search` finds the whole]" in clipped
+
+
+def test_older_requests_are_counted_where_there_is_no_room() -> None:
+    facts = Facts(task="the task", requests=tuple(f"wish {n} " + "x" * 1_000 for n in range(50)))
+    told = render_facts(facts, 1_500)
+    assert "wish 49 " in told
+    assert "wish 45 " in told
+    assert "wish 0 " not in told
+    shown = told.count("[user message")
+    assert f"Not shown for lack of room: {50 - shown} user messages; `history_search` finds them." in told
+
+
+def test_a_task_larger_than_its_room_is_clipped_and_says_so() -> None:
+    told = render_facts(Facts(task="begin " + "x" * 10_000 + " end", requests=("r",)), 300)
+    assert told.startswith("### Original Task\nbegin xxx")
+    assert "the task alone is larger than its room; `history_search` finds the whole" in told
+    assert "1 user message;" in told
+    assert estimate_text(told) <= 300
+
+
+@pytest.mark.parametrize("spare", [0, 1, 4, 8, 40])
+def test_a_task_that_fits_alone_is_never_cut(spare: int) -> None:
+    task = "word " * 100
+    facts = Facts(task=task, requests=("r" * 500,), files=tuple(FileFact(f"f{n}", read=1) for n in range(99)))
+    assert task in render_facts(facts, estimate_text(task) + spare)
+
+
+def test_the_newest_files_and_failures_go_before_older_requests() -> None:
+    facts = Facts(
+        task="t",
+        requests=tuple("r" * 2_000 for _ in range(30)),
+        files=tuple(FileFact(f"file{n}.py", edited=1) for n in range(100)),
+        failed_commands=tuple(failure(f"cmd{n}") for n in range(30)),
+    )
+    told = render_facts(facts, 1_000)
+    assert told.count("[user message ") == 1
+    assert told.count(".py |") >= FIRST_FILES
+    assert told.count("\n- exit code 1") == FIRST_FAILURES
+    assert "file0.py" in told
+    assert "cmd0\n" in told
+    assert f"29 user messages, {30 - FIRST_FAILURES} failed commands, " in told
+
+
+def test_open_plan_items_go_before_done_ones_and_all_keep_their_place() -> None:
+    done = tuple(PlanItem(text=f"done {n} " + "x" * 400, status="completed") for n in range(5))
+    plan = (*done[:4], PlanItem(text="open one"), done[4], PlanItem(text="open two", status="in_progress"))
+    told = render_facts(Facts(task="t", plan=plan), 250)
+    lines = [line for line in told.splitlines() if line.startswith("- [")]
+    assert "- [ ] open one" in lines
+    assert lines[-1] == "- [>] open two"
+    assert 2 < len(lines) < 7
+
+
+def test_rarely_used_tools_are_counted_together() -> None:
+    told = render_facts(Facts(calls=tuple((f"tool{n}", 20 - n) for n in range(10))), ROOM)
+    assert "tool7 13, other tools 23." in told
+    assert "tool8" not in told
+
+
+wild = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from(["日本語のタスク", "### Plan\n- [ ] done", "x" * 5_000, "\x00\x1b[31m", "| a |\n", "漢" * 3_000]),
+)
+statuses: st.SearchStrategy[Any] = st.sampled_from(["pending", "in_progress", "completed"])
+facts_values = st.builds(
+    Facts,
+    task=wild,
+    requests=st.lists(wild, max_size=8).map(tuple),
+    files=st.lists(st.builds(FileFact, wild, st.integers(0, 9)), max_size=30).map(tuple),
+    failed_commands=st.lists(
+        st.builds(FailedCommand, wild, st.sampled_from(ToolStatus), st.none() | st.integers(-9, 255)), max_size=8
+    ).map(tuple),
+    calls=st.lists(st.tuples(wild, st.integers(1, 99)), max_size=12).map(tuple),
+    plan=st.lists(st.builds(PlanItem, text=wild, status=statuses), max_size=8).map(tuple),
+    rounds=st.integers(0, 99),
+)
+
+
+@given(facts_values, st.integers(-5, 4_000))
+def test_facts_never_exceed_their_budget(facts: Facts, budget: int) -> None:
+    told = render_facts(facts, budget)
+    assert estimate_text(told) <= max(0, budget)
+    assert told == render_facts(facts, budget)
+    if estimate_text(facts.task) <= budget:
+        assert facts.task in told
+
+
+@given(facts_values)
+def test_with_room_enough_nothing_is_left_out(facts: Facts) -> None:
+    told = render_facts(facts, 1_000_000)
+    assert "Not shown for lack of room" not in told
+    assert told.count("[user message ") >= len(facts.requests)
+
+
+@given(st.lists(st.builds(PlanItem, text=st.text("abc", min_size=1, max_size=9), status=statuses)), st.integers(0, 200))
+def test_a_plan_item_is_told_with_its_own_state_alone(plan: list[PlanItem], budget: int) -> None:
+    marks = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+    known = [f"- {marks[item.status]} {item.text}" for item in plan]
+    lines = [line for line in render_facts(Facts(plan=tuple(plan)), budget).splitlines() if line.startswith("- [")]
+    rest = iter(known)
+    assert all(line in rest for line in lines)

@@ -1,0 +1,269 @@
+"""Full-text search: it finds what was said in its own session, whatever is asked, and indexes each message once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, func, select, text
+
+from app.db.engine import Database
+from app.db.models import search_entries
+from app.db.repositories import messages, search, sessions
+from app.errors import ConflictError, NotFoundError
+from app.messages import (
+    Message,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+    new_id,
+    now,
+)
+from app.runtime.recall import StoredHistory
+from tests.unit.db.rows import add_session, new_database
+
+LAST = 10**9
+
+
+def said(seq: int, role: Role, *parts: Part, **fields: Any) -> Message:
+    return Message(id=new_id(), seq=seq, role=role, parts=parts, created_at=now(), **fields)
+
+
+def words(text: str, index: int = 0) -> TextPart:
+    return TextPart(id=new_id(), index=index, text=text)
+
+
+def call(call_id: str, arguments: str, name: str = "execute_command") -> ToolCallPart:
+    return ToolCallPart(id=new_id(), index=0, call_id=call_id, name=name, arguments_text=arguments)
+
+
+def result(call_id: str, output: str, name: str = "execute_command", **fields: Any) -> ToolResultPart:
+    values = {"status": ToolStatus.COMPLETED, "bytes": len(output.encode()), **fields}
+    return ToolResultPart(id=new_id(), index=0, call_id=call_id, name=name, output=output, **values)
+
+
+def store(connection: Connection, session_id: str, *history: Message) -> None:
+    for message in history:
+        messages.add(connection, session_id, message)
+
+
+def index_all(connection: Connection, session_id: str, before: int = LAST) -> int:
+    """Indexes to the end; gives the number of writes that it takes."""
+    writes, done = 0, 0
+    while done is not None:
+        done = search.index(connection, session_id, before=before, after=done)  # type: ignore[assignment]
+        writes += 1
+    return writes
+
+
+async def searched(database: Database, session_id: str, query: str, limit: int = 20) -> list[search.Found]:
+    await database.writer.write(lambda c: index_all(c, session_id))
+    return await database.read(lambda c: search.find(c, session_id, query, limit, before=LAST))
+
+
+async def entry_count(database: Database) -> tuple[int, int]:
+    """Rows of both tables."""
+
+    def count(connection: Connection) -> tuple[int, int]:
+        entries = connection.execute(select(func.count()).select_from(search_entries)).scalar_one()
+        return entries, connection.execute(text("select count(*) from search_text")).scalar_one()
+
+    return await database.read(count)
+
+
+HISTORY = (
+    said(1, Role.USER, words("Build a shop; never use MongoDB, we decided on SQLite.")),
+    said(3, Role.ASSISTANT, words("I look at the files."), call("c1", '{"command": "grep -rn\\nfoo_bar src/"}')),
+    said(5, Role.TOOL, result("c1", "src/app.py:12: def foo_bar(): raise ValueError('Überlauf')\n")),
+    said(7, Role.ASSISTANT, ReasoningPart(id=new_id(), index=0, text="secretly thinking of zebras")),
+    said(8, Role.ASSISTANT, words("zebra in a void attempt"), voided_at=now()),
+    said(9, Role.CONTROL, words("[The run is resumed.]")),
+    said(11, Role.USER, words("数据库使用连接池"), is_summary=True),
+    said(13, Role.ASSISTANT, call("c2", '{"query": "needle zebra"}', "history_search")),
+    said(15, Role.TOOL, result("c2", "needle zebra", "history_search")),
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "seqs"),
+    [
+        ("mongodb", [1]),
+        ("decide sqlite", [1]),
+        ('"decided on SQLite"', [1]),
+        ('"SQLite decided on"', []),
+        ("foo_bar", [5, 3]),
+        ("uberlauf", [5]),
+        ("grep src", [3]),
+        ("resumed", [9]),
+        ("连接池", [11]),
+        ("ongoD", [1]),
+        ("mongodb elephants", [1]),
+        ("zebra", []),
+        ("needle", []),
+        ("nothing of the kind whatsoever xyz", [3, 1, 9, 5]),
+    ],
+)
+async def test_what_is_found(database: Database, query: str, seqs: list[int]) -> None:
+    session_id = await database.writer.write(add_session)
+    await database.writer.write(lambda c: store(c, session_id, *HISTORY))
+    found = await searched(database, session_id, query)
+    if "whatsoever" in query:
+        assert {place.seq for place in found} <= set(seqs)
+    else:
+        assert sorted(place.seq for place in found) == sorted(seqs)
+
+
+async def test_a_place_says_what_it_is(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    await database.writer.write(lambda c: store(c, session_id, *HISTORY))
+    (place,) = await searched(database, session_id, "ValueError")
+    assert place[:4] == (HISTORY[2].id, 5, "tool", "c1")
+    assert "raise ValueError" in place.snippet
+    (summary,) = await searched(database, session_id, "数据库")
+    assert (summary.role, summary.call_id, summary.snippet) == ("summary", None, "数据库使用连接池")
+
+
+async def test_the_best_comes_first_and_the_rest_is_cut(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    filler = "lorem ipsum dolor sit amet " * 30
+    history = [said(n, Role.USER, words(f"{filler} port {filler}")) for n in range(1, 40)]
+    history.append(said(40, Role.USER, words("The port is 8080, and the port stays.")))
+    await database.writer.write(lambda c: store(c, session_id, *history))
+    found = await searched(database, session_id, "port", limit=5)
+    assert len(found) == 5
+    assert found[0].seq == 40
+    assert all(len(place.snippet) < 600 for place in found)
+
+
+async def test_only_the_sessions_own_history_is_searched(database: Database) -> None:
+    one, other = await database.writer.write(add_session), await database.writer.write(add_session)
+    for session_id, place in ((one, "Lisbon"), (other, "Porto")):
+        message = said(1, Role.USER, words(f"The secret meeting is in {place}."))
+        await database.writer.write(lambda c, s=session_id, m=message: store(c, s, m))  # type: ignore[misc]
+    for query in (
+        "secret meeting",
+        "Lisbon",
+        "isbo",
+        f'session : "{one}"',
+        f"{one.replace('-', '')}",
+        '" OR session : "',
+    ):
+        for session_id, own in ((one, "Lisbon"), (other, "Porto")):
+            for place in await searched(database, session_id, query):
+                assert own in place.snippet
+    assert await searched(database, other, "Lisbon") == []
+    assert len(await searched(database, one, "Lisbon")) == 1
+
+
+async def test_a_message_is_indexed_once_and_late_ones_by_the_next_search(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    await database.writer.write(lambda c: store(c, session_id, *HISTORY))
+    await database.writer.write(lambda c: index_all(c, session_id, before=4))
+    assert await entry_count(database) == (3, 3)
+    for _ in range(2):
+        await database.writer.write(lambda c: index_all(c, session_id))
+        assert await entry_count(database) == (6, 6)
+    await database.writer.write(lambda c: store(c, session_id, said(99, Role.USER, words("late"))))
+    assert [place.seq for place in await searched(database, session_id, "late")] == [99]
+    assert await entry_count(database) == (7, 7)
+
+
+async def test_a_long_history_takes_several_writes(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    # Half of the messages hold nothing to index, which must not hold the index up.
+    count = 2 * search.MESSAGES_PER_WRITE + 50
+    history = [said(n, Role.ASSISTANT, *([words(f"word{n}")] if n > 120 else [])) for n in range(1, count + 1)]
+    await database.writer.write(lambda c: store(c, session_id, *history))
+    assert await database.writer.write(lambda c: index_all(c, session_id)) == 3
+    assert [place.seq for place in await searched(database, session_id, f"word{count}")] == [count]
+
+
+async def test_entries_go_with_their_session(database: Database) -> None:
+    one, other = await database.writer.write(add_session), await database.writer.write(add_session)
+    for session_id in (one, other):
+        history = [said(1, Role.USER, words("kept"))]
+        await database.writer.write(lambda c, s=session_id, h=history: store(c, s, *h))  # type: ignore[misc]
+        await searched(database, session_id, "kept")
+    assert await entry_count(database) == (2, 2)
+    await database.writer.write(lambda c: sessions.remove(c, one))
+    assert await entry_count(database) == (1, 1)
+    assert len(await searched(database, other, "kept")) == 1
+    await database.writer.write(
+        lambda c: c.execute(text("insert into search_text(search_text) values('integrity-check')"))
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    query=st.one_of(
+        st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=60),
+        st.lists(
+            st.sampled_from(
+                ['"', "*", "(", ")", "AND", "OR", "NOT", "NEAR(", "^", ":", "-", "text", "%", "_", "\\", "a"]
+            ),
+            min_size=1,
+            max_size=12,
+        ).map(" ".join),
+    )
+)
+async def test_any_text_is_a_query(tmp_path_factory: pytest.TempPathFactory, query: str) -> None:
+    async with new_database(tmp_path_factory.mktemp("db")) as database:
+        session_id = await database.writer.write(add_session)
+        exact = said(2, Role.USER, words(query))
+        await database.writer.write(lambda c: store(c, session_id, *HISTORY[:1], exact))
+        found = await searched(database, session_id, query)
+        assert {place.seq for place in found} <= {1, 2}
+        if query.strip(' "\t\n') and '"' not in query:
+            assert 2 in {place.seq for place in found}
+
+
+class TestStoredHistory:
+    async def test_a_search_sees_what_came_before_its_own_message(self, database: Database) -> None:
+        session_id = await database.writer.write(add_session)
+        asking = said(4, Role.ASSISTANT, words("I ask for apples"), call("ask", "{}"))
+        history = [said(1, Role.USER, words("apples")), asking, said(6, Role.USER, words("later apples"))]
+        await database.writer.write(lambda c: store(c, session_id, *history))
+        past = StoredHistory(database, session_id, None)
+        assert [found.seq for found in await past.search("apples", asked_by="ask", limit=9)] == [1]
+        assert await past.search("apples", asked_by="nobody", limit=9) == []
+        commits = database.writer.commits
+        await past.search("apples", asked_by="ask", limit=9)
+        assert database.writer.commits == commits + 1
+
+    async def test_outputs(self, database: Database, tmp_path: Path) -> None:
+        session_id = await database.writer.write(add_session)
+        other = await database.writer.write(add_session)
+        (tmp_path / "kept").write_bytes(b"raw")
+        tool = said(2, Role.TOOL)
+        calls = said(1, Role.ASSISTANT, *(call(name, "{}") for name in ("short", "long", "lost", "open")))
+
+        def fill(connection: Connection) -> None:
+            store(connection, session_id, calls, tool)
+            short = result("short", "out\n[exit code 3]", bytes=4, exit_code=3)
+            for part, ref in ((short, None), (result("long", "o"), "kept"), (result("lost", "o"), "removed")):
+                messages.put_part(connection, session_id, tool.id, part, closed=True, output_ref=ref)
+
+        await database.writer.write(fill)
+        past = StoredHistory(database, session_id, lambda key: tmp_path / key)
+        short = await past.output("short")
+        assert (short.data, short.path, short.exit_code, short.size) == (b"out\n", None, 3, 4)
+        assert (await past.output("long")).path == tmp_path / "kept"
+        for call_id, error, code in (
+            ("lost", NotFoundError, "output_not_found"),
+            ("open", ConflictError, "call_open"),
+            ("none", NotFoundError, "call_not_found"),
+        ):
+            with pytest.raises(error) as caught:
+                await past.output(call_id)
+            assert caught.value.code == code
+        with pytest.raises(NotFoundError):
+            await StoredHistory(database, other, None).output("short")
+        with pytest.raises(NotFoundError, match="not stored"):
+            await StoredHistory(database, session_id, None).output("long")

@@ -1,0 +1,143 @@
+"""Reading a workspace's notes: what is there, without making what is not, and never at the cost of a run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from app.context.prompts import Notes
+from app.db.engine import Database
+from app.db.repositories import sessions
+from app.errors import SandboxUnavailableError, StaleOwnerError
+from app.messages import now
+from app.runtime.notes import may_have_files, refresh_notes, workspace_notes
+from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory, SandboxLimits
+from app.sandbox.bubblewrap import BubblewrapFactory
+from app.sandbox.docker import DockerFactory
+from app.sandbox.local import LocalFactory
+from tests.requirements import need
+from tests.unit.db.rows import add_session, new_database
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    async with new_database(tmp_path) as database:
+        yield database
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+        "local-unsafe",
+    ]
+)
+def kind(request: pytest.FixtureRequest) -> str:
+    need(request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+async def factory(kind: str, tmp_path: Path) -> AsyncIterator[SandboxFactory]:
+    made: dict[str, Any] = {
+        "docker": lambda: DockerFactory(f"test-{uuid4().hex}"),
+        "bubblewrap": lambda: BubblewrapFactory(tmp_path / "data"),
+        "local-unsafe": lambda: LocalFactory(tmp_path / "data"),
+    }
+    factory: SandboxFactory = made[kind]()
+    yield factory
+    await factory.remove_orphans(set())
+    await factory.aclose()
+
+
+def sandbox_of(factory: SandboxFactory) -> Sandbox:
+    return factory.open(SandboxConfig(str(uuid4()), "palimpsest/test-busybox:latest", False, SandboxLimits()))
+
+
+async def test_notes_are_read_and_a_workspace_is_not_made_for_them(factory: SandboxFactory) -> None:
+    sandbox = sandbox_of(factory)
+    try:
+        assert await workspace_notes(sandbox) == Notes()
+        assert not await sandbox.has_workspace()
+        await sandbox.write("AGENTS.md", "Use tabs, für alle.".encode())
+        assert await sandbox.has_workspace()
+        assert await workspace_notes(sandbox) == Notes(agents="Use tabs, für alle.")
+        await sandbox.stop()
+        assert await workspace_notes(sandbox) == Notes(agents="Use tabs, für alle.")
+        await sandbox.exec("rm AGENTS.md; ln -s /etc/passwd AGENTS.md; mkdir MEMORY.md", timeout_s=30, on_output=drop)
+        assert await workspace_notes(sandbox) == Notes()
+    finally:
+        await sandbox.remove()
+    assert not await sandbox.has_workspace()
+
+
+def drop(_stream: str, _data: bytes) -> None: ...
+
+
+async def test_what_is_no_note_is_told(tmp_path: Path) -> None:
+    sandbox = sandbox_of(LocalFactory(tmp_path))
+    await sandbox.write("AGENTS.md", b"\x00")
+    await sandbox.write("MEMORY.md", b"x" * 2_000_000)
+    notes = await workspace_notes(sandbox)
+    assert notes.agents == "[AGENTS.md is a binary file, not a note.]"
+    assert "MEMORY.md has more than 1,048,576 bytes" in notes.memory
+    await sandbox.remove()
+
+
+async def test_changed_notes_are_kept_and_unchanged_ones_cost_no_write(database: Database, tmp_path: Path) -> None:
+    session_id = await database.writer.write(add_session)
+    sandbox = sandbox_of(LocalFactory(tmp_path))
+    row = await database.read(lambda c: sessions.row(c, session_id))
+    assert await refresh_notes(database, row, lambda: sandbox) is None
+    await sandbox.write("MEMORY.md", b"remember")
+    changed = await refresh_notes(database, row, lambda: sandbox)
+    assert changed is not None
+    assert Notes.load(changed.notes) == Notes(memory="remember")
+    writes = database.writer.writes
+    assert await refresh_notes(database, changed, lambda: sandbox) is None
+    assert database.writer.writes == writes
+    await sandbox.exec("rm MEMORY.md", timeout_s=30, on_output=drop)
+    gone = await refresh_notes(database, changed, lambda: sandbox)
+    assert gone is not None
+    assert gone.notes is None
+    await sandbox.remove()
+
+
+async def test_notes_that_cannot_be_read_now_stay_as_they_were(database: Database) -> None:
+    session_id = await database.writer.write(lambda c: add_session(c, notes=Notes("old").dump()))
+    row = await database.read(lambda c: sessions.row(c, session_id))
+
+    def missing() -> Sandbox:
+        raise SandboxUnavailableError("No engine answers.")
+
+    assert await refresh_notes(database, row, missing) is None
+    assert (await database.read(lambda c: sessions.row(c, session_id))).notes == row.notes
+
+
+async def test_a_stale_owner_keeps_no_notes(database: Database, tmp_path: Path) -> None:
+    session_id = await database.writer.write(add_session)
+    row = await database.read(lambda c: sessions.row(c, session_id))
+    await database.writer.write(lambda c: sessions.claim(c, session_id))
+    sandbox = sandbox_of(LocalFactory(tmp_path))
+    await sandbox.write("AGENTS.md", b"new")
+    with pytest.raises(StaleOwnerError):
+        await refresh_notes(database, row, lambda: sandbox)
+    await sandbox.remove()
+
+
+@pytest.mark.parametrize(
+    ("task", "parent", "later", "may"),
+    [("task", None, 0.0, False), ("task", None, 60.0, True), (None, None, 0.0, True), ("task", "p", 0.0, True)],
+)
+def test_only_a_session_that_begins_with_its_task_cannot_have_files(
+    task: str | None, parent: str | None, later: float, may: bool
+) -> None:
+    at = now()
+    row: Any = SimpleNamespace(task=task, parent_id=parent, created_at=at, run_started_at=at + timedelta(seconds=later))
+    assert may_have_files(row) is may

@@ -1,0 +1,54 @@
+"""What `history_search` makes of its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tools.base import Finding, NoHistory
+from app.tools.history_search import MAX_FINDINGS, MAX_SNIPPET_CHARS, HistorySearch, render_findings
+from tests.unit.tools.workbench import DirectorySandbox, Workbench
+
+
+class Findings(NoHistory):
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.asked: list[tuple[str, str]] = []
+
+    async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
+        self.asked.append((query, asked_by))
+        return [Finding(f"m{n}", n, "tool", f"c{n}", f"text {n}") for n in range(min(self._count, limit))]
+
+
+@pytest.mark.parametrize(
+    ("count", "note"),
+    [
+        (0, "[nothing found; try fewer or other words]"),
+        (2, "[best first]"),
+        (500, "[best first; there may be more, so add words to narrow it]"),
+    ],
+)
+async def test_findings_are_counted(tmp_path: Path, count: int, note: str) -> None:
+    history = Findings(count)
+    bench = Workbench(DirectorySandbox(tmp_path), tmp_path, history=history)
+    text, outcome = await bench.run(HistorySearch(), query="a\x00b")
+    assert outcome.note == note
+    assert text.count("## ") == min(count, MAX_FINDINGS)
+    assert history.asked == [("a\ufffdb", "call")]
+
+
+@given(st.text())
+def test_a_snippet_is_one_line_of_bounded_length(snippet: str) -> None:
+    rendered = render_findings([Finding("m1", 7, "user", None, snippet)])
+    heading, line, *rest = rendered.split("\n")
+    assert heading == "## user, seq 7, message m1"
+    assert len(line) <= MAX_SNIPPET_CHARS + 1
+    assert rest == ["", ""]
+
+
+def test_a_call_is_named_for_recall() -> None:
+    assert render_findings([Finding("m1", 7, "tool", "c1", "x")]).startswith("## tool, seq 7, message m1, call c1\nx\n")

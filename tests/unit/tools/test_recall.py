@@ -1,0 +1,295 @@
+"""`recall` and what it reads by: ranges and patterns over outputs of any shape, within bounded time and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import ConflictError, NotFoundError, ToolError
+from app.messages import ToolStatus
+from app.tools.base import Finding, NoHistory, PastOutput
+from app.tools.grep import MAX_LINE_CHARS, MAX_MATCHES, Grep, compile_pattern
+from app.tools.lines import OVERLAP, PIECE, locate, pieces, read_range
+from app.tools.recall import Recall, left_out_hint
+from tests.unit.tools.workbench import DirectorySandbox, Workbench
+
+lines = st.lists(
+    st.text(st.characters(exclude_characters="\n\x00", exclude_categories=("Cs",)), max_size=20), max_size=30
+)
+
+
+class OneOutput:
+    """A history of one call."""
+
+    def __init__(self, raw: bytes, path: Path | None = None, **fields: Any) -> None:
+        values = {"name": "execute_command", "status": ToolStatus.COMPLETED, "exit_code": 0, "size": len(raw)}
+        self._past = PastOutput(**{**values, "shown": "", "data": raw, "path": path, **fields})
+
+    async def output(self, call_id: str) -> PastOutput:
+        match call_id:
+            case "c1":
+                return self._past
+            case "open":
+                raise ConflictError("open", code="call_open")
+            case "gone":
+                raise NotFoundError("gone", code="output_not_found")
+        return await NoHistory().output(call_id)
+
+    async def search(self, query: str, *, asked_by: str, limit: int) -> list[Finding]:
+        return []
+
+
+def bench_of(tmp_path: Path, raw: bytes, path: Path | None = None, **fields: Any) -> Workbench:
+    return Workbench(DirectorySandbox(tmp_path), tmp_path, history=OneOutput(raw, path, **fields))
+
+
+def found(text: bytes, pattern: str, *, start: int = 1, end: int | None = None, chars: int = 30_000) -> Grep:
+    file = io.BytesIO(text)
+    offset, _ = locate(file, start)
+    assert offset is not None
+    file.seek(offset)
+    grep = Grep(compile_pattern(pattern), chars)
+    grep.run(file, start, end)
+    return grep
+
+
+class TestLines:
+    @given(lines, st.booleans(), st.integers(1, 35))
+    def test_a_line_is_where_it_begins(self, texts: list[str], ended: bool, line: int) -> None:
+        data = "\n".join(texts).encode() + (b"\n" if ended and texts else b"")
+        whole = data.decode().split("\n")
+        if whole[-1] == "":
+            whole.pop()
+        offset, total = locate(io.BytesIO(data), line)
+        assert total == len(whole)
+        assert (offset is None) == (line > total)
+        if offset is not None:
+            assert data[offset:].decode() == data.decode().split("\n", line - 1)[-1]
+
+    @given(lines, st.integers(1, 30), st.integers(1, 40))
+    def test_a_range_is_what_slicing_gives(self, texts: list[str], start: int, end: int) -> None:
+        data = "".join(f"{text}\n" for text in texts).encode()
+        got = read_range(io.BytesIO(data), start, max(start, end), 10_000)
+        if start > len(texts):
+            assert got is None
+            return
+        assert got is not None
+        wanted = texts[start - 1 : max(start, end)]
+        assert got.text == "".join(f"{text}\n" for text in wanted)
+        assert (got.first, got.last, got.total, got.cut) == (start, start + len(wanted) - 1, len(texts), False)
+
+    @given(st.binary(max_size=300), st.integers(1, 50))
+    def test_any_bytes_are_lines_within_the_limit(self, data: bytes, limit: int) -> None:
+        got = read_range(io.BytesIO(data), 1, 10**6, limit)
+        if got is None:
+            assert not data
+            return
+        assert len(got.text) <= limit
+        assert "\x00" not in got.text
+        assert data.decode("utf-8", "replace").replace("\x00", "\ufffd").startswith(got.text)
+
+    def test_a_long_line_comes_in_pieces_that_overlap_and_keep_characters_whole(self) -> None:
+        text = "aé漢😀" * 30_000
+        parts = list(pieces(io.BytesIO(f"{text}\r\nnext".encode())))
+        assert "".join(part.text[part.shared :] for part in parts[:-1]) == text
+        assert all(part.shared == OVERLAP + 1 for part in parts[1:-1])
+        assert [part.first for part in parts] == [True, *[False] * (len(parts) - 2), True]
+        assert [part.end for part in parts if part.last] == ["\r\n", ""]
+        assert (parts[-1].line, parts[-1].text) == (2, "next")
+
+    def test_a_line_that_is_too_long_is_cut(self) -> None:
+        got = read_range(io.BytesIO(b"x" * 200_000 + b"\nshort\n"), 1, 9, 1000)
+        assert got is not None
+        assert (got.text, got.last, got.total, got.cut) == ("x" * 1000, 1, 2, True)
+
+
+class TestGrep:
+    @given(lines.filter(bool), st.sampled_from(["a", "[0-9]", r"\w+", "^$", "é|ß"]))
+    def test_it_matches_the_lines_that_python_matches(self, texts: list[str], pattern: str) -> None:
+        texts = [text.removesuffix("\r") for text in texts]
+        grep = found("".join(f"{text}\n" for text in texts).encode(), pattern)
+        wanted = [number for number, text in enumerate(texts, 1) if re.search(pattern, text)]
+        shown = [int(line.split(":")[0]) for line in grep.text.split("\n") if re.match(r"\d+:", line)]
+        assert shown == wanted
+        assert grep.matches == len(wanted)
+
+    def test_matches_have_two_lines_around_them_each_line_once(self) -> None:
+        text = "\n".join(f"l{number}" for number in range(1, 21)).encode()
+        assert found(text, "l(5|7|15)$").text == (
+            "3-l3\n4-l4\n5:l5\n6-l6\n7:l7\n8-l8\n9-l9\n--\n13-l13\n14-l14\n15:l15\n16-l16\n17-l17\n"
+        )
+
+    def test_a_needle_in_a_line_of_megabytes_is_shown_with_what_is_around_it(self) -> None:
+        line = "x" * 3_000_000 + "the needle is here" + "y" * 2_000_000
+        grep = found(f"first\n{line}\nlast\n".encode(), "n[e]+dle")
+        (match,) = [text for text in grep.text.split("\n") if text.startswith("2:")]
+        assert "the needle is here" in match
+        assert len(match) < MAX_LINE_CHARS + 10
+        assert grep.matches == 1
+
+    @pytest.mark.parametrize("shift", [-30, -6, -3, 0, 3, 6, OVERLAP - 3, OVERLAP])
+    def test_a_match_across_two_pieces_is_found_once(self, shift: int) -> None:
+        at = PIECE - OVERLAP + shift
+        line = "x" * at + "needle" + "x" * PIECE
+        assert found(line.encode(), "needle").matches == 1
+
+    def test_anchors_mean_the_line_and_not_its_pieces(self) -> None:
+        line = b"x" * (3 * PIECE) + b"\nx\n"
+        assert found(line, "^x").text.count(":") == 2
+        assert found(line, "x$").matches == 2
+
+    def test_many_matches_end_with_the_line_to_go_on_with(self) -> None:
+        text = b"hit\n" * 500
+        grep = found(text, "hit")
+        assert (grep.matches, grep.go_on) == (MAX_MATCHES, MAX_MATCHES + 1)
+        second = found(text, "hit", start=grep.go_on or 0)
+        assert second.text.startswith(f"{MAX_MATCHES + 1}:hit\n")
+
+    @given(st.integers(10, 400), st.integers(1, 60))
+    def test_what_is_shown_stays_within_its_room_and_goes_on_without_a_hole(self, chars: int, count: int) -> None:
+        text = "".join(f"hit {number}\n" for number in range(1, count + 1)).encode()
+        seen: list[int] = []
+        start: int | None = 1
+        while start is not None and start <= count:
+            grep = found(text, "hit", start=start, chars=chars)
+            assert len(grep.text) <= chars
+            seen += [int(line.split(":")[0]) for line in grep.text.splitlines()]
+            if not grep.matches:
+                return  # there is no room for a single line
+            start = grep.go_on
+        assert seen == list(range(1, count + 1))
+
+    def test_it_stays_within_the_lines_asked_for(self) -> None:
+        grep = found(b"hit\n" * 10, "hit", start=4, end=6)
+        assert grep.text == "4:hit\n5:hit\n6:hit\n"
+
+    @pytest.mark.parametrize("pattern", ["(", "[", "a{2,1}", "(?P<x>a)(?P<1>b)", "*", "(" * 900 + ")" * 900])
+    def test_what_is_no_pattern_is_told(self, pattern: str) -> None:
+        with pytest.raises(ToolError, match=r"not a regular expression|too complex"):
+            compile_pattern(pattern)
+
+    @pytest.mark.parametrize("pattern", ["(?R)?z|a(?R)", "(a(?1)?b)", "(?P<x>a(?&x)?)", "(?P<x>a(?P>x)?)", "(a(?-1)?)"])
+    def test_recursion_is_refused(self, pattern: str) -> None:
+        with pytest.raises(ToolError, match="not supported"):
+            compile_pattern(pattern)
+
+    def test_an_escaped_bracket_before_a_digit_is_no_recursion(self) -> None:
+        assert compile_pattern(r"\(?1\)?").search("(1)")
+
+    @given(st.text(max_size=30))
+    def test_any_text_is_a_pattern_or_a_tool_error(self, pattern: str) -> None:
+        try:
+            compile_pattern(pattern)
+        except ToolError as refused:
+            refused.detail.encode()
+
+
+class TestRecall:
+    async def test_the_whole_of_a_short_output_has_no_note(self, tmp_path: Path) -> None:
+        assert await bench_of(tmp_path, "a\nü\n".encode()).run(Recall(), call_id="c1") == ("a\nü\n", _outcome(""))
+
+    async def test_a_long_output_comes_in_part_with_the_way_on(self, tmp_path: Path) -> None:
+        raw = b"".join(b"line %d\n" % number for number in range(1, 1001))
+        text, outcome = await bench_of(tmp_path, raw).run(Recall(100), call_id="c1")
+        assert text.endswith("line 13\n")
+        assert outcome.note == "[lines 1-13 of 1000; read on with start_line=14, or use grep]"
+        text, outcome = await bench_of(tmp_path, raw).run(Recall(100), call_id="c1", start_line=999)
+        assert (text, outcome.note) == ("line 999\nline 1000\n", "[lines 999-1000 of 1000]")
+
+    async def test_a_range_and_a_pattern_together(self, tmp_path: Path) -> None:
+        raw = b"".join(b"line %d\n" % number for number in range(1, 101))
+        bench = bench_of(tmp_path, raw)
+        text, outcome = await bench.run(Recall(), call_id="c1", grep="9$", start_line=50, end_line=60)
+        assert text == "57-line 57\n58-line 58\n59:line 59\n60-line 60\n"
+        assert outcome.note == "[1 match; the output has 100 lines]"
+        text, outcome = await bench.run(Recall(), call_id="c1", grep="nothing")
+        assert (text, outcome.note) == ("", "[no match; the output has 100 lines]")
+
+    async def test_the_note_says_how_the_call_ended(self, tmp_path: Path) -> None:
+        bench = bench_of(tmp_path, b"out\n", exit_code=3, size=10, status=ToolStatus.CANCELLED)
+        _, outcome = await bench.run(Recall(), call_id="c1")
+        assert outcome.note.split("\n") == [
+            "[only the first 4 of the call's 10 bytes are stored]",
+            "[the call ended with the status cancelled]",
+            "[exit code 3]",
+        ]
+
+    async def test_a_call_that_printed_nothing_shows_its_result(self, tmp_path: Path) -> None:
+        _, outcome = await bench_of(tmp_path, b"", shown="Error: no such file").run(Recall(), call_id="c1")
+        assert outcome.note == "[the raw output of execute_command is empty; its result was: Error: no such file]"
+
+    @pytest.mark.parametrize(
+        ("arguments", "says"),
+        [
+            ({"call_id": "nope"}, "history_search"),
+            ({"call_id": "open"}, "later step"),
+            ({"call_id": "gone"}, "run the call again"),
+            ({"call_id": "c1", "start_line": 3}, "only 2 lines"),
+            ({"call_id": "c1", "start_line": 3, "grep": "x"}, "only 2 lines"),
+            ({"call_id": "c1", "start_line": 2, "end_line": 1}, "comes before"),
+            ({"call_id": "c1", "grep": "("}, "not a regular expression"),
+        ],
+    )
+    async def test_errors_say_what_to_do(self, tmp_path: Path, arguments: dict[str, Any], says: str) -> None:
+        with pytest.raises(ToolError, match=re.escape(says)):
+            await bench_of(tmp_path, b"a\nb\n").run(Recall(), **arguments)
+
+    async def test_a_file_that_vanishes_is_an_output_that_is_gone(self, tmp_path: Path) -> None:
+        with pytest.raises(ToolError, match="not stored any more"):
+            await bench_of(tmp_path, b"", tmp_path / "no-such-file").run(Recall(), call_id="c1")
+
+    async def test_a_needle_in_megabytes_costs_little_memory(self, tmp_path: Path) -> None:
+        path = tmp_path / "output"
+        with path.open("wb") as file:
+            for number in range(40_000):
+                file.write(b"%d: nothing to see in this line of the log%s\n" % (number, b"." * 100))
+                if number == 30_000:
+                    file.write(b"ERROR the needle\n")
+        size = path.stat().st_size
+        bench = bench_of(tmp_path, b"", path, size=size)
+        tracemalloc.start()
+        try:
+            text, outcome = await bench.run(Recall(), call_id="c1", grep="ERROR.*needle")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert "30002:ERROR the needle\n" in text
+        assert outcome.note == "[1 match; the output has 40,001 lines]"
+        assert peak < size / 2
+
+    async def test_a_hostile_pattern_ends_in_time_and_holds_nobody_up(self, tmp_path: Path) -> None:
+        bench = bench_of(tmp_path, b"x" * 60_000)
+        began = last = time.monotonic()
+        gaps = []
+        call = asyncio.create_task(bench.run(Recall(), call_id="c1", grep="(x+x+)+y"))
+        while not call.done():
+            await asyncio.wait([call], timeout=0.01)
+            gaps.append(time.monotonic() - last)
+            last = time.monotonic()
+        _, outcome = await call
+        assert outcome.status is ToolStatus.ERROR
+        assert "ended after 2 s at line 1 of 1" in outcome.note
+        assert last - began < 4
+        assert max(gaps) < 1, "the loop went on meanwhile"
+
+
+def _outcome(note: str) -> Any:
+    from app.tools.base import ToolOutcome
+
+    return ToolOutcome(note=note)
+
+
+def test_the_line_in_a_clipped_output_names_the_call() -> None:
+    assert (
+        left_out_hint("c9")(12_345)
+        == '[… 12,345 characters left out here; recall("c9") returns them, by lines or by grep …]'
+    )
