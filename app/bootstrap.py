@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from dotenv import dotenv_values
@@ -37,7 +37,8 @@ from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
 from app.sandbox.detect import SandboxKind, open_factory
 from app.sessions import Limits, Status
 from app.settings import DEMO_MODEL, Settings
-from app.tools import FileOutputStore, OutputCollector, ToolRegistry, default_tools
+from app.tools import FileOutputStore, OutputCollector, OutputLimit, ToolRegistry, default_tools
+from app.tools.recall import left_out_hint
 
 log = structlog.get_logger(__name__)
 
@@ -232,14 +233,17 @@ def _add_readings(metrics: Metrics, registry: Registry, bus: Bus, database: Data
 
 def _collector(
     settings: Settings, store: FileOutputStore
-) -> Callable[[str, str, Callable[[Stream, str, int], None]], Collector]:
-    def collect(session_id: str, call_id: str, live: Callable[[Stream, str, int], None]) -> Collector:
+) -> Callable[[str, str, Callable[[Stream, str, int], None], OutputLimit], Collector]:
+    def collect(
+        session_id: str, call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit
+    ) -> Collector:
         return OutputCollector(
             f"{session_id}/{call_id}",
-            limit_chars=settings.tool_output_chars,
+            limit=replace(limit, chars=min(limit.chars, settings.tool_output_chars)),
             max_bytes=settings.tool_output_max_bytes,
             store=store,
             on_live=live,
+            left_out=left_out_hint(call_id),
         )
 
     return collect

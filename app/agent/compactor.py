@@ -142,19 +142,25 @@ class Compactor:
             return Room.MADE
         if await self._take_prepared(config, target, batch):
             return Room.MADE
-        selection = self._ladder.selection(config, config.settings)
+        pruned = self._ladder.pruned(batch)
+        selection = self._ladder.selection(config, config.settings, pruned)
         if selection is None and must:
-            selection = self._ladder.selection(config, config.settings, urgent=True)
+            selection = self._ladder.selection(config, config.settings, pruned, urgent=True)
         if selection is None:
             return self._no_room(config, target) if must else Room.ENOUGH
         opening = RoundOpening(reason, config.settings.policy, target.before, config.budget.limit)
         number = await self._sink.open_round(opening)
         round = Round(number, config, config.settings, target)
-        return await self._climb(round, selection, batch, self._first_rung())
+        start = self._first_rung()
+        room = await self._climb(round, selection, batch, start)
+        if start != "summary":
+            # The next one may ask a model again.
+            self._past.clear()
+        return room
 
     async def _climb(self, round: Round, selection: Selection, batch: PruneBatch | None, start: Rung) -> Room:
         """Takes a round through the ladder. A cancel leaves everything as it was."""
-        pruned = self._conversation.pruned | frozenset(batch.call_ids if batch is not None else ())
+        pruned = self._ladder.pruned(batch)
         usage = Usage()
 
         async def climb() -> Candidate | None:
@@ -202,8 +208,7 @@ class Compactor:
     async def _pruned(self, config: AgentConfig, batch: PruneBatch, target: Target) -> bool:
         """Clears outputs if that alone is enough."""
         conversation = self._conversation
-        pruned = conversation.pruned | frozenset(batch.call_ids)
-        after = conversation.measure(None, conversation.checkpoints, pruned)
+        after = conversation.measure(None, conversation.checkpoints, self._ladder.pruned(batch))
         if not target.accepts(after):
             return False
         await self._ladder.prune(config, batch, "trigger", target.before, after)
@@ -220,9 +225,7 @@ class Compactor:
             return
         batch = self._ladder.prunable(config)
         if batch is not None:
-            after = conversation.measure(
-                None, conversation.checkpoints, conversation.pruned | frozenset(batch.call_ids)
-            )
+            after = conversation.measure(None, conversation.checkpoints, self._ladder.pruned(batch))
             await self._ladder.prune(config, batch, "run_end", before, after)
 
     # In the background
@@ -234,7 +237,7 @@ class Compactor:
         near = PREPARE_SHARE * trigger(config.budget, config.settings)
         if self._conversation.state(config.budget).tokens < near:
             return
-        selection = self._ladder.selection(config, config.settings)
+        selection = self._ladder.selection(config, config.settings, self._conversation.pruned)
         if selection is not None:
             self._prepared = Prepared(self._sink, self._ladder, self._conversation, config, selection)
 
@@ -252,7 +255,7 @@ class Compactor:
         if ready is None or not prepared.fits(config):
             await self._drop(prepared)
             return False
-        pruned = self._conversation.pruned | frozenset(batch.call_ids if batch is not None else ())
+        pruned = self._ladder.pruned(batch)
         round = replace(ready, config=config, target=target)
         candidate = self._ladder.candidate(round, prepared.selection, prepared.prose, "summary", pruned)
         if not target.accepts(candidate.tokens):
@@ -282,9 +285,9 @@ class Compactor:
         settings = asked.settings
         before = self._conversation.estimate
         round = Round(asked.number, config, settings, Target(config.budget.usable, before), asked.instructions)
-        selection = self._ladder.selection(config, settings)
+        batch = self._ladder.prunable(config) if settings.policy == "reactive" else None
+        selection = self._ladder.selection(config, settings, self._ladder.pruned(batch))
         if selection is None:
             await self._sink.record(RoundEnded(asked.number, "failed", Usage()))
             return Room.ENOUGH
-        batch = self._ladder.prunable(config) if settings.policy == "reactive" else None
         return await self._climb(round, selection, batch, "summary")

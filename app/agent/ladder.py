@@ -107,8 +107,14 @@ class Ladder:
         messages = self._conversation.transcript.messages
         return select_prunable(messages, config.settings, config.budget, self._conversation.pruned)
 
-    def selection(self, config: AgentConfig, settings: CompactionSettings, *, urgent: bool = False) -> Selection | None:
-        """What a round would cover now; `urgent` where it must cover something."""
+    def pruned(self, batch: PruneBatch | None) -> frozenset[str]:
+        """The calls whose outputs are cleared, with those of a batch."""
+        return self._conversation.pruned | frozenset(batch.call_ids if batch is not None else ())
+
+    def selection(
+        self, config: AgentConfig, settings: CompactionSettings, pruned: frozenset[str], *, urgent: bool = False
+    ) -> Selection | None:
+        """What a round would cover now, with the outputs of `pruned` cleared; `urgent` where it must cover something."""
         conversation = self._conversation
         return select(
             conversation.history,
@@ -116,7 +122,7 @@ class Ladder:
             settings,
             config.budget,
             config.model,
-            pruned=conversation.pruned,
+            pruned=pruned,
             urgent=urgent,
         )
 
@@ -233,7 +239,7 @@ class Ladder:
         """Makes a candidate the context: checkpoint, marks, generation and event in one transaction."""
         conversation = self._conversation
         config = await refreshed()
-        pruned = conversation.pruned | frozenset(batch.call_ids if batch is not None else ())
+        pruned = self.pruned(batch)
         covered = selection.covered
         completed = RoundCompleted(
             checkpoint=candidate.checkpoint,
@@ -258,8 +264,7 @@ class Ladder:
 
     async def prune(self, config: AgentConfig, batch: PruneBatch, reason: PruneReason, before: int, after: int) -> None:
         """Clears outputs without a summary."""
-        pruned = self._conversation.pruned | frozenset(batch.call_ids)
-        opened = self._conversation.adopt(config, "prune", self._conversation.checkpoints, pruned)
+        opened = self._conversation.adopt(config, "prune", self._conversation.checkpoints, self.pruned(batch))
         await self._sink.record(_pruned(reason, batch, before, after), opened)
 
     async def _failed(

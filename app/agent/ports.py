@@ -13,6 +13,7 @@ from app.messages import FinishReason, Message, ReasoningPart, TextPart, ToolCal
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import CompactionReason, ContextState, PruneReason, Rung
 from app.tools.base import OutputSink
+from app.tools.output import OutputLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +261,8 @@ class Collector(OutputSink, Protocol):
     async def finish(self, note: str = "") -> CollectedOutput: ...
 
 
-CollectorFactory = Callable[[str, Callable[[Stream, str, int], None]], Collector]
-"""Makes a call's collector from the call id and a callback for the live preview (stream, text, offset)."""
+CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimit], Collector]
+"""Makes a call's collector from the call id, a callback for the live preview (stream, text, offset) and a limit."""
 
 
 class SandboxSource(Protocol):

@@ -18,6 +18,7 @@ from app.events import PlanItem
 from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
 from app.tools.base import Arguments, NoHistory, SessionHistory, Tool, ToolContext, ToolOutcome
+from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
 
 log = structlog.get_logger(__name__)
@@ -37,13 +38,15 @@ _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolSetup:
-    """What the calls of a session share. Times are in seconds."""
+    """What the calls of a session share. Times are in seconds; `output_limit` is how much of each output the model
+    sees where a message has so many calls."""
 
     registry: ToolRegistry
     sandbox: SandboxSource
     collector: CollectorFactory
     command_timeout_s: float
     max_command_timeout_s: float
+    output_limit: Callable[[int], OutputLimit]
     history: SessionHistory = field(default_factory=NoHistory)
 
 
@@ -114,7 +117,7 @@ class ToolExecutor:
         started = time.monotonic()
         part_id = new_id()
         live = LivePart("tool_result", batch.message_id, part_id, index, call.call_id, call.name)
-        collector = self._setup.collector(call.call_id, self._preview(live))
+        collector = self._setup.collector(call.call_id, self._preview(live), self._setup.output_limit(len(batch.calls)))
         begun = False
         try:
             async with self._slots:

@@ -135,7 +135,7 @@ class Transcript:
 
     def _add_round(self, compacted: Round) -> None:
         for message in compacted.kept:
-            self._add(message, verbatim=True)
+            self._add(_without_results(message), verbatim=True)
         self._add(compacted.summary, verbatim=True)
 
     def _add(self, message: Message, *, verbatim: bool = False) -> None:
@@ -184,6 +184,13 @@ def _needs_line(summary: Message | None, following: Message) -> bool:
     if summary is None:
         return False
     return following.role not in (Role.USER, Role.CONTROL) or following.seq > summary.seq
+
+
+def _without_results(message: Message) -> Message:
+    """A kept message without results, which some importers put there: their calls are covered."""
+    if not message.tool_results:
+        return message
+    return with_parts(message, [part for part in message.parts if not isinstance(part, ToolResultPart)])
 
 
 def placeholder(part: ToolResultPart) -> ToolResultPart:

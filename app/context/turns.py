@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from app.context.budget import TailBounds
 from app.context.tokens import counted_tokens
-from app.messages import Message, Role
+from app.messages import ImagePart, Message, Role, TextPart
 
 
 def is_request(message: Message) -> bool:
-    """Whether the message is the user's own and so begins a turn; a summary in the user's role does not."""
-    return message.role is Role.USER and not message.is_summary
+    """Whether the message is the user's own and so begins a turn; a summary in the user's role does not, nor do results
+    that came in with it."""
+    own = message.role is Role.USER and not message.is_summary
+    return own and any(isinstance(part, TextPart | ImagePart) for part in message.parts)
 
 
 def cuts(messages: Sequence[Message]) -> list[int]:

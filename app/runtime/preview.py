@@ -24,8 +24,8 @@ def preview(
     ladder = Ladder(None, conversation, agents.models, lambda model: agents.model_info(model).context_window)
     before = conversation.estimate
     batch = ladder.prunable(config) if settings.policy == "reactive" else None
-    pruned = conversation.pruned | frozenset(batch.call_ids if batch is not None else ())
-    selection = ladder.selection(config, settings)
+    pruned = ladder.pruned(batch)
+    selection = ladder.selection(config, settings, pruned)
     if selection is None:
         after = conversation.measure(None, conversation.checkpoints, pruned)
     else:

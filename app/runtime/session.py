@@ -20,6 +20,7 @@ from app.agent.ports import Collector, PlanChanged
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
+from app.context.tokens import estimate_text
 from app.db.engine import Database
 from app.db.repositories import compactions as rounds
 from app.db.repositories import sessions, steps
@@ -36,6 +37,13 @@ from app.runtime.recorder import Recorder
 from app.runtime.sandboxes import Lease, Sandboxes
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import Limits, Outcome, SandboxSpec, Status
+from app.tools.output import OutputLimit
+
+STEP_OUTPUT_SHARE = 0.25
+"""Share of usable that all results of one step may have together."""
+
+LEAST_OUTPUT_TOKENS = 200
+"""What is shown of each output even where a step has very many calls."""
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +57,7 @@ class RuntimeSetup:
     bus: Bus
     sandboxes: Sandboxes
     agents: AgentSetup
-    collector: Callable[[str, str, Callable[[Stream, str, int], None]], Collector]
+    collector: Callable[[str, str, Callable[[Stream, str, int], None], OutputLimit], Collector]
     output_path: Callable[[str], Path] | None = None
 
 
@@ -284,7 +292,8 @@ class SessionOwner:
         tools = ToolSetup(
             registry=agents.registry,
             sandbox=self._sandbox,
-            collector=lambda call_id, live: self._setup.collector(self._session_id, call_id, live),
+            collector=lambda call_id, live, limit: self._setup.collector(self._session_id, call_id, live, limit),
+            output_limit=self._output_limit,
             command_timeout_s=agents.command_timeout_s,
             max_command_timeout_s=agents.max_command_timeout_s,
             history=StoredHistory(self._setup.database, self._session_id, self._setup.output_path),
@@ -296,6 +305,13 @@ class SessionOwner:
 
         executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=self._interrupt)
         return Step(recorder, conversation, agents.models, executor, self._interrupt)
+
+    def _output_limit(self, calls: int) -> OutputLimit:
+        """How much of each output of a message with so many calls the model sees: all of them together take a quarter
+        of the context at most, so that one step never fills it."""
+        config = self._current_config()
+        tokens = max(LEAST_OUTPUT_TOKENS, int(config.budget.usable * STEP_OUTPUT_SHARE) // calls)
+        return OutputLimit(min(config.settings.clip_chars, tokens * 4), tokens, estimate_text)
 
     async def _renew(self) -> None:
         """Prepares for the next run of the same owner."""

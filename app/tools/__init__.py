@@ -2,7 +2,7 @@
 live preview. Tools know a sandbox and the context of one call, nothing above."""
 
 from app.tools.base import Arguments, OutputSink, Tool, ToolContext, ToolOutcome
-from app.tools.output import CollectedOutput, OutputCollector, OutputStore, OutputWriter, left_out_line
+from app.tools.output import CollectedOutput, OutputCollector, OutputLimit, OutputStore, OutputWriter, left_out_line
 from app.tools.plan import render_plan
 from app.tools.registry import ToolRegistry, default_tools
 from app.tools.store import FileOutputStore
@@ -12,6 +12,7 @@ __all__ = [
     "CollectedOutput",
     "FileOutputStore",
     "OutputCollector",
+    "OutputLimit",
     "OutputSink",
     "OutputStore",
     "OutputWriter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import time
 from collections import deque
@@ -11,7 +12,7 @@ from typing import BinaryIO
 import regex
 
 from app.errors import ToolError
-from app.tools.lines import OVERLAP, Piece, pieces
+from app.tools.lines import OVERLAP, PIECE, Piece, pieces
 
 CONTEXT = 2
 """Lines shown before and after a match."""
@@ -21,7 +22,18 @@ MAX_LINE_CHARS = 500
 """Characters of a line that are shown, around the match; as in `search_files`."""
 
 SEARCH_S = 2.0
-"""Seconds that a search may take; a plain pattern goes through some 15 MB of short lines in that time."""
+"""Seconds of processor time that a search may take, so that a busy machine finds no less."""
+
+BLOCK = 16 * 1024
+"""Bytes of short lines that are looked at together, which is many times as fast as one by one."""
+
+BLOCK_S = 0.02
+"""Seconds that such a look may take. A pattern like `[^x]*y` needs the square of the length, and is then tried line by
+line instead."""
+
+_LINE_BOUND = re.compile(r"\(\?(?!:|i\))|\(\*|[*+?}]\+|\\[AZzGK]")
+"""What may match in a line by itself and not in a text around it: looking around, giving nothing back, anchors of the
+text. It may take more for such than is, which only costs time."""
 
 _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")
 
@@ -54,9 +66,11 @@ class Grep:
         max_chars: int,
         *,
         seconds: float = SEARCH_S,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._pattern = pattern
+        whole = _LINE_BOUND.search(pattern.pattern) is None
+        self._block_pattern = regex.compile(pattern.pattern, regex.MULTILINE) if whole else None
         self._max_chars = max_chars
         self._clock = clock
         self._deadline = clock() + seconds
@@ -76,6 +90,39 @@ class Grep:
 
     def run(self, file: BinaryIO, start: int, end: int | None) -> None:
         """Searches from where the file stands, which is line `start`, to the line `end`, or to the file's end."""
+        line = start
+        while self.go_on is None and (end is None or line <= end):
+            at = file.tell()
+            block = file.read(BLOCK)
+            if not block.endswith(b"\n"):
+                block += file.readline(PIECE)
+            if not block.endswith(b"\n"):
+                # The end of the file, or a line that is too long for this.
+                file.seek(at)
+                self._look_at_lines(file, line, end)
+                return
+            if not self._pass_over(block, line):
+                self._look_at_lines(io.BytesIO(block), line, end)
+            line += block.count(b"\n")
+
+    def _pass_over(self, block: bytes, line: int) -> bool:
+        """Whether no line of the block matches, and none is context of what was found before it."""
+        left = self._deadline - self._clock()
+        if self._block_pattern is None or self._after or left <= 0:
+            return False
+        text = block.decode("utf-8", "replace").replace("\x00", "\ufffd").replace("\r\n", "\n")
+        try:
+            if self._block_pattern.search(text, timeout=min(left, BLOCK_S)) is not None:
+                return False
+        except (TimeoutError, MemoryError):
+            self._block_pattern = None
+            return False
+        lines = text.split("\n")[:-1]
+        for number in range(max(0, len(lines) - CONTEXT), len(lines)):
+            self._before.append(Piece(line + number, lines[number], 0, True, True, "\n"))
+        return True
+
+    def _look_at_lines(self, file: BinaryIO, start: int, end: int | None) -> None:
         for piece in pieces(file, start):
             if end is not None and piece.line > end:
                 return

@@ -33,6 +33,19 @@ class OutputStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class OutputLimit:
+    """The most that a model sees of one call's output: characters, and tokens by `measure`, since a character of Chinese
+    costs as much as four of English."""
+
+    chars: int
+    tokens: int | None = None
+    measure: Callable[[str], int] = len
+
+    def fits(self, text: str) -> bool:
+        return self.tokens is None or self.measure(text) <= self.tokens
+
+
+@dataclass(frozen=True, slots=True)
 class CollectedOutput:
     """`text` is what the model sees. `bytes` counts the raw output. `ref` is the key of the stored raw output; without
     it the raw output is the UTF-8 of the collected text, before the note."""
@@ -100,7 +113,7 @@ class OutputCollector:
     """The `OutputSink` of one call.
 
     Bytes of both streams form one sequence in order of arrival. They are decoded as UTF-8 piece by piece; what is not
-    UTF-8, and NUL, becomes U+FFFD. At most `limit_chars` characters are kept in memory, half of them from the start,
+    UTF-8, and NUL, becomes U+FFFD. At most `limit.chars` characters are kept in memory, half of them from the start,
     half from the end. Raw bytes are kept in memory while the text is whole, then go to the store, `max_bytes` at most;
     the rest is counted. `finish` must be called, also after an error or a cancellation: it then gives what came so far.
     """
@@ -109,7 +122,7 @@ class OutputCollector:
         self,
         key: str,
         *,
-        limit_chars: int,
+        limit: OutputLimit,
         max_bytes: int,
         store: OutputStore,
         on_live: OnLive | None = None,
@@ -117,12 +130,12 @@ class OutputCollector:
     ) -> None:
         """`left_out` words the line between head and tail, given the number of characters that are missing there."""
         self._key = key
-        self._limit = limit_chars
+        self._limit = limit
         self._max_bytes = max_bytes
         self._store = store
         self._on_live = on_live
         self._left_out = left_out
-        self._clipped = ClippedText(limit_chars)
+        self._clipped = ClippedText(limit.chars)
         utf8 = codecs.getincrementaldecoder("utf-8")
         self._decoders: dict[Stream, codecs.IncrementalDecoder] = {"stdout": utf8("replace"), "stderr": utf8("replace")}
         self._bytes = 0
@@ -137,13 +150,13 @@ class OutputCollector:
         self._keep(data)
         self._bytes += len(data)
         self._take(stream, self._decoders[stream].decode(data))
-        if self._writer is None and self._clipped.length > self._limit:
+        if self._writer is None and self._clipped.length > self._limit.chars:
             self._spill()
 
     async def finish(self, note: str = "") -> CollectedOutput:
         """What the model sees: the whole text, or head, a line on what is missing, and tail; then `note`, never cut."""
         self._flush_decoders()
-        head, tail = self._clipped.parts()
+        head, tail = self._shown()
         if self._writer is None and (head + tail).encode() != self._raw:
             self._spill()
         stored = await self._writer.close() if self._writer is not None else 0
@@ -151,7 +164,8 @@ class OutputCollector:
         text = self._join(head, tail)
         for line in filter(None, notes):
             text += f"{'' if not text or text.endswith(chr(10)) else chr(10)}{line}"
-        return CollectedOutput(text, self._clipped.left_out > 0, self._bytes, self._key if stored else None)
+        missing = self._clipped.length - len(head) - len(tail)
+        return CollectedOutput(text, missing > 0, self._bytes, self._key if stored else None)
 
     def _keep(self, data: bytes) -> None:
         data = data[: max(0, self._max_bytes - self._bytes)]
@@ -178,8 +192,19 @@ class OutputCollector:
         self._writer.add(bytes(self._raw))
         self._raw.clear()
 
+    def _shown(self) -> tuple[str, str]:
+        """Head and tail within both limits."""
+        head, tail = self._clipped.parts()
+        while not self._limit.fits(head + tail):
+            # Most texts are of one kind throughout, so a proportional cut fits at once.
+            share = (self._limit.tokens or 0) / self._limit.measure(head + tail)
+            keep = int((len(head) + len(tail)) * min(share, 0.95)) // 2
+            whole = head + tail
+            head, tail = whole[:keep], whole[len(whole) - keep :]
+        return head, tail
+
     def _join(self, head: str, tail: str) -> str:
-        missing = self._clipped.left_out
+        missing = self._clipped.length - len(head) - len(tail)
         return f"{head}\n{self._left_out(missing)}\n{tail}" if missing else head + tail
 
     def _storage_note(self, stored: int) -> str:

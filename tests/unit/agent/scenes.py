@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, cast
 
+from app.agent.compactor import Compactor
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
+from app.agent.ladder import Ladder
 from app.agent.loop import AgentLoop, Progress
+from app.agent.model_calls import ModelCalls
 from app.agent.ports import Change
-from app.agent.step import ModelCalls, Step, StepResult
+from app.agent.step import Step, StepResult
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.budget import Budget
 from app.context.tokens import Calibration, counted_tokens
@@ -36,6 +39,7 @@ from app.messages import Message, Role, TextPart, Usage, new_id, now
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import Limits
 from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
 from tests.unit.agent.sinks import KeptSink
 
@@ -224,6 +228,16 @@ class Scene:
         models = ModelCalls(resolve, self.cost_usd, self.max_attempts, self.rng_again())
         return Step(self.sink, self.conversation, models, self._tools(), self.interrupt)
 
+    def compactor(self) -> Compactor:
+        """One that never has to do anything, in windows of this size."""
+
+        async def refreshed() -> AgentConfig:
+            return config()
+
+        models = ModelCalls(self.resolve or (lambda _: (self.script, "one-2026")), self.cost_usd, self.max_attempts)
+        ladder = Ladder(self.sink, self.conversation, models, lambda _: 128_000)
+        return Compactor(self.sink, self.conversation, ladder, self.interrupt, refreshed=refreshed)
+
     async def run(self, number: int = 1, settings: AgentConfig | None = None) -> StepResult:
         """One step, its generation begun as the loop would."""
         settings = settings or config()
@@ -277,8 +291,18 @@ def executor(
     async def empty() -> Sandbox:
         return cast(Sandbox, object())
 
-    setup = ToolSetup(ToolRegistry(tools), sandbox or empty, lambda _, live: _shown(collector(), live), 60, 600)
+    setup = ToolSetup(
+        ToolRegistry(tools),
+        sandbox or empty,
+        lambda _, live, limit: _shown(collector(), live),
+        60,
+        600,
+        lambda _: LIMIT,
+    )
     return ToolExecutor(setup, sink, allowed=allowed, set_plan=set_plan or nothing, interrupt=interrupt)
+
+
+LIMIT = OutputLimit(30_000)
 
 
 def _shown(output: Output, live: Callable[[Stream, str, int], None]) -> Output:
@@ -308,6 +332,10 @@ class Post:
         return [message.model_copy(update={"seq": seq}) for message in given]
 
 
+async def nobody_asked() -> None:
+    """No round of compaction was asked for."""
+
+
 def loop_of(
     scene: Scene,
     post: Post,
@@ -324,6 +352,8 @@ def loop_of(
         scene.conversation,
         scene.step(),
         scene.interrupt,
+        scene.compactor(),
+        asked_round=nobody_asked,
         config=settings,
         limits=limits,
         progress=progress or Progress(0, 0, Usage(), 0.0),

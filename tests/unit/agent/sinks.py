@@ -17,6 +17,7 @@ from app.agent.ports import (
     PlanChanged,
     ResponseClosed,
     ResultClosed,
+    RoundOpening,
     StepClosed,
     StepOpened,
 )
@@ -45,10 +46,17 @@ class KeptSink:
     changes: list[Change] = field(default_factory=list)
     records: list[tuple[Change, ...]] = field(default_factory=list)
     lives: list[tuple[LivePart, str, Stream]] = field(default_factory=list)
+    rounds: list[RoundOpening] = field(default_factory=list)
     held: frozenset[type[Change]] = frozenset()
     refused: dict[type[Change], Exception] = field(default_factory=dict)
     _waiting: list[tuple[asyncio.Future[int], int]] = field(default_factory=list)
     _told: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def open_round(self, opening: RoundOpening) -> Awaitable[int]:
+        self.rounds.append(opening)
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        future.set_result(len(self.rounds))
+        return future
 
     def record(self, *changes: Change) -> Awaitable[int]:
         seq = len(self.changes) + 1

@@ -175,6 +175,15 @@ def test_kept_messages_come_before_the_summary_in_the_order_of_the_history() -> 
     assert [item.reason for item in projection.items] == [None, None, "summary", None, None]
 
 
+def test_results_in_a_kept_message_go_with_their_calls() -> None:
+    mixed = message(Role.USER, 3, result("a"), text("and now this"))
+    transcript = Transcript(
+        GENERATION, [user(1), assistant(2, call("a")), mixed, summary(4, 1)], [Checkpoint(1, "m4", 1, 3, kept=("m3",))]
+    )
+    assert [part.type for part in transcript.messages[0].parts] == ["text"]
+    assert transcript.settle() == []
+
+
 def test_what_is_kept_outside_the_range_is_shown_once() -> None:
     history = [user(1), *step(2, "a"), summary(4, 1), user(5)]
     assert ids(project(history, GENERATION, [Checkpoint(1, "m4", 1, 3, kept=("m1", "m5", "gone"))])) == [

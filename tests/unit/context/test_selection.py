@@ -281,6 +281,12 @@ def test_the_least_conversation_that_is_summarised() -> None:
     assert ids(found.covered) == ["m2"]
 
 
+def test_without_a_task_as_many_messages_are_needed() -> None:
+    history = [control(1), *step(2, "a"), *step(4, "b")]
+    assert threshold(history) is None
+    assert threshold([*history, control(6)]) is not None
+
+
 def test_messages_that_no_model_sees_do_not_count() -> None:
     voided = [assistant(n, text("x"), voided_at=AT) for n in range(50, 60)]
     assert threshold([user(1), assistant(2, text("a")), *step(3, "b"), control(5), *voided]) is None
@@ -328,6 +334,12 @@ def test_a_request_alone_is_no_reason_for_a_handoff(later: list[Message]) -> Non
     assert handoff([user(1)]) is None
     history = [user(1, "task"), *step(2, "a"), summary_of(1, 7), *later]
     assert handoff(history, [Checkpoint(1, "m7", 1, 3)]) is None
+
+
+def test_a_handoff_covers_what_no_model_sees_at_the_end_too() -> None:
+    found = handoff([user(1, "task"), *step(2, "a"), assistant(4, text("a try"), voided_at=AT)])
+    assert found is not None
+    assert (found.last_seq, ids(found.covered)) == (4, ["m1", "m2", "m3"])
 
 
 def test_a_request_that_is_shown_clipped_is_still_the_latest_request() -> None:

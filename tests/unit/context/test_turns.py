@@ -18,8 +18,10 @@ from .builders import (
     budget_of,
     call,
     control,
+    image,
     long_step,
     long_task,
+    message,
     result,
     step,
     summary_of,
@@ -61,6 +63,8 @@ def test_prune_settings_are_capped_on_small_windows_alone() -> None:
 
 def test_a_turn_begins_with_the_users_own_words() -> None:
     assert is_request(user(1))
+    assert is_request(message(Role.USER, 1, image()))
+    assert not is_request(message(Role.USER, 1, result("a")))
     assert not any(map(is_request, [control(1), summary_of(1, 2), assistant(3, text("x")), tool(4, result("a"))]))
 
 

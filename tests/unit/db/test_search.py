@@ -156,8 +156,7 @@ async def test_only_the_sessions_own_history_is_searched(database: Database) -> 
         '" OR session : "',
     ):
         for session_id, own in ((one, "Lisbon"), (other, "Porto")):
-            for place in await searched(database, session_id, query):
-                assert own in place.snippet
+            assert all(own in found.snippet for found in await searched(database, session_id, query))
     assert await searched(database, other, "Lisbon") == []
     assert len(await searched(database, one, "Lisbon")) == 1
 
@@ -203,7 +202,7 @@ async def test_entries_go_with_their_session(database: Database) -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     query=st.one_of(
-        st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=60),
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=60),
         st.lists(
             st.sampled_from(
                 ['"', "*", "(", ")", "AND", "OR", "NOT", "NEAR(", "^", ":", "-", "text", "%", "_", "\\", "a"]
@@ -220,7 +219,7 @@ async def test_any_text_is_a_query(tmp_path_factory: pytest.TempPathFactory, que
         await database.writer.write(lambda c: store(c, session_id, *HISTORY[:1], exact))
         found = await searched(database, session_id, query)
         assert {place.seq for place in found} <= {1, 2}
-        if query.strip(' "\t\n') and '"' not in query:
+        if any(map(str.isalnum, query)) and '"' not in query:
             assert 2 in {place.seq for place in found}
 
 

@@ -1,0 +1,58 @@
+"""A model of a long task: it works for many steps, and writes a summary when it is asked for one."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.provider import RecordedRequest, Reply, Text, ToolCall
+
+ASKS_IN_CONVERSATION = "about to be replaced by a summary"
+ASKS_WITH_TEXT = "<transcript>"
+
+SUMMARY = "## Completed Work\n| part | done |\n| --- | --- |\n| files | written |\n\n## Next Step\nGo on with step {step}."
+
+
+def asks_for_summary(request: RecordedRequest) -> bool:
+    """Whether the request is a summariser's."""
+    return ASKS_IN_CONVERSATION in request.last_user_text or ASKS_WITH_TEXT in request.last_user_text
+
+
+Summariser = Callable[[RecordedRequest, int], Reply]
+
+
+def plain_summary(request: RecordedRequest, step: int) -> Reply:
+    return Reply(Text(SUMMARY.format(step=step)))
+
+
+@dataclass
+class LongTask:
+    """Answers of `steps` steps with tool calls, then a last text. Outputs have 0 to `most` characters, of which the
+    seed decides; now and then a step has three or four calls."""
+
+    steps: int
+    most: int = 20_000
+    seed: int = 1
+    summarise: Summariser = plain_summary
+    made: int = 0
+    summaries: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, request: RecordedRequest) -> Reply:
+        with self._lock:
+            if asks_for_summary(request):
+                self.summaries += 1
+                return self.summarise(request, self.made)
+            self.made += 1
+            if self.made > self.steps:
+                return Reply(Text("All done."))
+            rng = random.Random(self.seed * 1_000_003 + self.made)
+            calls = rng.choice((1, 1, 1, 1, 3, 4))
+            return Reply(Text(f"Step {self.made}."), *(self._call(rng, number) for number in range(calls)))
+
+    def _call(self, rng: random.Random, number: int) -> ToolCall:
+        size = rng.choice((0, 10, 300, 2_000, self.most // 4, self.most))
+        command = f"head -c {size} /dev/zero | tr '\\0' x; echo step {self.made} call {number}"
+        return ToolCall("execute_command", {"command": command})
