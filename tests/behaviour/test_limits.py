@@ -59,7 +59,7 @@ async def test_a_message_renews_the_limits_of_a_run(client: Client, provider: Fa
 )
 async def test_max_seconds_ends_model_and_command(client: Client, provider: FakeProvider, answer: Reply) -> None:
     provider.script(answer, Reply(Text("done")))
-    session, events = await client.run("task", limits={"max_seconds": 0.5})
+    session, events = await client.run("task", limits={"max_seconds": 1.5})
 
     assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_seconds")
     assert [event.data["finish_reason"] for event in of_type(events, "step.finished")] == ["cancelled"]

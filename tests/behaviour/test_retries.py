@@ -52,7 +52,7 @@ CODES = {
 
 @pytest.mark.parametrize("model", MODELS)
 async def test_a_broken_attempt_is_made_again_and_void(start_server: Start, provider: FakeProvider, model: str) -> None:
-    async with Client(start_server(provider_idle_timeout_s=0.5).url) as client, asyncio.TaskGroup() as tasks:
+    async with Client(start_server(provider_idle_timeout_s=2).url) as client, asyncio.TaskGroup() as tasks:
         for kind, answer in BROKEN.items():
             provider.script_for(f"task {kind}", answer, Reply(Text("better")))
             tasks.create_task(_retried(client, provider, kind, model))
