@@ -205,7 +205,7 @@ async def build(settings: Settings) -> AsyncIterator[Runtime]:
         agents = await asyncio.to_thread(_agents, settings, providers, windows)
         metrics = Metrics(agents.registry.names())
         bus = Bus(metrics.observe)
-        setup = RuntimeSetup(database, bus, sandboxes, agents, _collector(settings, store))
+        setup = RuntimeSetup(database, bus, sandboxes, agents, _collector(settings, store), store.path)
         registry = Registry(setup)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)

@@ -10,8 +10,8 @@ from typing import Any
 
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped
-from app.agent.ladder import Candidate, Ladder, Round, Target
-from app.agent.ports import RoundEnded, RoundOpening, Sink
+from app.agent.ladder import Ladder, Round, Target
+from app.agent.ports import RoundEnded, RoundOpening, RungFailed, Sink
 from app.agent.prepared import Prepared
 from app.context.budget import trigger
 from app.context.policies import CompactionSettings
@@ -34,6 +34,9 @@ OVERFLOW_SHARE = 0.9
 CROWDED_STEPS = 10
 CROWDED_ROUNDS = 3
 """So many rounds within so many steps did not help enough: the next one starts a rung further."""
+
+NOTHING = ("nothing_to_compact", "Nothing in the context is old enough to be summarised.")
+"""Code and detail of a round that somebody asked for too early."""
 
 LITTLE = 0.1
 """A round that freed less than this share has freed little."""
@@ -93,6 +96,9 @@ class Compactor:
 
     def take_usage(self) -> Usage:
         """What was used since the last call."""
+        if self._prepared is not None:
+            # It counts while it is written, so that no limit is passed unseen.
+            self._usage = self._usage + self._prepared.take_usage()
         usage, self._usage = self._usage, Usage()
         return usage
 
@@ -140,45 +146,50 @@ class Compactor:
         batch = self._ladder.prunable(config) if config.settings.policy == "reactive" else None
         if batch is not None and await self._pruned(config, batch, target):
             return Room.MADE
-        if await self._take_prepared(config, target, batch):
-            return Room.MADE
+        swapped = await self._take_prepared(config, target, batch)
+        if swapped is not None:
+            return swapped
         pruned = self._ladder.pruned(batch)
         selection = self._ladder.selection(config, config.settings, pruned)
         if selection is None and must:
             selection = self._ladder.selection(config, config.settings, pruned, urgent=True)
         if selection is None:
             return self._no_room(config, target) if must else Room.ENOUGH
+        round = Round(self._conversation.round + 1, config, config.settings, target)
+        if self._ladder.hopeless(round, selection, pruned):
+            return self._no_room(config, target) if must else Room.ENOUGH
         opening = RoundOpening(reason, config.settings.policy, target.before, config.budget.limit)
-        number = await self._sink.open_round(opening)
-        round = Round(number, config, config.settings, target)
+        round = replace(round, number=await self._sink.open_round(opening))
         start = self._first_rung()
         room = await self._climb(round, selection, batch, start)
+        if room is Room.NONE and not must:
+            # It fits the window; that the policy would like it smaller is no reason to end.
+            self._note(target, target.before)
+            room = Room.ENOUGH
         if start != "summary":
             # The next one may ask a model again.
             self._past.clear()
         return room
 
-    async def _climb(self, round: Round, selection: Selection, batch: PruneBatch | None, start: Rung) -> Room:
+    async def _climb(
+        self, round: Round, selection: Selection, batch: PruneBatch | None, start: Rung, *, asked: bool = False
+    ) -> Room:
         """Takes a round through the ladder. A cancel leaves everything as it was."""
         pruned = self._ladder.pruned(batch)
-        usage = Usage()
-
-        async def climb() -> Candidate | None:
-            nonlocal usage
-            candidate, usage = await self._ladder.climb(round, selection, pruned, start=start)
-            return candidate
-
+        summarizer = self._ladder.summarizer()
+        climb = self._ladder.climb(round, selection, pruned, start=start, summarizer=summarizer)
         try:
-            candidate = await self._interrupt.guard(climb(), patient=True)
+            candidate, usage = await self._interrupt.guard(climb, patient=True)
         except Stopped:
-            await self._sink.record(RoundEnded(round.number, "cancelled", usage))
+            await self._sink.record(RoundEnded(round.number, "cancelled", summarizer.usage))
             return Room.STOPPED
-        self._usage = self._usage + usage
+        finally:
+            self._usage = self._usage + summarizer.usage
         if candidate is None:
-            await self._sink.record(RoundEnded(round.number, "failed", usage))
             return self._no_room(round.config, round.target)
         await self._ladder.commit(round, candidate, selection, batch, usage, self._refreshed)
-        self._note(round.target, candidate.tokens)
+        if not asked:
+            self._note(round.target, candidate.tokens)
         return Room.MADE
 
     def _note(self, target: Target, after: int) -> None:
@@ -241,39 +252,37 @@ class Compactor:
         if selection is not None:
             self._prepared = Prepared(self._sink, self._ladder, self._conversation, config, selection)
 
-    async def _take_prepared(self, config: AgentConfig, target: Target, batch: PruneBatch | None) -> bool:
-        """Swaps in the prepared summary if it still fits what it was made from."""
-        prepared, self._prepared = self._prepared, None
+    async def _take_prepared(self, config: AgentConfig, target: Target, batch: PruneBatch | None) -> Room | None:
+        """Swaps in the prepared summary if it still fits what it was made from; None where there is none that does."""
+        prepared = self._prepared
         if prepared is None:
-            return False
+            return None
         try:
-            ready = await self._interrupt.guard(prepared.result(), patient=True)
+            ready = await self._interrupt.guard(prepared.result(), patient=True) if prepared.fits(config) else None
         except Stopped:
-            await self._drop(prepared)
-            return False
-        self._usage = self._usage + prepared.usage
-        if ready is None or not prepared.fits(config):
-            await self._drop(prepared)
-            return False
+            await self.discard()
+            return Room.STOPPED
+        if ready is None:
+            await self.discard()
+            return None
         pruned = self._ladder.pruned(batch)
         round = replace(ready, config=config, target=target)
         candidate = self._ladder.candidate(round, prepared.selection, prepared.prose, "summary", pruned)
         if not target.accepts(candidate.tokens):
-            await self._drop(prepared)
-            return False
+            await self.discard()
+            return None
+        self._usage, self._prepared = self._usage + prepared.take_usage(), None
         await self._ladder.commit(round, candidate, prepared.selection, batch, prepared.usage, self._refreshed)
         self._note(target, candidate.tokens)
-        return True
+        return Room.MADE
 
     async def discard(self) -> None:
         """Gives up the summary that is being prepared."""
         prepared, self._prepared = self._prepared, None
-        if prepared is not None:
-            self._usage = self._usage + prepared.usage
-            await self._drop(prepared)
-
-    async def _drop(self, prepared: Prepared) -> None:
+        if prepared is None:
+            return
         number = await prepared.stop()
+        self._usage = self._usage + prepared.take_usage()
         if number is not None:
             await self._sink.record(RoundEnded(number, "discarded", prepared.usage))
 
@@ -288,6 +297,8 @@ class Compactor:
         batch = self._ladder.prunable(config) if settings.policy == "reactive" else None
         selection = self._ladder.selection(config, settings, self._ladder.pruned(batch))
         if selection is None:
-            await self._sink.record(RoundEnded(asked.number, "failed", Usage()))
+            await self._sink.record(RungFailed(asked.number, "summary", NOTHING[0], NOTHING[1], Usage(), None))
             return Room.ENOUGH
-        return await self._climb(round, selection, batch, "summary")
+        room = await self._climb(round, selection, batch, "summary", asked=True)
+        # Nothing depends on a round that somebody asked for: a run goes on with the context as it was.
+        return Room.ENOUGH if room is Room.NONE else room

@@ -114,7 +114,7 @@ class Ladder:
     def selection(
         self, config: AgentConfig, settings: CompactionSettings, pruned: frozenset[str], *, urgent: bool = False
     ) -> Selection | None:
-        """What a round would cover now, with the outputs of `pruned` cleared; `urgent` where it must cover something."""
+        """What a round would cover now, with the outputs of `pruned` cleared; `urgent`: it must cover something."""
         conversation = self._conversation
         return select(
             conversation.history,
@@ -126,11 +126,23 @@ class Ladder:
             urgent=urgent,
         )
 
+    def hopeless(self, round: Round, selection: Selection, pruned: frozenset[str]) -> bool:
+        """Whether not even the last rung would do: then there is nothing to ask a model for."""
+        *_, least = selection, *shrunk(selection)
+        return not round.target.accepts(self.candidate(round, least, "", "shrink", pruned).tokens)
+
     async def climb(
-        self, round: Round, selection: Selection, pruned: frozenset[str], *, start: Rung = "summary"
+        self,
+        round: Round,
+        selection: Selection,
+        pruned: frozenset[str],
+        *,
+        start: Rung = "summary",
+        summarizer: Summarizer | None = None,
     ) -> tuple[Candidate | None, Usage]:
-        """The first accepted candidate, None where none is, and what the attempts have cost."""
-        summarizer = self.summarizer()
+        """The first accepted candidate, None where none is, and what the attempts have cost. A `summarizer` that is
+        given tells the cost of a climb that was cut short."""
+        summarizer = summarizer or self.summarizer()
         previous = prose_of(selection.previous.text) if selection.previous is not None else None
         if start == "summary":
             try:
@@ -151,13 +163,12 @@ class Ladder:
         return await self._shrink(round, selection, prose, pruned), summarizer.usage
 
     async def _shrink(self, round: Round, selection: Selection, prose: str, pruned: frozenset[str]) -> Candidate | None:
-        candidate = None
+        candidate = self.candidate(round, selection, prose, "shrink", pruned)
         for smaller in shrunk(selection):
             candidate = self.candidate(round, smaller, prose, "shrink", pruned)
             if round.target.accepts(candidate.tokens):
                 return candidate
-        if candidate is not None:
-            await self._too_large(round, candidate, Usage(), None)
+        await self._too_large(round, candidate, Usage(), None)
         return None
 
     def job(self, round: Round, selection: Selection) -> SummaryJob:
@@ -167,7 +178,7 @@ class Ladder:
         model = settings.model or config.model
         reasoning = REASONING_ROOM if self._reasons() else 0
         cap = self.cap(settings)
-        window = self._window_of(model)
+        window = self._window(model)
         previous = prose_of(selection.previous.text) if selection.previous is not None else None
         inside = settings.model is None and settings.policy != "threshold"
         fits = self._conversation.estimate + cap + reasoning + INSTRUCTION_ROOM < window
@@ -184,6 +195,12 @@ class Ladder:
             prefix=self._conversation.request(config) if inside and fits else None,
             instructions=round.instructions,
         )
+
+    def _window(self, model: str) -> int:
+        """A model's window in tokens, or less where its provider has said so."""
+        known = self._window_of(model)
+        learned = self._models.windows.get(model) if self._models.windows is not None else None
+        return min(known, learned or known)
 
     def cap(self, settings: CompactionSettings) -> int:
         return settings.summary_max_tokens or SUMMARY_CAP

@@ -14,6 +14,10 @@ from app.messages import Usage
 class Windows(Protocol):
     """What is learnt of the windows of models."""
 
+    def get(self, model: str) -> int | None:
+        """The window in tokens that a model's provider has made known, None where nothing is known."""
+        ...
+
     def accepted(self, model: str, prompt_tokens: int) -> None:
         """A prompt of this size was answered."""
         ...

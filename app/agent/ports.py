@@ -161,10 +161,10 @@ class RoundCompleted:
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded:
-    """A round has come to nothing: cancelled, discarded or failed."""
+    """A round has come to nothing: it was cancelled or discarded. One that failed ends with its last `RungFailed`."""
 
     round: int
-    status: Literal["cancelled", "discarded", "failed"]
+    status: Literal["cancelled", "discarded"]
     usage: Usage
 
 

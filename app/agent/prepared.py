@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.ladder import Ladder, Round, Target
@@ -26,22 +25,32 @@ class Prepared:
         self._config = config
         self._base = conversation.checkpoints
         self._conversation = conversation
-        self._round: Round | None = None
+        self._failed = False
         self._summarizer = ladder.summarizer()
-        self._task = asyncio.create_task(self._run(conversation.estimate), name="prepared-summary")
+        self._taken = Usage()
+        tokens, settings = conversation.estimate, config.settings
+        opening = RoundOpening("threshold", settings.policy, tokens, config.budget.limit, background=True)
+        self._number = asyncio.ensure_future(sink.open_round(opening))
+        self._task = asyncio.create_task(self._run(tokens), name="prepared-summary")
 
     @property
     def usage(self) -> Usage:
+        """What it has cost so far."""
         return self._summarizer.usage
 
+    def take_usage(self) -> Usage:
+        """What it has cost since the last call."""
+        usage, taken = self._summarizer.usage, self._taken
+        self._taken = usage
+        return _difference(usage, taken)
+
     async def _run(self, tokens: int) -> Round | None:
-        settings = self._config.settings
-        opening = RoundOpening("threshold", settings.policy, tokens, self._config.budget.limit, background=True)
-        number = await self._sink.open_round(opening)
-        round = self._round = Round(number, self._config, settings, Target(self._config.budget.usable, tokens))
+        number = await asyncio.shield(self._number)
+        round = Round(number, self._config, self._config.settings, Target(self._config.budget.usable, tokens))
         try:
             self.prose = await self._summarizer.prose(self._ladder.job(round, self.selection))
         except SummaryFailed as failure:
+            self._failed = True
             await self._sink.record(
                 RungFailed(number, "summary", failure.code, failure.detail, self._summarizer.usage, None)
             )
@@ -61,8 +70,18 @@ class Prepared:
         )
 
     async def stop(self) -> int | None:
-        """Ends the work; the number of the round, if it has one."""
+        """Ends the work; the number of its round where that is still to be closed, None where it has failed. Raises
+        what kept the round from being opened."""
         self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait({self._task})
-        return self._round.number if self._round is not None else None
+        await asyncio.wait({self._task})
+        if not self._task.cancelled() and (error := self._task.exception()) is not None:
+            raise error
+        return None if self._failed else await self._number
+
+
+def _difference(usage: Usage, before: Usage) -> Usage:
+    """The usage between two readings; its cost is unknown where that of the later one is."""
+    names = [name for name in Usage.model_fields if name != "cost_usd"]
+    counts = {name: getattr(usage, name) - getattr(before, name) for name in names}
+    cost = None if usage.cost_usd is None else usage.cost_usd - (before.cost_usd or 0.0)
+    return Usage(**counts, cost_usd=cost)

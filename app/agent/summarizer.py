@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+import structlog
+
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import ModelUsed, Sink
 from app.agent.stream_processor import MAX_ANSWER_CHARS
@@ -19,6 +21,8 @@ from app.errors import ContextOverflowError, PalimpsestError, ProviderError
 from app.llm.base import Finish, ModelRequest, StopReason, TextDelta, ToolCallStart, UsageReport
 from app.llm.retry import delay_s
 from app.messages import Message, Role, TextPart, Usage, new_id, now
+
+log = structlog.get_logger(__name__)
 
 MAX_CALLS = 12
 """Model calls of one round, retries and windows together; beyond it the summary is made without a model."""
@@ -98,6 +102,9 @@ class Summarizer:
         """Folds the messages into the summary one piece at a time, each time merging what came before."""
         previous = job.previous
         pieces = windows(transcript_items(job.covered), job.input_tokens)
+        if len(pieces) > MAX_CALLS:
+            detail = f"It takes {len(pieces)} pieces to tell the model all; a round has {MAX_CALLS} model calls."
+            raise SummaryFailed("too_many_calls", detail)
         for number, items in enumerate(pieces, 1):
             system, user = text_request(
                 job.settings.policy,
@@ -127,11 +134,14 @@ class Summarizer:
         if answer.stop_reason == "length":
             cap *= 2
             answer = await self._ask(replace(request, max_output_tokens=cap + job.reasoning_tokens))
-        size = estimate_text(request.system) + sum(message.tokens for message in request.messages)
-        fault = check_prose(answer.text, answer.stop_reason, answer.called_tools, size, cap)
+        fault = check_prose(answer.text, answer.stop_reason, answer.called_tools, _size(request), cap)
         if fault is not None:
             raise SummaryFailed(fault.code, fault.detail)
-        return answer.text.strip()
+        prose = answer.text.strip()
+        if any(prose in part.output for message in job.covered for part in message.tool_results):
+            # As it does where it obeys what a page or a file has told it to say.
+            raise SummaryFailed("summary_is_output", "The model repeated a tool's output instead of writing a summary.")
+        return prose
 
     async def _ask(self, request: ModelRequest) -> _Answer:
         """One request, made again where that may help."""
@@ -140,7 +150,11 @@ class Summarizer:
             attempt += 1
             try:
                 return await self._ask_once(request)
+            except SummaryFailed:
+                raise
             except ContextOverflowError as error:
+                if self._models.windows is not None:
+                    await self._models.windows.refused(request.model, error.limit, _size(request))
                 raise SummaryFailed("context_overflow", error.detail) from error
             except ProviderError as error:
                 delay = delay_s(attempt, error, self._models.rng, max_attempts=MAX_ATTEMPTS)
@@ -150,6 +164,10 @@ class Summarizer:
             except PalimpsestError as error:
                 # The model was taken away, or its key.
                 raise SummaryFailed(error.code, error.detail) from error
+            except Exception as error:
+                # As in a step: a fault of ours costs the session no more than this rung.
+                log.exception("summary_crashed", model=request.model)
+                raise SummaryFailed("internal_error", "Asking for the summary failed inside the service.") from error
 
     async def _ask_once(self, request: ModelRequest) -> _Answer:
         if self._calls >= MAX_CALLS:
@@ -170,10 +188,9 @@ class Summarizer:
         return answer
 
     def _bill(self, request: ModelRequest, answer: _Answer) -> None:
-        prompt = estimate_text(request.system) + sum(message.tokens for message in request.messages)
         written = estimate_text(answer.text)
         finished = answer.stop_reason is not None
-        usage = self._models.bill(request.model, answer.usage, prompt, written, finished=finished)
+        usage = self._models.bill(request.model, answer.usage, _size(request), written, finished=finished)
         if usage is not None:
             self.usage = self.usage + usage
             self._sink.record(ModelUsed(request.model, usage))
@@ -192,6 +209,11 @@ def _take(answer: _Answer, event: object) -> None:
             answer.usage = usage if usage.total_tokens else answer.usage
         case Finish(reason):
             answer.stop_reason = reason
+
+
+def _size(request: ModelRequest) -> int:
+    """Estimated tokens of a prompt, the tool schemas apart."""
+    return estimate_text(request.system) + sum(message.tokens for message in request.messages)
 
 
 def _question(text: str) -> Message:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
 
 from app.cli.errors import CANCELLED, CLOSED_PIPE, FAILED
 from app.errors import PalimpsestError
+
+if TYPE_CHECKING:
+    from app.cli.client import Client
 
 
 class Commands(TyperGroup):
@@ -55,6 +59,7 @@ Key = Annotated[
     typer.Option("--key", metavar="KEY", help="The server's API key; better given as PALIMPSEST_API_KEY."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Policy = Literal["reactive", "threshold", "handoff"]
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or enough of its beginning.")]
 
 
@@ -110,6 +115,61 @@ def run(
 
     options = TaskOptions(model, system_prompt, max_steps, title, sandbox)
     raise typer.Exit(run_task(task, options, output=output, as_json=json, server=server, key=key))
+
+
+@app.command()
+def compact(
+    session: SessionId,
+    policy: Annotated[Policy | None, typer.Option(help="Else the session's own policy.")] = None,
+    instructions: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the summary should keep, in plain words.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")] = False,
+    json: Json = False,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Make the context of a session smaller now, and say what that came to.
+
+    A running session does it between two steps. Nothing is lost: the history keeps all messages, and
+    `palimpsest sessions revert` takes the round back. Exit status 1 where it came to nothing.
+    """
+    from app.cli import compaction as work
+    from app.cli.sessions import connected
+
+    def make(client: Client) -> Coroutine[Any, Any, int]:
+        return work.compact(client, session, policy, instructions, dry_run=dry_run, as_json=json)
+
+    raise typer.Exit(connected(server, key, make))
+
+
+@app.command("eval")
+def evaluate(
+    model: Annotated[str | None, typer.Option("--model", "-m", help="The model, as provider/model.")] = None,
+    judge: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="A model that checks the answers too, beside their words.")
+    ] = None,
+    policies: Annotated[
+        str, typer.Option(metavar="NAMES", help="The policies to compare, separated by commas.")
+    ] = "reactive,threshold,handoff",
+    history: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A recorded history or the name of a packaged one; may be repeated."),
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(min=4096, help="Tokens of the window; else one that each history has just filled.")
+    ] = None,
+    json: Json = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write everything as JSON into FILE too.")] = None,
+) -> None:
+    """Measure what a model still knows after compaction, under each policy.
+
+    Replays recorded histories, makes one round of compaction in each and asks the model questions about what came
+    before. Needs no server and costs model calls. Exit status 1 where no row could be filled.
+    """
+    from app.cli.evaluate import run_evaluation
+
+    raise typer.Exit(run_evaluation(model, judge, policies, history or [], window, as_json=json, out=out))
 
 
 @sessions.command("ls")
@@ -189,6 +249,29 @@ def files(
     from app.cli import sessions as work
 
     work.connected(server, key, lambda client: work.files(client, session, output))
+
+
+@sessions.command()
+def compactions(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
+    """List the rounds of compaction of a session, oldest first, with what each has saved and cost."""
+    from app.cli import compaction as work
+    from app.cli.sessions import connected
+
+    connected(server, key, lambda client: work.show_rounds(client, session, json))
+
+
+@sessions.command()
+def revert(
+    session: SessionId,
+    round: Annotated[int, typer.Argument(metavar="ROUND", min=1, help="The latest completed round.")],
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Take the latest round back: the context is as if it had not happened; later messages stay."""
+    from app.cli import compaction as work
+    from app.cli.sessions import connected
+
+    connected(server, key, lambda client: work.revert(client, session, round))
 
 
 @sessions.command("rm")

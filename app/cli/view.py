@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from app.cli import amounts
+from app.cli import amounts, rounds
 from app.cli.calls import COMMAND, Call, command_rest, outcome_line
 from app.cli.screen import Screen, one_line
 from app.cli.sse import ServerEvent
@@ -50,10 +50,13 @@ class View:
             "step.finished": self._step,
             "plan.updated": self._plan,
             "approval.requested": self._approval,
-            "prune.completed": self._pruned,
-            "compaction.started": lambda data: self._note(f"compacting the context ({data.get('reason')})"),
-            "compaction.completed": self._compacted,
-            "compaction.failed": lambda data: self._note(f"compaction failed: {data.get('detail')}", fg="yellow"),
+            "prune.completed": lambda data: self._note(rounds.pruned(data)),
+            "compaction.started": lambda data: self._note(rounds.started(data)),
+            "compaction.completed": lambda data: self._note(rounds.completed(data)),
+            "compaction.failed": lambda data: self._note(rounds.failed(data), fg="yellow"),
+            "compaction.cancelled": lambda data: self._note(rounds.cancelled(data), fg="yellow"),
+            "compaction.reverted": lambda data: self._note(rounds.reverted(data)),
+            "compaction.discarded": lambda data: self._note(rounds.discarded(data)),
         }
 
     def show(self, event: ServerEvent) -> None:
@@ -167,12 +170,6 @@ class View:
         figures = (amounts.tokens(usage), amounts.money(usage["cost_usd"]), amounts.share(data["context"]))
         self._note(amounts.joined(f"step {data['step']}", *figures))
 
-    def _pruned(self, data: Data) -> None:
-        self._note(f"pruned {data['outputs_pruned']} old outputs: {_change(data)}")
-
-    def _compacted(self, data: Data) -> None:
-        self._note(f"compacted {data.get('messages_compacted', 0)} messages: {_change(data)}")
-
     def _idle(self, data: Data) -> None:
         mark, colour = _OUTCOMES.get(data["outcome"], ("✗", "red"))
         usage = data["usage"]
@@ -187,7 +184,3 @@ class View:
             self._screen.line(f"  {data['error'].get('detail')} ({data['error'].get('code')})", fg=colour)
         self._pending.clear()
         self._current = None
-
-
-def _change(data: Data) -> str:
-    return f"{data['tokens_before']:,} → {data['tokens_after']:,} tokens"

@@ -13,7 +13,21 @@ from app.eventlog.log import EventLog, StreamItem
 Batches = AsyncIterator[list[StreamItem]]
 
 MAY_END = frozenset(
-    {"session.created", "message.created", "session.updated", "session.idle", "message.edited", "message.withdrawn"}
+    {
+        "session.created",
+        "session.updated",
+        "session.idle",
+        "message.created",
+        "message.edited",
+        "message.withdrawn",
+        "prune.completed",
+        "compaction.started",
+        "compaction.completed",
+        "compaction.failed",
+        "compaction.cancelled",
+        "compaction.reverted",
+        "compaction.discarded",
+    }
 )
 """Events after which a session may be idle with nothing to deliver; after others it is not, so nobody needs to ask."""
 

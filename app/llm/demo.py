@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.llm.extraction import prose_for
 from app.messages import FinishReason, Message, Role, ToolResultPart, ToolStatus
 
 _PROGRAM = """\
@@ -63,6 +64,8 @@ class Reply:
     text: str
     calls: tuple[Call, ...] = ()
     reasoning: str = ""
+    searched: bool = False
+    """Whether the text was found in the messages, and not written in advance."""
 
 
 def _plan(done: int) -> Call:
@@ -133,8 +136,11 @@ def next_reply(messages: Sequence[Message], tools: frozenset[str]) -> Reply:
     """What the scripted model answers to these messages, with these tools at hand.
 
     The stage is read off the calls and results in the messages, so it survives restarts, forks and compaction. A call
-    that was cancelled or interrupted is made again; one that failed ends the demo.
+    that was cancelled or interrupted is made again; one that failed ends the demo. Where a summary is asked for, or
+    something about the conversation, the answer is what a text search finds.
     """
+    if (prose := prose_for(messages)) is not None:
+        return Reply(prose, searched=True)
     if not tools:
         return Reply(_without_tools(messages))
     if _is_over(messages):

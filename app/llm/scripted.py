@@ -43,7 +43,8 @@ class ScriptedProvider:
             raise ProviderError(f"{self.name} has no model but {DEMO_MODEL}.", code="provider_not_found")
         reply = next_reply(request.messages, frozenset(tool.name for tool in request.tools))
         for event in _events(reply):
-            await asyncio.sleep(self._delay_s)
+            # What a search found is nothing to watch being written.
+            await asyncio.sleep(0 if reply.searched else self._delay_s)
             yield event
         yield UsageReport(_usage(request, reply))
         yield Finish("tool_calls" if reply.calls else "stop")

@@ -138,7 +138,13 @@ def requested(connection: Connection, session_id: str) -> Row[Any] | None:
 
 
 def fail_rung(connection: Connection, appender: Appender, seq: int, change: RungFailed) -> None:
-    """Says that a rung did not do."""
+    """Says that a rung did not do; without a next one the round is over. Its cost so far is kept with it."""
+    row = compactions.find(connection, appender.session_id, change.round)
+    assert row is not None
+    spent = Usage(**row.usage) + change.usage
+    status = "running" if change.next is not None else "failed"
+    compactions.change(connection, appender.session_id, change.round, status=status, usage=spent.model_dump())
+    _note_progress(connection, appender.session_id)
     event = CompactionFailed(
         session_id=appender.session_id,
         at=appender.at,
@@ -196,7 +202,7 @@ def complete_round(connection: Connection, appender: Appender, seq: int, change:
 
 
 def end_round(connection: Connection, appender: Appender, seq: int, change: RoundEnded) -> None:
-    """Closes a round that came to nothing."""
+    """Closes a round that was cancelled or discarded."""
     session_id, at = appender.session_id, appender.at
     compactions.change(connection, session_id, change.round, status=change.status, usage=change.usage.model_dump())
     _note_progress(connection, session_id)

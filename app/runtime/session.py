@@ -77,6 +77,7 @@ class SessionOwner:
         self._conversation: Conversation | None = None
         self._compactor: Compactor | None = None
         self._asked = False
+        self._asked_in_vain = False
         self._reverted = False
         self._window: int | None = None
 
@@ -86,7 +87,9 @@ class SessionOwner:
             self._inbox.ring()
 
     def interrupt(self, reason: StopReason, message_id: str | None = None) -> None:
-        """Ends the step under way. An interrupting message that was delivered meanwhile ends nothing."""
+        """Ends the step under way. An interrupting message that was delivered meanwhile ends nothing, and a cancel
+        takes a compaction along that was asked for and has not begun."""
+        self._asked_in_vain = self._asked_in_vain or (reason == "cancel" and self._asked)
         if message_id is None or self._inbox is None or message_id not in self._inbox.delivered:
             self._interrupt.fire(reason)
 
@@ -145,12 +148,20 @@ class SessionOwner:
         epoch = row.epoch
         await recorder.submit(lambda c: (None, compactions.abandon(c, self._session_id, epoch, asked_too=False)))
         if row.status == Status.IDLE:
-            await self._compact_idle(recorder)
+            try:
+                await self._compact_idle(recorder)
+            except (StaleOwnerError, StorageError):
+                raise
+            except Exception:
+                log.exception("compaction_crashed", session_id=self._session_id)
+                self._asked_in_vain = True
+            await self._give_up_rounds(recorder, epoch)
+            # Forgotten before the row is read: a cancel is then in the row, or comes after it.
+            self._interrupt.begin_run()
             row = await self._setup.database.read(lambda c: sessions.row(c, self._session_id))
             self._adopt(row)
             if row.status == Status.IDLE:
                 return
-            self._interrupt.begin_run()
         result = await self._recovered(recorder, row)
         self._inbox = RunInbox(recorder, self._session_id, row.epoch)
         if result is not None:
@@ -199,7 +210,7 @@ class SessionOwner:
             self._conversation.revert(checkpoints, await read(lambda c: rounds.pruned_calls(c, self._session_id)))
         if not self._asked:
             return None
-        self._asked = False
+        self._asked = self._asked_in_vain = False
         row = await self._setup.database.read(lambda c: compactions.requested(c, self._session_id))
         if row is None:
             return None
@@ -237,6 +248,7 @@ class SessionOwner:
         self._inbox.begin_run(takes_follow_up=not goes_on)
         while True:
             result = await self._run(recorder, conversation, goes_on=goes_on)
+            await self._give_up_rounds(recorder, row.epoch)
             if result.parked or not await self._finish(recorder, row.epoch, result):
                 return
             goes_on = False
@@ -274,13 +286,23 @@ class SessionOwner:
         except (StaleOwnerError, StorageError):
             raise
         except PalimpsestError as error:
+            self._asked_in_vain = True
             return RunResult(Outcome.FAILED, error.problem())
         except Exception:
             log.exception("run_crashed", session_id=self._session_id)
+            self._asked_in_vain = True
             crash = PalimpsestError("The run failed inside the service; its log has the details.")
             return RunResult(Outcome.FAILED, crash.problem())
         finally:
             self._setup.agents.learn(conversation)
+            # Nothing is written in the background once the run is over, however it ended.
+            await self._compactor.discard()
+
+    async def _give_up_rounds(self, recorder: Recorder, epoch: int) -> None:
+        """Closes what a cancel or a crash has left of rounds of compaction."""
+        if self._asked_in_vain:
+            self._asked = self._asked_in_vain = False
+            await recorder.submit(lambda c: (None, compactions.abandon(c, self._session_id, epoch, asked_too=True)))
 
     def _step(self, recorder: Recorder, conversation: Conversation) -> Step:
         async def set_plan(items: tuple[PlanItem, ...]) -> None:

@@ -4,6 +4,8 @@ Revision: 0003
 After: 0002
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -12,7 +14,7 @@ down_revision = "0002"
 branch_labels = None
 depends_on = None
 
-ROUNDS = (
+ROUNDS: tuple[sa.Column[Any], ...] = (
     sa.Column(
         "background",
         sa.Boolean(),
@@ -26,7 +28,7 @@ ROUNDS = (
     sa.Column("pruned", sa.Text(), comment="The calls whose outputs were cleared with it."),
 )
 
-GENERATIONS = (
+GENERATIONS: tuple[sa.Column[Any], ...] = (
     sa.Column("rounds", sa.Text(), comment="The rounds of compaction in force."),
     sa.Column("pruned", sa.Text(), comment="Calls whose outputs are cleared from this generation on."),
     sa.Column("restored", sa.Text(), comment="Calls whose outputs are shown again from this generation on."),

@@ -19,10 +19,120 @@ PART_FIELDS = {
     "text": ("text", "interrupted"),
     "reasoning": ("text", "interrupted"),
     "tool_call": ("call_id", "name", "arguments"),
-    "tool_result": ("call_id", "name", "status", "output", "truncated", "bytes", "exit_code", "duration_ms"),
+    "tool_result": (
+        "call_id",
+        "name",
+        "status",
+        "output",
+        "truncated",
+        "bytes",
+        "exit_code",
+        "duration_ms",
+        "compacted_at",
+    ),
+    "compaction_marker": ("round",),
 }
+"""What a client knows of a part. A pruned result's `original_tokens` is not among it: no event carries tokens of parts,
+so that number comes with a snapshot alone."""
 LIVE_TYPES = {"text.delta": "text", "reasoning.delta": "reasoning", "tool.arguments": "tool_call"}
 SESSION_FIELDS = ("status", "outcome", "steps", "title", "model")
+
+
+@dataclass
+class Rounds:
+    """What a client knows of the rounds of compaction.
+
+    - `Message.round` is known of the model's messages and of results. Of the user's it is not: a round leaves some of
+      them out, and no event names these.
+    - The session's usage is known but while a round is under way: its model calls are in the session's total at once,
+      and in an event with the round's end. A client that loaded its snapshot in between would count them twice, and is
+      not `sure_of_usage`.
+    """
+
+    status: dict[int, str] = field(default_factory=dict)
+    last_message: dict[int, str | None] = field(default_factory=dict)
+    completed_at: dict[int, str] = field(default_factory=dict)
+    background: set[int] = field(default_factory=set)
+    usage: dict[int, Json] = field(default_factory=dict)
+    sure_of_usage: bool = True
+    _last_at: str | None = None
+    _known_until: int = 0
+
+    def load(self, rounds: Json, state: Json) -> None:
+        for item in rounds["items"]:
+            self.status[item["round"]] = item["status"]
+            self.last_message[item["round"]] = item["last_message_id"]
+            self.usage[item["round"]] = item["usage"]
+            if item["status"] == "running":
+                self.sure_of_usage = False
+                if item["reason"] == "threshold" and not state["in_progress"]:
+                    self.background.add(item["round"])
+        completed = [number for number, status in self.status.items() if status in ("completed", "reverted")]
+        if completed:
+            self.completed_at[max(completed)] = state["last_at"]
+        self._last_at = state["last_at"]
+        self._known_until = rounds["last_seq"]
+
+    def apply(self, event: Event) -> dict[str, int]:
+        """Takes an event; gives the usage that it adds to the session's."""
+        kind, data, nothing = event.type.removeprefix("compaction."), event.data, dict.fromkeys(USAGE, 0)
+        assert event.id is not None
+        if kind == event.type:
+            return nothing
+        if kind == "completed":
+            self.completed_at[data["round"]] = data["at"]
+        if event.id <= self._known_until:
+            return nothing
+        number = data["round"]
+        self._advance(number, kind, data)
+        before, spent = self.usage.get(number, nothing), data.get("usage")
+        if spent is None or kind == "reverted":
+            return nothing
+        if kind == "failed":
+            # That of the rung alone; the other ends of a round give the whole.
+            spent = {name: before[name] + spent[name] for name in USAGE}
+        self.usage[number] = spent
+        return {name: spent[name] - before[name] for name in USAGE}
+
+    def _advance(self, number: int, kind: str, data: Json) -> None:
+        if kind == "started":
+            assert number not in self.status, f"round {number} began twice"
+            self.status[number] = "running"
+            if data["background"]:
+                self.background.add(number)
+        elif kind == "failed":
+            assert self.status[number] == "running", f"a rung of round {number}, which is {self.status[number]}"
+            self.status[number] = "running" if data["next"] is not None else "failed"
+        else:
+            before = "completed" if kind == "reverted" else "running"
+            assert self.status[number] == before, f"round {number} {kind} after {self.status[number]}"
+            self.status[number] = kind
+        if kind == "completed":
+            self.last_message[number] = data["last_message_id"]
+            self._last_at = data["at"]
+
+    def time(self, number: int) -> str | None:
+        """When a round was completed, where that is known."""
+        return self.completed_at.get(number, "unknown")
+
+    def covering(self, message: Json, places: dict[str, int]) -> int | None:
+        """The round that covers a message of the model's, or results."""
+        if message["role"] not in ("assistant", "tool") or message["is_summary"]:
+            return None
+        ends = {number: places.get(self.last_message[number] or "", 0) for number in self._of("completed")}
+        return max((number for number, end in ends.items() if message["seq"] <= end), default=None)
+
+    def _of(self, *statuses: str) -> list[int]:
+        return [number for number, status in self.status.items() if status in statuses]
+
+    @property
+    def state(self) -> Json:
+        """As the session shows it."""
+        return {
+            "count": len(self._of("completed", "reverted")),
+            "last_at": self._last_at,
+            "in_progress": bool(set(self._of("running")) - self.background),
+        }
 
 
 @dataclass
@@ -30,6 +140,7 @@ class Replica:
     """The state of one client. Call `connect` for each connection and `apply` for each event that it brings."""
 
     session: Json = field(default_factory=dict)
+    rounds: Rounds = field(default_factory=lambda: Rounds())
     messages: dict[str, Json] = field(default_factory=dict)
     queue: dict[str, Json] = field(default_factory=dict)
     steps: dict[int, str] = field(default_factory=dict)
@@ -47,9 +158,13 @@ class Replica:
 
     # loading
 
-    def load(self, session: Json, messages: Sequence[Json], queue: Json, last_seq: int) -> None:
-        """Takes a snapshot; `last_seq` is the oldest of its parts, from which the events are to be followed."""
+    def load(
+        self, session: Json, messages: Sequence[Json], queue: Json, last_seq: int, rounds: Json | None = None
+    ) -> None:
+        """Takes a snapshot; `last_seq` is the oldest of its parts, from which the events are to be followed. `rounds`
+        is the list of compactions, which a session that has any needs too."""
         self.session = session
+        self.rounds.load(rounds or {"items": [], "last_seq": 0}, session["compaction"])
         self.usage = {name: session["usage"][name] for name in USAGE}
         self.messages = {message["id"]: _stored(message) for message in messages if message["voided_at"] is None}
         self._voided = {message["id"] for message in messages if message["voided_at"] is not None}
@@ -73,6 +188,23 @@ class Replica:
         handler = _HANDLERS.get(event.type)
         assert handler is not None, f"unknown event {event.type}"
         handler(self, event.data, event.id)
+        spent = self.rounds.apply(event)
+        if event.id > self._known_until:
+            self.usage = {name: count + spent[name] for name, count in self.usage.items()}
+        self._mark(event)
+
+    def _mark(self, event: Event) -> None:
+        """Sets and takes back the marks of cleared outputs. The outputs that a round has cleared carry its time."""
+        data = event.data
+        for part in (part for message in self.messages.values() for part in message["parts"].values()):
+            if (
+                event.type == "prune.completed"
+                and part["type"] == "tool_result"
+                and part["call_id"] in data["call_ids"]
+            ):
+                part["compacted_at"] = data["at"]
+            elif event.type == "compaction.reverted" and part.get("compacted_at") == self.rounds.time(data["round"]):
+                part["compacted_at"] = None
 
     def _delta(self, event: Event) -> None:
         data = event.data
@@ -168,9 +300,12 @@ class Replica:
     @property
     def view(self) -> Json:
         """All that two clients of one session must agree on once it is idle."""
+        places = {id: int(message["seq"]) for id, message in self.messages.items()}
+        messages = [{**_plain(m), "round": self.rounds.covering(m, places)} for m in self.messages.values()]
         return {
             "session": {name: self.session[name] for name in SESSION_FIELDS},
-            "messages": sorted((_plain(message) for message in self.messages.values()), key=lambda m: int(m["seq"])),
+            "compaction": self.rounds.state,
+            "messages": sorted(messages, key=lambda m: int(m["seq"])),
             "queue": {id: (item["content"], item["mode"]) for id, item in self.queue.items()},
             "usage": self.usage,
             "last_seq": self.last_seq,
@@ -197,11 +332,18 @@ _HANDLERS: dict[str, Callable[[Replica, Json, int], None]] = {
     "tool.call": Replica._tool_called,
     "tool.result": Replica._tool_resulted,
     "plan.updated": Replica._plan_updated,
+    "prune.completed": Replica._noted,
+    "compaction.started": Replica._noted,
+    "compaction.completed": Replica._noted,
+    "compaction.failed": Replica._noted,
+    "compaction.cancelled": Replica._noted,
+    "compaction.reverted": Replica._noted,
+    "compaction.discarded": Replica._noted,
 }
 
 
-def _message(id: str, seq: int, role: str) -> Json:
-    return {"id": id, "seq": seq, "role": role, "parts": {}}
+def _message(id: str, seq: int, role: str, *, is_summary: bool = False) -> Json:
+    return {"id": id, "seq": seq, "role": role, "is_summary": is_summary, "parts": {}}
 
 
 def _stored(message: Json) -> Json:
@@ -210,7 +352,8 @@ def _stored(message: Json) -> Json:
         part["id"]: {name: part.get(name) for name in ("id", "index", "type", *PART_FIELDS[part["type"]])}
         for part in message["parts"]
     }
-    return {**_message(message["id"], message["seq"], message["role"]), "parts": parts}
+    summary = message["is_summary"]
+    return {**_message(message["id"], message["seq"], message["role"], is_summary=summary), "parts": parts}
 
 
 def _plain(message: Json) -> Json:

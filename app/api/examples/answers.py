@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from app import __version__
+from app.api.examples import compactions
 from app.api.examples.records import (
     ASSISTANT,
     AT,
@@ -104,6 +105,9 @@ ANSWERS: tuple[BaseModel, ...] = (
         next_cursor=None,
     ),
     ToolCallView(message_id=CALL_MESSAGE_ID, call=CALL, result_message_id=RESULT_MESSAGE_ID, result=RESULT),
+    compactions.ROUND,
+    compactions.PREVIEW,
+    compactions.ROUNDS,
     UsageReport(total=USAGE, items=(UsageByModel(model=MODEL, day="2026-11-22", steps=1, usage=USAGE),)),
     ModelList(
         items=(
@@ -134,6 +138,7 @@ ANSWERS_OF: Mapping[tuple[str, str], BaseModel] = {
     ("patch /v1/sessions/{session_id}", "200"): CHANGED,
     ("post /v1/sessions/{session_id}/cancel", "202"): CANCELLED,
     ("post /v1/sessions/{session_id}/resume", "202"): RESUMED,
+    ("post /v1/sessions/{session_id}/compactions", "202"): compactions.ASKED,
     ("patch /v1/sessions/{session_id}/queue/{message_id}", "200"): _QUEUED.model_copy(
         update={"content": "Use spaces, please."}
     ),

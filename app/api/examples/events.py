@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.api.examples import compactions
 from app.api.examples.records import AT, CALL_ID, CONTEXT, MESSAGE_ID, PART_ID, SESSION, SESSION_ID, TASK, USAGE, USER
 from app.events import (
     LIVE_EVENTS,
@@ -102,6 +103,7 @@ EVENTS: tuple[Value, ...] = (
         at=AT,
         items=(PlanItem(text="Write hello.py", status="completed"), PlanItem(text="Run it", status="in_progress")),
     ),
+    *compactions.EVENTS,
     TextDelta(session_id=SESSION_ID, at=AT, message_id=MESSAGE_ID, part_id=PART_ID, index=0, offset=3, text="works"),
     ReasoningDelta(
         session_id=SESSION_ID, at=AT, message_id=MESSAGE_ID, part_id=PART_ID, index=0, offset=0, text="A file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.api.examples import compactions
 from app.api.examples.records import MESSAGE_ID, MODEL, SESSION_ID, TASK
 from app.messages import Value
 from app.runtime.values import (
@@ -33,4 +34,5 @@ REQUESTS: tuple[Value, ...] = (
     CancelRequest(clear_queue=True),
     QueueAdd(content="Use tabs, please.", mode=QueueMode.STEER, id=MESSAGE_ID),
     QueueEdit(content="Use spaces, please."),
+    compactions.REQUEST,
 )

@@ -13,11 +13,16 @@ from app.agent.ports import (
     ControlAdded,
     GenerationOpened,
     LivePart,
+    ModelUsed,
+    OutputsPruned,
     PartClosed,
     PlanChanged,
     ResponseClosed,
     ResultClosed,
+    RoundCompleted,
+    RoundEnded,
     RoundOpening,
+    RungFailed,
     StepClosed,
     StepOpened,
 )
@@ -35,6 +40,11 @@ _LETTERS: dict[type[Change], str] = {
     ResultClosed: "R",
     StepClosed: "S",
     PlanChanged: "L",
+    ModelUsed: "M",
+    OutputsPruned: "X",
+    RungFailed: "F",
+    RoundCompleted: "D",
+    RoundEnded: "E",
 }
 
 

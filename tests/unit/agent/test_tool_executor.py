@@ -19,6 +19,7 @@ from app.errors import ToolError
 from app.messages import ToolCallPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
 from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
 from tests.unit.agent.sinks import KeptSink
 
@@ -70,6 +71,7 @@ class Kept:
     """A collector that keeps everything, and what the model is shown."""
 
     live: Callable[[Stream, str, int], None]
+    limit: OutputLimit
     text: str = ""
     truncated: bool = False
     ref: str | None = None
@@ -86,6 +88,11 @@ class Kept:
     async def finish(self, note: str = "") -> Kept:
         self.text += note
         return self
+
+
+def limit_of(calls: int) -> OutputLimit:
+    """Less of each output, the more there are."""
+    return OutputLimit(1_200 // calls)
 
 
 async def fail(error: Exception) -> None:
@@ -114,7 +121,7 @@ def make(
         Acting("waits", True, scene, lambda _: scene.hold.wait()),
         Acting("waits_alone", False, scene, lambda _: scene.hold.wait()),
     ]
-    setup = ToolSetup(ToolRegistry(tools), sandbox, lambda _, live: Kept(live), 60, 60)
+    setup = ToolSetup(ToolRegistry(tools), sandbox, lambda _, live, limit: Kept(live, limit), 60, 60, limit_of)
     return ToolExecutor(setup, sink, allowed=lambda: None, set_plan=set_plan, interrupt=interrupt or Interrupt())
 
 
@@ -235,6 +242,26 @@ async def test_a_model_that_asks_for_thousands_gets_them_some_at_a_time() -> Non
     await make(scene, sink).run(Batch([call("safe") for _ in range(5 * MAX_PARALLEL)]))
     assert scene.most == MAX_PARALLEL
     assert len(results(sink)) == 5 * MAX_PARALLEL
+
+
+async def test_how_much_of_an_output_is_shown_depends_on_how_many_calls_there_are() -> None:
+    limits: list[OutputLimit] = []
+
+    def collector(_: str, live: Callable[[Stream, str, int], None], limit: OutputLimit) -> Kept:
+        limits.append(limit)
+        return Kept(live, limit)
+
+    async def set_plan(_: object) -> None: ...
+
+    async def sandbox() -> Sandbox:
+        return cast(Sandbox, object())
+
+    tools: list[Any] = [Acting("safe", True, Scene())]
+    setup = ToolSetup(ToolRegistry(tools), sandbox, collector, 60, 60, limit_of)
+    executor = ToolExecutor(setup, KeptSink(), allowed=lambda: None, set_plan=set_plan, interrupt=Interrupt())
+    for count in (1, 3):
+        await executor.run(Batch([call("safe") for _ in range(count)]))
+    assert limits == [limit_of(1)] + 3 * [limit_of(3)]
 
 
 async def test_abandoning_what_has_its_result_does_nothing() -> None:

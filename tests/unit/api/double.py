@@ -12,11 +12,15 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.api.examples import AT, SESSION
+from app.api.examples.compactions import PREVIEW
 from app.errors import ConflictError, ForbiddenError, NotFoundError, NotSupportedError, QueueFullError
 from app.interchange import WireFormat
-from app.messages import ToolCallPart, Usage, new_id
+from app.messages import ToolCallPart, Usage, new_id, now
 from app.runtime.service import SessionService
 from app.runtime.values import (
+    CompactionCreate,
+    CompactionList,
+    CompactionPreview,
     Component,
     ContextView,
     EventStream,
@@ -43,7 +47,7 @@ from app.runtime.values import (
     ToolCallView,
     UsageReport,
 )
-from app.sessions import ContextState, Session, Status
+from app.sessions import CompactionEvent, ContextState, Session, Status
 
 CALL_ID = "call_1"
 
@@ -62,6 +66,7 @@ class InMemoryService(SessionService):
         self.workspace: dict[str, bytes] = {}
         self.outputs: dict[str, RawOutput] = {}
         self.listed: dict[str, object] = {}
+        self.rounds_of: dict[str, CompactionEvent] = {}
         self.fault: Exception | None = None
         self.ready = True
         self.readers = 0
@@ -210,6 +215,29 @@ class InMemoryService(SessionService):
             usable=0,
             source="estimated",
         )
+
+    async def compact(self, session_id: str, body: CompactionCreate) -> CompactionEvent:
+        await self.get(session_id)
+        if session_id in self.rounds_of:
+            raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
+        event = CompactionEvent(
+            round=1, reason="manual", policy=body.policy or "reactive", status="running", created_at=now()
+        )
+        self.rounds_of[session_id] = event
+        return event
+
+    async def preview(self, session_id: str, body: CompactionCreate) -> CompactionPreview:
+        await self.get(session_id)
+        return PREVIEW.model_copy(update={"policy": body.policy or "reactive"})
+
+    async def rounds(self, session_id: str) -> CompactionList:
+        await self.get(session_id)
+        found = self.rounds_of.get(session_id)
+        return CompactionList(items=() if found is None else (found,), last_seq=1)
+
+    async def revert(self, session_id: str, round: int) -> None:
+        await self.get(session_id)
+        raise NotFoundError(f"The session has no round {round}.", code="round_not_found")
 
     async def steps(self, session_id: str, *, after: str | None, limit: int) -> StepPage:
         await self.get(session_id)

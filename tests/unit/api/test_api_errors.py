@@ -44,7 +44,7 @@ async def test_an_unknown_path_is_not_found(client: httpx.AsyncClient) -> None:
         assert_problem(await client.get(path), 404, "not_found")
 
 
-@pytest.mark.parametrize("noun", ["compactions", "fork", "approvals", "approvals/call_1"])
+@pytest.mark.parametrize("noun", ["fork", "approvals", "approvals/call_1"])
 async def test_nouns_of_later_versions_are_not_found(client: httpx.AsyncClient, session: Session, noun: str) -> None:
     assert_problem(await client.post(f"/v1/sessions/{session.id}/{noun}", json={}), 404, "not_found")
 

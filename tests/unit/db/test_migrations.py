@@ -11,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from app.db.migrate import connect, migrations_folder, revisions, upgrade
-from app.db.models import metadata
+from app.db.models import is_managed, metadata
 from app.errors import StorageError
 
 
@@ -36,8 +36,16 @@ def test_the_folder_of_the_database_is_private(url: str, tmp_path: Path) -> None
 def test_the_migrations_make_what_the_models_say(url: str) -> None:
     upgrade(url)
     with connect(url) as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "render_as_batch": True})
+        opts = {"compare_type": True, "render_as_batch": True, "include_name": is_managed}
+        context = MigrationContext.configure(connection, opts=opts)
         assert compare_metadata(context, metadata) == []
+
+
+def test_the_index_of_words_is_there_though_no_model_says_so(url: str) -> None:
+    upgrade(url)
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        (made,) = connection.execute("select sql from sqlite_master where name = 'search_text'").fetchone()
+    assert "fts5" in made
 
 
 def test_indexes_are_those_of_the_models(url: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from sqlalchemy import Connection, Row
 
+from app.agent.model_calls import ModelCalls
 from app.agent.ports import (
     AttemptVoided,
     Change,
@@ -21,7 +22,6 @@ from app.agent.ports import (
     StepClosed,
     StepOpened,
 )
-from app.agent.step import ModelCalls
 from app.context.generation import Generation
 from app.context.prompts import load_template
 from app.context.tokens import PER_MESSAGE, estimate_part, estimate_text
@@ -38,8 +38,10 @@ from app.runtime.changes import commit_changes
 from app.runtime.sandboxes import Sandboxes, SandboxPolicy
 from app.runtime.session import RuntimeSetup
 from app.runtime.values import QueueAdd
+from app.runtime.windows import LearnedWindows
 from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
 from app.sessions import ContextState, QueueMode
+from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry, default_tools
 
 T = TypeVar("T")
@@ -205,9 +207,12 @@ def make_setup(stage: Stage, sandboxes: Sandboxes, model: Provider | None = None
         command_timeout_s=10,
         max_command_timeout_s=60,
         output_chars=1000,
+        windows=LearnedWindows(stage.database, lambda model: model),
     )
     return RuntimeSetup(stage.database, stage.bus, sandboxes, agents, _no_call)
 
 
-def _no_call(session_id: str, call_id: str, live: Callable[[Stream, str, int], None]) -> Collector:
+def _no_call(
+    session_id: str, call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit
+) -> Collector:
     raise AssertionError("no tool is called in these tests")

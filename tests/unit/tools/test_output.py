@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.errors import NotFoundError
 from app.sandbox.base import Stream
-from app.tools.output import ClippedText, CollectedOutput, OnLive, OutputCollector, left_out_line
+from app.tools.output import ClippedText, CollectedOutput, OnLive, OutputCollector, OutputLimit, left_out_line
 from app.tools.store import MAX_WAITING_BYTES, FileOutputStore
 
 KEY = "session/call"
@@ -32,7 +32,7 @@ async def store(tmp_path: Path) -> AsyncIterator[FileOutputStore]:
 def collector(
     store: FileOutputStore, *, limit: int = 100, max_bytes: int = 10**9, on_live: OnLive | None = None
 ) -> OutputCollector:
-    return OutputCollector(KEY, limit_chars=limit, max_bytes=max_bytes, store=store, on_live=on_live)
+    return OutputCollector(KEY, limit=OutputLimit(limit), max_bytes=max_bytes, store=store, on_live=on_live)
 
 
 async def collect(
@@ -168,7 +168,7 @@ class TestCollector:
         assert clipped.text == f"xxxxx\n{left_out_line(40)}\nxxxxx\n{'n' * 40}"
 
     async def test_the_wording_of_the_gap_is_the_callers(self, store: FileOutputStore) -> None:
-        taken = OutputCollector(KEY, limit_chars=4, max_bytes=99, store=store, left_out=lambda n: f"<{n:,}>")
+        taken = OutputCollector(KEY, limit=OutputLimit(4), max_bytes=99, store=store, left_out=lambda n: f"<{n:,}>")
         taken.write("stdout", b"ab" + b"." * 5000 + b"yz")
         got = await taken.finish()
         assert got.text.startswith("ab\n<5,000>\nyz")

@@ -1,0 +1,71 @@
+"""`palimpsest compact` and the rounds of a session: ask for one, see what it does, list all, take the latest back."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from typing import Any
+
+import typer
+
+from app.cli import rounds
+from app.cli.client import Client
+from app.cli.errors import COMPLETED, FAILED, CliError
+from app.cli.screen import Screen, visible
+from app.cli.view import View
+
+_ENDS = {"compaction.completed": COMPLETED, "compaction.cancelled": FAILED, "compaction.discarded": FAILED}
+"""Events that end a round, and the exit status that each stands for."""
+
+
+async def compact(
+    client: Client, prefix: str, policy: str | None, instructions: str | None, *, dry_run: bool, as_json: bool
+) -> int:
+    """Asks for a round and waits for its end, or with `dry_run` says what it would do. Ctrl-C stops the waiting; the
+    server makes the round all the same."""
+    session = await client.session(await client.find(prefix))
+    wishes = {"policy": policy, "instructions": instructions, "dry_run": dry_run or None}
+    body = {name: value for name, value in wishes.items() if value is not None}
+    accepted = await client.call("POST", f"/v1/sessions/{session['id']}/compactions", json=body)
+    if dry_run:
+        typer.echo(json.dumps(accepted, indent=2) if as_json else visible(rounds.preview(accepted)))
+        return COMPLETED
+    status = await _watch(client, session["id"], session["last_seq"], accepted["round"], quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps(await _round(client, session["id"], accepted["round"]), indent=2))
+    return status
+
+
+async def _watch(client: Client, session_id: str, after: int, round: int, *, quiet: bool) -> int:
+    """Shows what becomes of the round, and nothing else of the session. Returns the exit status."""
+    view = View(Screen())
+    async with aclosing(client.follow(session_id, after)) as events:
+        async for event in events:
+            if not event.event.startswith("compaction.") or event.data.get("round") != round:
+                continue
+            if not quiet:
+                view.show(event)
+            if event.event in _ENDS:
+                return _ENDS[event.event]
+    raise CliError(f"The server did not say what became of round {round}.", code="round_lost")
+
+
+async def _round(client: Client, session_id: str, round: int) -> dict[str, Any]:
+    found = await client.call("GET", f"/v1/sessions/{session_id}/compactions")
+    item: dict[str, Any] = next(item for item in found["items"] if item["round"] == round)
+    return item
+
+
+async def show_rounds(client: Client, prefix: str, as_json: bool) -> None:
+    found = await client.call("GET", f"/v1/sessions/{await client.find(prefix)}/compactions")
+    if as_json:
+        typer.echo(json.dumps(found["items"], indent=2))
+        return
+    for item in found["items"]:
+        typer.echo(visible(rounds.list_line(item)))
+
+
+async def revert(client: Client, prefix: str, round: int) -> None:
+    session_id = await client.find(prefix)
+    await client.call("DELETE", f"/v1/sessions/{session_id}/compactions/{round}")
+    typer.echo(f"reverted round {round} of {session_id}")

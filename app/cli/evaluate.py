@@ -1,0 +1,154 @@
+"""`palimpsest eval`: measures on this machine, without a server, with the providers of the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+
+from app.agent.model_calls import ModelCalls
+from app.bootstrap import build_providers, default_model
+from app.cli.config import load_settings
+from app.cli.errors import CANCELLED, COMPLETED, FAILED, CliError, UsageError
+from app.cli.evaluation_table import percent, render
+from app.cli.screen import Screen, visible
+from app.context.policies import POLICIES, Policy
+from app.evaluation import (
+    Evaluation,
+    Models,
+    RecordedHistory,
+    Report,
+    evaluate,
+    load_packaged,
+    packaged_names,
+    read_history,
+    report,
+    work_of,
+)
+from app.evaluation.results import recall
+from app.settings import Settings
+
+SCRIPTED = "scripted/"
+
+
+def run_evaluation(
+    model: str | None,
+    judge: str | None,
+    policies: str,
+    histories: Sequence[str],
+    window: int | None,
+    *,
+    as_json: bool,
+    out: Path | None,
+) -> int:
+    """Measures and prints; returns the exit status. Ctrl-C ends it, and what was done until then is printed."""
+    settings = load_settings()
+    chosen = policies_of(policies)
+    loaded = [read_history(given) for given in histories] or [load_packaged(name) for name in packaged_names()]
+    if out is not None:
+        _check_writable(out)
+    name = model or default_model(settings)
+    evaluation = Evaluation(name, _distinct(loaded), chosen, judge, window)
+    stopped = False
+    try:
+        asyncio.run(_measure(settings, evaluation))
+    except KeyboardInterrupt:
+        stopped = True
+    found = report(name, judge, evaluation.in_order(), scripted=name.startswith(SCRIPTED))
+    _write(found, stopped, as_json=as_json, out=out)
+    if stopped:
+        done, all_rows = len(found.rows), len(work_of(evaluation))
+        Screen(sys.stderr).line(f"stopped; {done} of {all_rows} rows are done", fg="yellow")
+        return CANCELLED
+    return COMPLETED if any(row.complete for row in found.rows) else FAILED
+
+
+def policies_of(text: str) -> list[Policy]:
+    """The policies named, in order, each once. Raises `UsageError`."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    unknown = [name for name in names if name not in POLICIES]
+    if unknown or not names:
+        which = f"There is no policy {unknown[0]!r}" if unknown else "No policy is named"
+        raise UsageError(f"{which}; choose from {', '.join(POLICIES)}.", code="unknown_policy")
+    return cast(list[Policy], names)
+
+
+def _distinct(histories: Sequence[RecordedHistory]) -> list[RecordedHistory]:
+    """Raises `UsageError` for two of one name, whose rows nobody could tell apart."""
+    names = [history.name for history in histories]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"Two histories have the name {twice[0]!r}.", code="same_name")
+    return list(histories)
+
+
+async def _measure(settings: Settings, evaluation: Evaluation) -> None:
+    providers = await asyncio.to_thread(build_providers, settings)
+    models = Models(
+        ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts), providers.info
+    )
+    try:
+        await evaluate(evaluation, models, _Progress(evaluation))
+    finally:
+        await providers.aclose()
+
+
+class _Progress:
+    """Says on standard error what is under way: on a terminal in one line that changes, elsewhere a line for each row
+    that is done."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+        self._total = len(work_of(evaluation))
+        self._screen = Screen(sys.stderr)
+        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def __call__(self, history: str, policy: str, what: str) -> None:
+        row = self._evaluation.rows.get((history, policy))
+        place = f"[{len(self._evaluation.rows)}/{self._total}] {history}, {policy}"
+        if row is None:
+            if self._live:
+                self._show(f"{place}: {what}", end="")
+            return
+        self._show(f"{place}: {row.error or f'{percent(recall(row.answers))} recalled'}", end="\n")
+
+    def _show(self, text: str, end: str) -> None:
+        if self._live:
+            # Back to the line's beginning, and what stood there is cleared.
+            sys.stderr.write("\r\x1b[2K" + visible(text)[:100] + end)
+            sys.stderr.flush()
+        else:
+            self._screen.line(text, dim=True)
+
+
+def _write(found: Report, stopped: bool, *, as_json: bool, out: Path | None) -> None:
+    document: dict[str, Any] = {**found.public(), "stopped": stopped}
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if out is not None:
+        try:
+            out.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise _not_written(out, error) from error
+    if as_json:
+        typer.echo(text)
+    elif found.rows:
+        typer.echo(visible(render(found)))
+
+
+def _check_writable(out: Path) -> None:
+    """Said before anything is paid for. Raises `CliError`."""
+    try:
+        with out.open("a"):
+            pass
+    except OSError as error:
+        raise _not_written(out, error) from error
+
+
+def _not_written(out: Path, error: OSError) -> CliError:
+    return CliError(f"{out} cannot be written: {error.strerror}.", code="not_written")

@@ -1,0 +1,113 @@
+"""What an evaluation found, as a table for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from app.cli import amounts
+from app.evaluation import BASELINE, KINDS, Report, Row
+from app.evaluation.results import Sums, cached, recall, share
+from app.messages import Usage
+
+_HEADINGS = {"task": "task", "files": "files", "decisions": "decis.", "errors": "errors", "next_step": "next"}
+
+NO_MODEL = (
+    "The scripted demo searches text and understands nothing: these figures show that the evaluation works, not how a"
+    " model fares."
+)
+
+
+def render(report: Report) -> str:
+    """The sums by policy, all rows, and what went wrong."""
+    judged = report.judge is not None
+    blocks = [f"Recall of {report.model} after one round of compaction"]
+    if report.scripted:
+        blocks.append(NO_MODEL)
+    blocks.append(
+        f"All together ({_compared(report)})\n{_table([_sum_cells(s, judged) for s in report.policies], judged)}"
+    )
+    for history in report.histories:
+        rows = [row for row in report.rows if row.history == history]
+        blocks.append(f"{history}\n{_table([_row_cells(row, judged) for row in rows], judged)}")
+    problems = list(_problems(report))
+    if problems:
+        blocks.append("\n".join(["What went wrong", *(f"  {line}" for line in problems)]))
+    return "\n\n".join(blocks)
+
+
+def _compared(report: Report) -> str:
+    count, total = len(report.compared), len(report.histories)
+    if count == total:
+        return f"{total} histor{'y' if total == 1 else 'ies'}"
+    return f"{count} of {total} histories, those that every policy finished"
+
+
+def _titles(judged: bool) -> list[str]:
+    judge = ["judge"] if judged else []
+    return ["", *(_HEADINGS[kind] for kind in KINDS), "all", *judge, "tokens", "the round cost", "cached"]
+
+
+def _sum_cells(sums: Sums, judged: bool) -> list[str]:
+    if not sums.rows:
+        return [sums.policy, "no history"]
+    return [
+        _name(sums.policy),
+        *(percent(sums.recall[kind]) for kind in KINDS),
+        percent(sums.overall),
+        *([percent(sums.judged)] if judged else []),
+        *_costs(sums.policy, sums.tokens_before, sums.tokens_after, sums.compaction),
+    ]
+
+
+def _row_cells(row: Row, judged: bool) -> list[str]:
+    if not row.complete:
+        return [_name(row.policy), "failed, see below"]
+    return [
+        _name(row.policy),
+        *(percent(recall(answer for answer in row.answers if answer.kind == kind)) for kind in KINDS),
+        percent(recall(row.answers)),
+        *([percent(share(fact for answer in row.answers for fact in answer.judged or ()))] if judged else []),
+        *_costs(row.policy, row.tokens_before, row.tokens_after, row.compaction),
+    ]
+
+
+def _name(policy: str) -> str:
+    return "full context" if policy == BASELINE else policy
+
+
+def _costs(policy: str, before: int, after: int, usage: Usage) -> list[str]:
+    if policy == BASELINE:
+        return [f"{before:,}", "–", "–"]
+    if not usage.total_tokens:
+        return [f"{before:,} → {after:,}", "no model call", "–"]
+    figures = f"{usage.prompt_tokens:,} in · {usage.output_tokens:,} out · {amounts.money(usage.cost_usd)}"
+    return [f"{before:,} → {after:,}", figures, percent(cached(usage))]
+
+
+def percent(value: float | None) -> str:
+    """`83%`; a dash where nothing was asked."""
+    return "–" if value is None else f"{round(100 * value)}%"
+
+
+def _table(rows: Sequence[Sequence[str]], judged: bool) -> str:
+    """Columns as wide as they need to be; the first to the left, figures to the right."""
+    titles = _titles(judged)
+    whole = [titles, *(row for row in rows if len(row) == len(titles))]
+    widths = [max(len(row[column]) for row in whole) for column in range(len(titles))]
+    widths[0] = max(widths[0], *(len(row[0]) for row in rows), 12)
+    return "\n".join(_line(row, widths) for row in [titles, *rows])
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    if len(row) < len(widths):
+        return f"  {row[0]:<{widths[0]}}  {row[1]}"
+    cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))]
+    return "  " + "  ".join(cells).rstrip()
+
+
+def _problems(report: Report) -> Iterator[str]:
+    for row in report.rows:
+        for note in row.notes:
+            yield f"{row.history}, {_name(row.policy)}: {note}"
+        if row.error is not None:
+            yield f"{row.history}, {_name(row.policy)}: {row.error}"

@@ -1,0 +1,119 @@
+"""Rounds of compaction in words: a line for each of their events, and for each of a list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.cli import amounts
+
+Data = dict[str, Any]
+
+_REASONS = {
+    "overflow": "the window is full",
+    "threshold": "the policy's threshold is reached",
+    "provider_overflow": "the provider refused the request as too long",
+    "manual": "asked for",
+}
+
+_RUNGS = {
+    "prune": "clearing old outputs",
+    "summary": "a summary",
+    "fold": "notes made without a model",
+    "shrink": "a shorter tail",
+}
+
+_PRUNED = {"trigger": "", "run_end": " at the end of the run"}
+
+
+def started(data: Data) -> str:
+    """`compacting the context, round 2 (the window is full, policy reactive): 171,204 of 200,000 tokens`."""
+    what = "preparing a summary in the background" if data.get("background") else "compacting the context"
+    reason = "for when it is needed" if data.get("background") else _REASONS.get(data["reason"], data["reason"])
+    return (
+        f"{what}, round {data['round']} ({reason}, policy {data['policy']}):"
+        f" {data['tokens_before']:,} of {data['limit']:,} tokens"
+    )
+
+
+def completed(data: Data) -> str:
+    """`compacted 42 messages by a summary, round 2: 171,204 → 24,310 tokens (−86%) · 3 outputs cleared · …`."""
+    cleared = data["outputs_pruned"]
+    return amounts.joined(
+        f"compacted {plural(data['messages_compacted'], 'message')} by {_RUNGS.get(data['rung'], data['rung'])},"
+        f" round {data['round']}: {change(data)}",
+        f"{plural(cleared, 'old output')} cleared" if cleared else "",
+        amounts.seconds(data["duration_ms"] / 1000),
+        cost(data.get("usage")),
+    )
+
+
+def failed(data: Data) -> str:
+    """Why a rung did not do, and what comes instead."""
+    following = data.get("next")
+    then = f"; now {_RUNGS.get(following, following)}" if following else "; nothing milder is left"
+    return f"compaction by {_RUNGS.get(data['rung'], data['rung'])} did not do ({data['code']}): {data['detail']}{then}"
+
+
+def cancelled(data: Data) -> str:
+    return amounts.joined(f"round {data['round']} came to nothing; the context is as it was", cost(data.get("usage")))
+
+
+def reverted(data: Data) -> str:
+    return f"round {data['round']} was reverted; the messages it covered are in the context again"
+
+
+def discarded(data: Data) -> str:
+    return amounts.joined(f"the summary prepared as round {data['round']} was not needed", cost(data.get("usage")))
+
+
+def pruned(data: Data) -> str:
+    """`cleared 3 old outputs (read_file): 5,000 → 100 tokens (−98%)`."""
+    tools = ", ".join(data.get("tools") or ())
+    when = _PRUNED.get(data.get("reason", ""), "")
+    named = f" ({tools})" if tools else ""
+    return f"cleared {plural(data['outputs_pruned'], 'old output')}{named}{when}: {change(data)}"
+
+
+def change(data: Data) -> str:
+    """`171,204 → 24,310 tokens (−86%)`."""
+    before, after = data["tokens_before"], data["tokens_after"]
+    percent = round(100 * (1 - after / before)) if before else 0
+    return f"{before:,} → {after:,} tokens" + (f" (−{percent}%)" if percent > 0 else "")
+
+
+def cost(usage: Data | None) -> str:
+    """What the round's model calls took; empty where none was made."""
+    if not usage or not any(value for name, value in usage.items() if name.endswith("_tokens")):
+        return ""
+    return amounts.joined(amounts.tokens(usage), amounts.money(usage["cost_usd"]))
+
+
+def list_line(item: Data) -> str:
+    """One round of a list: number, state, policy, time, and what it did, in columns."""
+    created = item["created_at"][:16].replace("T", " ")
+    return f"{item['round']:>3}  {item['status']:<9}  {item['policy']:<9}  {created}  {_done(item)}".rstrip()
+
+
+def _done(item: Data) -> str:
+    if item["status"] in ("completed", "reverted"):
+        by = f"{_RUNGS.get(item['rung'], item['rung'])} for {plural(item['messages_compacted'], 'message')}"
+        cleared = f"{plural(item['outputs_pruned'], 'old output')} cleared" if item["outputs_pruned"] else ""
+        return amounts.joined(change(item), by, cleared, cost(item.get("usage")))
+    return amounts.joined(_REASONS.get(item["reason"], item["reason"]), cost(item.get("usage")))
+
+
+def preview(item: Data) -> str:
+    """What a dry run found, in a few lines."""
+    if not item["messages_compacted"] and not item["outputs_pruned"]:
+        return f"A round would change nothing: {item['tokens_before']:,} tokens, and nothing is old enough."
+    return (
+        f"A round under {item['policy']} would replace {plural(item['messages_compacted'], 'message')} and clear"
+        f" {plural(item['outputs_pruned'], 'old output')}: {change(item)}.\n"
+        f"The window has {item['limit']:,} tokens, {item['usable']:,} of them usable; the policy acts by itself at"
+        f" {item['trigger']:,}. Nothing was changed."
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"

@@ -1,0 +1,37 @@
+"""Measured retention: what a model still knows of a recorded session after its context was made smaller.
+
+A recorded history is replayed under each policy: one round is made by the real ladder, then the model is asked probe
+questions whose answers are known. Nothing here reads settings or prints; the command line does.
+"""
+
+from app.evaluation.evaluate import Evaluation, evaluate, work_of
+from app.evaluation.histories import (
+    KINDS,
+    InvalidHistoryError,
+    Probe,
+    RecordedHistory,
+    load_packaged,
+    packaged_names,
+    read_history,
+)
+from app.evaluation.replay import Models
+from app.evaluation.results import BASELINE, Answer, Report, Row, report
+
+__all__ = [
+    "BASELINE",
+    "KINDS",
+    "Answer",
+    "Evaluation",
+    "InvalidHistoryError",
+    "Models",
+    "Probe",
+    "RecordedHistory",
+    "Report",
+    "Row",
+    "evaluate",
+    "load_packaged",
+    "packaged_names",
+    "read_history",
+    "report",
+    "work_of",
+]

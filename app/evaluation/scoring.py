@@ -1,0 +1,52 @@
+"""Whether an answer states what it should: by the words, after evening out how they are written."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+_MARKUP = re.compile(r"[`*_\"'“”‘’«»]")
+"""What a model may put around a name without changing it; the same is taken out of what is looked for."""
+
+_BLANKS = re.compile(r"\s+")
+_ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_DASHES = str.maketrans({"‐": "-", "‑": "-", "–": "-", "—": "-", "−": "-"})
+
+
+def normalised(text: str) -> str:
+    """The text in one case and form, without markup, with single blanks and plain hyphens, and numbers without commas
+    between thousands."""
+    even = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
+    even = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", _MARKUP.sub("", even))
+    return _BLANKS.sub(" ", even).strip()
+
+
+def states(answer: str, fact: Iterable[str]) -> bool:
+    """Whether the answer has the fact in one of its spellings, as words of their own: `7` is not stated by `17`, nor
+    `app.py` by `myapp.py`. Scripts without blanks between words are looked for as they are."""
+    text = normalised(answer)
+    return any(_occurs(normalised(spelling), text) for spelling in fact)
+
+
+def found(answer: str, facts: Sequence[Sequence[str]]) -> tuple[bool, ...]:
+    """For each fact whether the answer states it."""
+    return tuple(states(answer, fact) for fact in facts)
+
+
+def _occurs(wanted: str, text: str) -> bool:
+    if not wanted:
+        return False
+    start = text.find(wanted)
+    while start >= 0:
+        if not _cuts(text, start) and not _cuts(text, start + len(wanted)):
+            return True
+        start = text.find(wanted, start + 1)
+    return False
+
+
+def _cuts(text: str, place: int) -> bool:
+    """Whether a boundary at this place goes through a word or a number."""
+    if not 0 < place < len(text):
+        return False
+    return text[place - 1] in _ASCII_WORD and text[place] in _ASCII_WORD

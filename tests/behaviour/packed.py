@@ -1,0 +1,23 @@
+"""Conversations from elsewhere that fill a window, so that a session has to make room before its first step."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+STEP_CHARS = 4_000
+"""Characters of each answer, about a thousand tokens by anybody's count."""
+
+
+def packed(task: str, steps: int, outputs: list[str] | None = None) -> dict[str, Any]:
+    """A `history` of one task and `steps` steps with a call each, of about a thousand tokens a step. Results are short,
+    so that clearing them frees nothing; the first ones are `outputs` where these are given."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": task}]
+    for number in range(steps):
+        function = {"name": "look", "arguments": json.dumps({"at": number})}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        text = f"Answer {number}: " + "word " * ((STEP_CHARS - 20) // 5)
+        result = outputs[number] if outputs and number < len(outputs) else f"seen {number}"
+        messages.append({"role": "assistant", "content": text, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
+    return {"format": "openai", "messages": [*messages, {"role": "assistant", "content": "So far so good."}]}

@@ -1,0 +1,151 @@
+"""A conversation that has grown too large for its window, and the compactor at work on it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from app.agent.compactor import Compactor, ManualRound, Room
+from app.agent.conversation import AgentConfig, Conversation
+from app.agent.interrupt import Interrupt
+from app.agent.ladder import Ladder, Round, Target
+from app.agent.model_calls import ModelCalls, Windows
+from app.agent.ports import Change, RoundCompleted, RoundEnded, RungFailed
+from app.context.budget import Budget
+from app.context.policies import CompactionSettings, Policy, preset
+from app.context.selection import Selection
+from app.context.tokens import Calibration
+from app.llm.base import Provider
+from app.messages import Message, Usage
+from tests.unit.agent.scenes import Reply, Script, config, price, says
+from tests.unit.agent.sinks import KeptSink
+from tests.unit.context import builders as b
+
+USABLE = 10_000
+SMALL = b.budget_of(USABLE)
+
+PROSE = "## Next Step\nGo on with the next file."
+SUMMARY = says(PROSE)
+
+UNPRUNED = ("execute_command",)
+"""As exempt tools: nothing of the histories here may be cleared then."""
+
+
+def settings_of(policy: Policy = "reactive", **changes: Any) -> CompactionSettings:
+    return preset(policy).model_copy(update=changes)
+
+
+def models_of(
+    script: Provider,
+    *,
+    resolve: Callable[[str], tuple[Provider, str]] | None = None,
+    windows: Windows | None = None,
+) -> ModelCalls:
+    return ModelCalls(resolve or (lambda _: (script, "one-2026")), price, 3, random.Random(7), windows)
+
+
+class Tight:
+    """A conversation in a small window. The model plays a script, and what happens is in `sink`; `window` is what the
+    model's window is said to be when a summary is asked for."""
+
+    def __init__(
+        self,
+        *replies: Reply,
+        history: Sequence[Message] | None = None,
+        settings: CompactionSettings | None = None,
+        budget: Budget = SMALL,
+        window: int = 200_000,
+        calibration: float = 1.0,
+    ) -> None:
+        self.script, self.sink, self.interrupt = Script(*replies), KeptSink(), Interrupt()
+        self.settings = settings or settings_of(prune_exempt_tools=UNPRUNED)
+        self.budget, self.model, self.system = budget, "acme/one", "You are an agent."
+        given = b.long_task(12, 1_000) if history is None else history
+        self.conversation = Conversation(given, (), None, None, Calibration(calibration))
+        self.conversation.refresh(self.config)
+        self.ladder = Ladder(self.sink, self.conversation, models_of(self.script), lambda _: window)
+        self.compactor = Compactor(
+            self.sink, self.conversation, self.ladder, self.interrupt, refreshed=self._refreshed
+        )
+        self.begun = 0
+        self.calibration = Calibration(calibration)
+
+    @property
+    def config(self) -> AgentConfig:
+        system = self.system
+        return config(self.model, budget=self.budget, settings=self.settings, render=lambda _: system)
+
+    async def _refreshed(self) -> AgentConfig:
+        return self.config
+
+    async def _begin(self) -> None:
+        self.begun += 1
+
+    async def make_room(self, step: int = 1) -> Room:
+        return await self.compactor.make_room(self.config, step, self._begin)
+
+    async def overflow(self, step: int = 1) -> Room:
+        return await self.compactor.after_overflow(self.config, step)
+
+    async def manual(self, settings: CompactionSettings, instructions: str | None = None) -> Room:
+        asked = ManualRound(7, settings, instructions)
+        return await self.compactor.manual(self.config, asked)
+
+    def reports(self, tokens: int) -> None:
+        """A step has reported a context of this size."""
+        self.conversation.observe(Usage(input_tokens=tokens))
+        self.conversation.answered()
+
+    def grow(self, steps: int, tokens: int = 1_000) -> None:
+        """More steps with an output of so many tokens each."""
+        seq = self.conversation.history[-1].seq + 1
+        for number in range(steps):
+            for message in b.long_step(seq + 2 * number, f"c{seq + 2 * number}", tokens):
+                self.conversation.append(message)
+
+    def selection(self, pruned: frozenset[str] = frozenset()) -> Selection:
+        found = self.ladder.selection(self.config, self.settings, pruned)
+        assert found is not None
+        return found
+
+    def round(self, target: int = USABLE, *, number: int = 1, instructions: str | None = None) -> Round:
+        wanted = Target(target, self.conversation.estimate)
+        return Round(number, self.config, self.settings, wanted, instructions)
+
+    @property
+    def snapshot(self) -> tuple[object, ...]:
+        """What a round that comes to nothing leaves as it was."""
+        conversation = self.conversation
+        return (
+            [message.id for message in conversation.history],
+            conversation.checkpoints,
+            conversation.pruned,
+            conversation.generation,
+            [message.id for message in conversation.transcript.messages],
+        )
+
+    @property
+    def rungs(self) -> list[str]:
+        """What became of each rung, in order, and how a round ended."""
+        return [said for change in self.sink.changes if (said := _said(change))]
+
+
+def _said(change: Change) -> str:
+    match change:
+        case RungFailed():
+            return f"{change.rung}: {change.code}"
+        case RoundCompleted():
+            return f"{change.rung}: completed"
+        case RoundEnded():
+            return change.status
+    return ""
+
+
+async def same(config: AgentConfig) -> AgentConfig:
+    return config
+
+
+def refreshing(config: AgentConfig) -> Callable[[], Awaitable[AgentConfig]]:
+    """Standing notes that are read again."""
+    return lambda: same(config)
