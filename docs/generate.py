@@ -64,7 +64,7 @@ does a start with settings that a request could not have either, such as `invali
 completed; 1 the run failed or reached a limit; 130 the run was cancelled, or Ctrl-C; 141 nobody reads the output on.
 """
 
-FRONT = ("cli/", "server.py")
+FRONT = ("cli/", "evaluation/histories.py", "server.py")
 """Where errors are made that end a command or keep the server from starting; no request is answered with them."""
 
 RUN_PLACES = ("agent/", "llm/", "runtime/recovery.py", "runtime/session.py")
@@ -83,7 +83,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "max_seconds": (LIMITED, "The run has taken as long as `limits.max_seconds` allows."),
     "max_tokens": (LIMITED, "The session has used as many tokens as `limits.max_tokens` allows."),
     "max_cost_usd": (LIMITED, "The session has cost as much as `limits.max_cost_usd` allows."),
-    "context_too_large": (FAILED, "The conversation does not fit the model's window; `tokens` and `limit` have sizes."),
+    "context_too_large": (FAILED, "Nothing is left that makes the context smaller; `part` names what is too large."),
     "output_limit": (FAILED, "The answer was cut off at the model's output limit twice in a row."),
     "refusal": (FAILED, "The model refused to answer."),
     "content_filter": (FAILED, "The provider's content filter ended the answer."),
@@ -111,6 +111,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "cannot_listen": "The server cannot listen on this address.",
     "connection_lost": "The server was there, and the connection to it broke off.",
     "data_dir_in_use": "Another server, or a command with one of its own, uses the data directory.",
+    "invalid_history": "A history given to `palimpsest eval` cannot be read as one.",
     "invalid_settings": "A variable or an option has a value that cannot be used; the sentence names it.",
     "key_required": "The server would be open to others without a key.",
     "no_server": "No server answers where one was looked for.",
@@ -118,11 +119,14 @@ COMMAND_CODES: Mapping[str, str] = {
     "not_palimpsest": "What answers at this URL is another program.",
     "not_written": "The files of a session cannot be written where they shall go.",
     "port_in_use": "Another program listens on the port.",
+    "round_lost": "The server closed the stream before it said what became of the round of compaction.",
+    "same_name": "Two histories given to `palimpsest eval` have one name, so its table could not tell them apart.",
     "session_deleted": "The session was deleted elsewhere while the command followed it.",
     "session_not_found": "No session has an id that begins so.",
     "short_id": "The beginning of an id is too short to look for.",
     "storage_unavailable": "The data directory or the database cannot be used.",
     "unavailable": "The server is starting or stopping.",
+    "unknown_policy": "`palimpsest eval` was asked to compare a policy that there is not.",
 }
 """What each code of a command means."""
 

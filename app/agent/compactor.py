@@ -109,21 +109,20 @@ class Compactor:
         it, the step is made as it is. `begin` is called before anything is changed."""
         self._step = step
         reason = self._due(config)
+        if self._prepared is not None and not self._prepared.fits(config):
+            await self.discard()
         if reason is None:
             self._prepare(config)
             return Room.ENOUGH
         await begin()
         before = max(self._conversation.estimate, self._conversation.state(config.budget).tokens)
-        wanted = min(trigger(config.budget, config.settings), config.budget.usable)
-        if config.settings.policy != "reactive":
-            wanted -= 1
-        return await self._round(config, reason, Target(wanted, before), must=reason != "threshold")
+        return await self._round(config, reason, Target(_most(config), before), must=reason != "threshold")
 
     async def after_overflow(self, config: AgentConfig, step: int) -> Room:
         """Makes the context smaller after the provider has refused it."""
         self._step = step
         refused = self._conversation.estimate
-        wanted = min(int(refused * OVERFLOW_SHARE), trigger(config.budget, config.settings), config.budget.usable)
+        wanted = min(int(refused * OVERFLOW_SHARE), _most(config))
         return await self._round(config, "provider_overflow", Target(wanted, refused), must=True)
 
     def _due(self, config: AgentConfig) -> CompactionReason | None:
@@ -187,7 +186,7 @@ class Compactor:
             self._usage = self._usage + summarizer.usage
         if candidate is None:
             return self._no_room(round.config, round.target)
-        await self._ladder.commit(round, candidate, selection, batch, usage, self._refreshed)
+        await self._ladder.commit(round, candidate, batch, usage, self._refreshed)
         if not asked:
             self._note(round.target, candidate.tokens)
         return Room.MADE
@@ -272,7 +271,7 @@ class Compactor:
             await self.discard()
             return None
         self._usage, self._prepared = self._usage + prepared.take_usage(), None
-        await self._ladder.commit(round, candidate, prepared.selection, batch, prepared.usage, self._refreshed)
+        await self._ladder.commit(round, candidate, batch, prepared.usage, self._refreshed)
         self._note(target, candidate.tokens)
         return Room.MADE
 
@@ -292,13 +291,19 @@ class Compactor:
         """Makes the round that somebody asked for, whatever the size of the context."""
         await self.discard()
         settings = asked.settings
-        before = self._conversation.estimate
+        before = self._conversation.size
         round = Round(asked.number, config, settings, Target(config.budget.usable, before), asked.instructions)
         batch = self._ladder.prunable(config) if settings.policy == "reactive" else None
-        selection = self._ladder.selection(config, settings, self._ladder.pruned(batch))
+        selection = self._ladder.asked_selection(round, settings, self._ladder.pruned(batch))
         if selection is None:
             await self._sink.record(RungFailed(asked.number, "summary", NOTHING[0], NOTHING[1], Usage(), None))
             return Room.ENOUGH
         room = await self._climb(round, selection, batch, "summary", asked=True)
         # Nothing depends on a round that somebody asked for: a run goes on with the context as it was.
         return Room.ENOUGH if room is Room.NONE else room
+
+
+def _most(config: AgentConfig) -> int:
+    """The largest context that the policy does not act on: `reactive` acts beyond its trigger, the others at it."""
+    most = min(trigger(config.budget, config.settings), config.budget.usable)
+    return most if config.settings.policy == "reactive" else most - 1

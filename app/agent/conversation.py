@@ -148,6 +148,11 @@ class Conversation:
         return self.calibration.apply(transcript.request_tokens)
 
     @property
+    def size(self) -> int:
+        """Calibrated tokens of the next request once it is fit to be sent, by our own count alone."""
+        return self.measure(None, self._checkpoints, self._pruned)
+
+    @property
     def estimate(self) -> int:
         """Calibrated tokens of the next request, by our own count alone."""
         return self.calibration.apply(self.transcript.request_tokens)

@@ -10,7 +10,7 @@ from app.agent.conversation import AgentConfig, Conversation
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import OutputsPruned, RoundCompleted, RungFailed, Sink
 from app.agent.summarizer import Summarizer, SummaryFailed, SummaryJob
-from app.context.budget import Budget
+from app.context.budget import Budget, tail_bounds, trigger
 from app.context.facts import compute_facts
 from app.context.facts_text import render_facts
 from app.context.policies import CompactionSettings
@@ -20,7 +20,8 @@ from app.context.selection import Selection, select
 from app.context.shrinking import shrunk
 from app.context.summary import compose_summary, prose_of
 from app.context.summary_prose import fold
-from app.context.tokens import PER_MESSAGE, estimate_text
+from app.context.tokens import PER_MESSAGE, counted_tokens, estimate_text
+from app.errors import InvalidRequestError
 from app.messages import CompactionMarkerPart, Message, ReasoningPart, Role, TextPart, Usage, new_id, now
 from app.sessions import PruneReason, Rung
 
@@ -34,6 +35,23 @@ REASONING_ROOM = 4_096
 
 INSTRUCTION_ROOM = 1_000
 """Tokens that asking for a summary takes, with some to spare."""
+
+LEAST_CAP = 256
+"""The shortest answer that a summary is asked for in; a third of the policy's cap is enough on a crowded window."""
+
+LEAST_INPUT = 500
+INPUT_SHARE = 0.9
+"""Of the summariser's window, what a piece of the messages takes at most beside task, previous summary and answer; the
+rest is for a wrong estimate."""
+
+ROOMY = 0.75
+"""Share of a target that a smaller context is to leave alone: else the very next step would meet the trigger again."""
+
+SUMMARY_SHARE = 0.2
+"""Share of such a context that a summary is taken to have, where its cap is larger."""
+
+LEAST_RECENT = 2
+"""Messages that `threshold` keeps even where they are large: the last call with its result."""
 
 SUMMARY_CAP = 4_000
 """Longest summary where the policy sets no cap of its own."""
@@ -72,13 +90,14 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A context that would be smaller: its checkpoint with the summary, and what it measures."""
+    """A context that would be smaller: its checkpoint with the summary, what that stands for, and what it measures."""
 
     checkpoint: Checkpoint
     summary: Message
     prose: str
     rung: Rung
-    tokens: int = 0
+    covered: tuple[Message, ...]
+    tokens: int
 
 
 class Ladder:
@@ -119,17 +138,64 @@ class Ladder:
         return select(
             conversation.history,
             conversation.checkpoints,
-            settings,
+            self._with_room(config, settings),
             config.budget,
             config.model,
             pruned=pruned,
             urgent=urgent,
         )
 
+    def _with_room(self, config: AgentConfig, settings: CompactionSettings) -> CompactionSettings:
+        """The settings with a shorter tail where little room is left beside what always stays, as on a small window:
+        the next steps are to fit before the next round is due."""
+        conversation = self._conversation
+        aim = ROOMY * trigger(config.budget, settings) / conversation.calibration.factor
+        stays = conversation.generation.fixed_tokens + min(self.cap(settings), int(aim * SUMMARY_SHARE))
+        stays += estimate_text(self._facts(config.budget, conversation.round))
+        room = max(0, int(aim - stays))
+        if settings.policy == "threshold":
+            recent = min(settings.recent_messages_to_keep, max(LEAST_RECENT, self._messages_within(room)))
+            return settings.model_copy(update={"recent_messages_to_keep": recent})
+        least = tail_bounds(config.budget, settings).least
+        return settings if room >= least else settings.model_copy(update={"tail_tokens": room})
+
+    def _messages_within(self, tokens: int) -> int:
+        """How many of the newest messages fit into so many tokens."""
+        count = 0
+        for message in reversed(self._conversation.transcript.messages):
+            tokens -= counted_tokens(message)
+            if tokens < 0:
+                break
+            count += 1
+        return count
+
+    def _facts(self, budget: Budget, rounds: int) -> str:
+        """What is known for certain of the work, within its share of the context."""
+        conversation = self._conversation
+        facts = compute_facts(conversation.history, conversation.plan, rounds)
+        return render_facts(facts, int(budget.usable * FACTS_SHARE))
+
     def hopeless(self, round: Round, selection: Selection, pruned: frozenset[str]) -> bool:
         """Whether not even the last rung would do: then there is nothing to ask a model for."""
         *_, least = selection, *shrunk(selection)
         return not round.target.accepts(self.candidate(round, least, "", "shrink", pruned).tokens)
+
+    def asked_selection(self, round: Round, settings: CompactionSettings, pruned: frozenset[str]) -> Selection | None:
+        """What a round that somebody asks for would cover. Where nothing is old enough by the policy, it is all that
+        the model has seen, provided that this would free anything: whoever asks wants a smaller context."""
+        selection = self.selection(round.config, settings, pruned)
+        if selection is not None:
+            return selection
+        selection = self.selection(round.config, settings, pruned, urgent=True)
+        if selection is None:
+            return None
+        return selection if round.target.accepts(self.folded(round, selection, pruned).tokens) else None
+
+    def folded(self, round: Round, selection: Selection, pruned: frozenset[str]) -> Candidate:
+        """The context that a summary made without a model would leave."""
+        previous = prose_of(selection.previous.text) if selection.previous is not None else None
+        prose = fold(selection.covered, previous, self.cap(round.settings))
+        return self.candidate(round, selection, prose, "fold", pruned)
 
     async def climb(
         self,
@@ -163,11 +229,14 @@ class Ladder:
         return await self._shrink(round, selection, prose, pruned), summarizer.usage
 
     async def _shrink(self, round: Round, selection: Selection, prose: str, pruned: frozenset[str]) -> Candidate | None:
+        """The first candidate that leaves room to work in; else the smallest, if it is accepted at all."""
         candidate = self.candidate(round, selection, prose, "shrink", pruned)
         for smaller in shrunk(selection):
             candidate = self.candidate(round, smaller, prose, "shrink", pruned)
-            if round.target.accepts(candidate.tokens):
+            if candidate.tokens <= ROOMY * round.target.tokens and round.target.accepts(candidate.tokens):
                 return candidate
+        if round.target.accepts(candidate.tokens):
+            return candidate
         await self._too_large(round, candidate, Usage(), None)
         return None
 
@@ -177,28 +246,37 @@ class Ladder:
         settings, config = round.settings, round.config
         model = settings.model or config.model
         reasoning = REASONING_ROOM if self._reasons() else 0
-        cap = self.cap(settings)
         window = self._window(model)
+        cap = min(self.cap(settings), max(LEAST_CAP, window // 4))
         previous = prose_of(selection.previous.text) if selection.previous is not None else None
         inside = settings.model is None and settings.policy != "threshold"
-        fits = self._conversation.estimate + cap + reasoning + INSTRUCTION_ROOM < window
+        left = window - self._conversation.estimate - reasoning - INSTRUCTION_ROOM
+        fits = left >= min(cap, max(LEAST_CAP, cap // 3))
+        if inside and fits:
+            cap = min(cap, left)
+        task = selection.task.text if selection.task is not None else ""
+        beside = 2 * cap + reasoning + INSTRUCTION_ROOM + estimate_text(task)
         return SummaryJob(
             settings=settings,
             previous_round=self._conversation.round,
             model=model,
             covered=selection.covered,
             previous=previous,
-            task=selection.task.text if selection.task is not None else "",
-            max_tokens=min(cap, max(256, window // 4)),
+            task=task,
+            max_tokens=cap,
             reasoning_tokens=reasoning,
-            input_tokens=max(500, window // 2 - cap),
+            input_tokens=max(LEAST_INPUT, int((window - beside) * INPUT_SHARE)),
             prefix=self._conversation.request(config) if inside and fits else None,
             instructions=round.instructions,
         )
 
     def _window(self, model: str) -> int:
-        """A model's window in tokens, or less where its provider has said so."""
-        known = self._window_of(model)
+        """A model's window in tokens, or less where its provider has said so. Raises `SummaryFailed` for a model that
+        was taken away since it was chosen."""
+        try:
+            known = self._window_of(model)
+        except InvalidRequestError as error:
+            raise SummaryFailed(error.code, error.detail) from error
         learned = self._models.windows.get(model) if self._models.windows is not None else None
         return min(known, learned or known)
 
@@ -218,17 +296,16 @@ class Ladder:
         )
         checkpoints = [*self._conversation.checkpoints, checkpoint]
         tokens = self._conversation.measure(summary, checkpoints, pruned)
-        return Candidate(checkpoint, summary, prose, rung, tokens)
+        return Candidate(checkpoint, summary, prose, rung, selection.covered, tokens)
 
     def _summary(self, round: Round, selection: Selection, prose: str) -> Message:
         """The summary's message, with what is known for certain placed by us. Its seq is given when it is stored."""
         settings, conversation = round.settings, self._conversation
-        facts = compute_facts(conversation.history, conversation.plan, round.number - 1)
         text = compose_summary(
             settings.policy,
             round.number,
             prose,
-            render_facts(facts, int(round.budget.usable * FACTS_SHARE)),
+            self._facts(round.budget, round.number - 1),
             selection.latest_request.text if selection.latest_request is not None else None,
         )
         part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
@@ -248,7 +325,6 @@ class Ladder:
         self,
         round: Round,
         candidate: Candidate,
-        selection: Selection,
         batch: PruneBatch | None,
         usage: Usage,
         refreshed: Callable[[], Awaitable[AgentConfig]],
@@ -257,7 +333,7 @@ class Ladder:
         conversation = self._conversation
         config = await refreshed()
         pruned = self.pruned(batch)
-        covered = selection.covered
+        covered = candidate.covered
         completed = RoundCompleted(
             checkpoint=candidate.checkpoint,
             summary=candidate.summary,

@@ -118,7 +118,8 @@ class Step:
                 return await self._end(attempt, config, spent, Outcome.STOPPED, self._stop_reason(), None)
             except ContextOverflowError as error:
                 if self._models.windows is not None:
-                    await self._models.windows.refused(attempt.model, error.limit, attempt.context_tokens)
+                    size = attempt.context_tokens + attempt.processor.written_tokens
+                    await self._models.windows.refused(attempt.model, error.limit, size)
                 return await self._end(attempt, config, spent, Outcome.OVERFLOWED, FinishReason.ERROR, error)
             except InvalidRequestError as error:
                 # The model was taken away, or its key, since the session chose it.
@@ -165,7 +166,12 @@ class Step:
         if attempt.processor.stop_reason is None:
             raise ProviderError("The model's stream ended before its answer did.", retryable=True)
         if attempt.processor.stop_reason == "context_overflow":
-            raise ContextOverflowError("The model's answer ran into the end of its context window.")
+            usage = attempt.processor.usage
+            raise ContextOverflowError(
+                "The model's answer ran into the end of its context window.",
+                # Prompt and answer together filled it.
+                limit=usage.total_tokens if usage is not None else None,
+            )
 
     async def _answered(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
         """The stream is complete: closes the message, runs its calls, closes the step."""

@@ -153,7 +153,7 @@ class Summarizer:
             except SummaryFailed:
                 raise
             except ContextOverflowError as error:
-                if self._models.windows is not None:
+                if self._models.windows is not None and error.limit is not None:
                     await self._models.windows.refused(request.model, error.limit, _size(request))
                 raise SummaryFailed("context_overflow", error.detail) from error
             except ProviderError as error:

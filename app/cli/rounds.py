@@ -99,7 +99,7 @@ def _done(item: Data) -> str:
         by = f"{_RUNGS.get(item['rung'], item['rung'])} for {plural(item['messages_compacted'], 'message')}"
         cleared = f"{plural(item['outputs_pruned'], 'old output')} cleared" if item["outputs_pruned"] else ""
         return amounts.joined(change(item), by, cleared, cost(item.get("usage")))
-    return amounts.joined(_REASONS.get(item["reason"], item["reason"]), cost(item.get("usage")))
+    return amounts.joined(str(_REASONS.get(item["reason"], item["reason"])), cost(item.get("usage")))
 
 
 def preview(item: Data) -> str:

@@ -166,8 +166,7 @@ def _row(history: str, policy: str, before: int, replay: Replay, result: RoundRe
         notes=notes,
     )
     if result.made is None:
-        why = "Nothing was small enough." if notes else "Nothing in it is old enough for a summary."
-        return row.model_copy(update={"error": f"No round was made. {why}"})
+        return row.model_copy(update={"error": f"No round was made. {notes[-1] if notes else ''}".strip()})
     return row.model_copy(
         update={
             "rung": result.made.rung,

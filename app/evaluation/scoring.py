@@ -9,16 +9,18 @@ from collections.abc import Iterable, Sequence
 _MARKUP = re.compile(r"[`*_\"'“”‘’«»]")
 """What a model may put around a name without changing it; the same is taken out of what is looked for."""
 
+_POSSESSIVE = re.compile(r"['’]s(?![a-z0-9])")
 _BLANKS = re.compile(r"\s+")
 _ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _DASHES = str.maketrans({"‐": "-", "‑": "-", "–": "-", "—": "-", "−": "-"})
 
 
 def normalised(text: str) -> str:
-    """The text in one case and form, without markup, with single blanks and plain hyphens, and numbers without commas
-    between thousands."""
-    even = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
-    even = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", _MARKUP.sub("", even))
+    """The text in one case and form, without markup and the genitive's s, with single blanks and plain hyphens, and
+    numbers without commas between thousands."""
+    even = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).translate(_DASHES)
+    even = _MARKUP.sub("", _POSSESSIVE.sub("", even))
+    even = re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", even)
     return _BLANKS.sub(" ", even).strip()
 
 

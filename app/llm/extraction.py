@@ -35,7 +35,7 @@ _WORD = re.compile(r"[^\W_]+(?:[._/-][^\W_]+)*")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _PATH = re.compile(r"(?<![\w/.-])(?:[\w-]+/)*[\w-]+\.[a-z]{1,5}(?![\w/])")
 _SECTIONS = (
-    ("Decisions", re.compile(r"\b(decid|decision|instead|use |keep|must|never|rather|agreed)", re.IGNORECASE)),
+    ("Decisions", re.compile(r"\b(decide|decision|instead|use |keep|must|never|rather|agreed)", re.IGNORECASE)),
     ("Errors and Resolutions", re.compile(r"\b(error|fail|exception|traceback|denied|not found)", re.IGNORECASE)),
     ("Next Step", re.compile(r"\b(next|then|remaining|todo|still to)\b", re.IGNORECASE)),
 )

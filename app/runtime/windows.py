@@ -16,6 +16,9 @@ from app.messages import now
 BELIEVED_FOR = timedelta(hours=24)
 """A provider may raise a model's window, and a refusal may have been a mistake."""
 
+MOST_LEARNED = 20_000_000
+"""Twice the largest window that any model is offered with; a larger number is none of tokens."""
+
 GUESS_SHARE = 0.9
 """Share of a refused request's own estimate that stands in for a window that the refusal does not name."""
 
@@ -52,8 +55,10 @@ class LearnedWindows:
             self._accepted[key] = prompt_tokens
 
     async def refused(self, model: str, named: int | None, estimate: int) -> None:
-        """A request of about `estimate` tokens did not fit; `named` is the window that the provider named."""
-        tokens = named if named is not None else int(estimate * GUESS_SHARE)
+        """A request of about `estimate` tokens did not fit; `named` is the window that the provider named. A number
+        that can be no window's counts as none."""
+        believed = named is not None and LEAST_LEARNED <= named <= MOST_LEARNED
+        tokens = named if named is not None and believed else int(estimate * GUESS_SHARE)
         key = self._key_of(model)
         if tokens < LEAST_LEARNED or tokens <= self._accepted.get(key, 0):
             return

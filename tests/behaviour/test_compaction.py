@@ -2,38 +2,116 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.behaviour.checks import assert_sound
-from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import LongTask
-from tests.provider import FakeProvider
+from tests.behaviour.rounds import MODELS, POLICIES, SMALL, WINDOW, assert_sent, context, steps_of
+from tests.provider import FakeProvider, RecordedRequest
 
-WINDOW = 8_000
-SMALL = {name: {"context_window": WINDOW} for name in (OPENAI, ANTHROPIC)}
+LONG = os.environ.get("PALIMPSEST_TEST_LONG") == "1"
+"""All combinations run at the full length, for half an hour in all, instead of one policy per wire for a part of it."""
+
+FULL, PART, SHORT = 500, 120, 30
+PART_RUNS = {("reactive", OPENAI), ("handoff", ANTHROPIC)}
+
+MOST = 200_000
+"""Characters of the largest output, six times what fits the window."""
+
+SAMPLE = 12
+"""Steps of a run whose contexts are looked at again, and so many right after a compaction."""
 
 StartServer = Callable[..., RunningServer]
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+def _steps(policy: str, model: str) -> int:
+    if LONG:
+        return FULL
+    return PART if (policy, model) in PART_RUNS else SHORT
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_200 if LONG else 120)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("policy", POLICIES)
 async def test_a_long_task_finishes_within_a_small_window(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
+    steps = _steps(policy, model)
     provider.configure(window=WINDOW)
-    task = LongTask(60)
+    task = LongTask(steps, most=MOST, seed=steps)
     provider.respond(task)
     async with Client(start_server(models=SMALL).url) as client:
-        session, _ = await client.run("task", model=model, compaction=policy, limits={"max_steps": None})
+        made = await client.create("task", model=model, compaction=policy, limits={"max_steps": None})
+        await client.until_idle(made["id"])
+        session = await client.session(made["id"])
         assert (session["outcome"], session["error"]) == ("completed", None)
-        assert task.made == 61
+        assert session["steps"] == task.made == steps + 1
         events = await assert_sound(client, session["id"])
-        completed = of_type(events, "compaction.completed")
-        assert session["compaction"]["count"] == len(completed) > 0
-        assert not session["compaction"]["in_progress"]
-        for event in completed:
-            assert event.data["tokens_after"] < event.data["tokens_before"]
+        _assert_rounds(session, events)
+        # A round of a model that answers takes one call of it, or one a window where it reads the text.
+        assert task.summaries <= 12 * session["compaction"]["count"]
+        await _assert_whole(client, session["id"], steps)
+        await _assert_shown_as_sent(client, session["id"], events, steps_of(provider))
     assert provider.broken == []
     assert provider.refusals == []
+
+
+def _assert_rounds(session: dict[str, Any], events: list[Event]) -> None:
+    completed = of_type(events, "compaction.completed")
+    assert session["compaction"]["count"] == len(completed) > 0
+    assert not session["compaction"]["in_progress"]
+    assert len(of_type(events, "compaction.started")) == len(completed)
+    for event in completed:
+        assert event.data["tokens_after"] < event.data["tokens_before"]
+
+
+async def _assert_whole(client: Client, session_id: str, steps: int) -> None:
+    """The history holds every message, and every output can be had in full."""
+    messages = [message for message in await client.messages(session_id) if not message["is_summary"]]
+    texts = [
+        part["text"] for m in messages if m["role"] == "assistant" for part in m["parts"] if part["type"] == "text"
+    ]
+    assert texts == [*(f"Step {number}." for number in range(1, steps + 1)), "All done."]
+    parts = [part for message in messages for part in message["parts"]]
+    arguments = {part["call_id"]: part["arguments"] for part in parts if part["type"] == "tool_call"}
+    results = {part["call_id"]: part for part in parts if part["type"] == "tool_result"}
+    assert results.keys() == arguments.keys()
+    sizes = {call_id: _output_bytes(call["command"]) for call_id, call in arguments.items()}
+    assert {call_id: part["bytes"] for call_id, part in results.items()} == sizes
+    for call_id, size in sizes.items():
+        raw = await client.http.head(f"/v1/sessions/{session_id}/tool-calls/{call_id}/output")
+        assert (raw.status_code, int(raw.headers["content-length"])) == (200, size)
+    largest = max(sizes, key=sizes.__getitem__)
+    whole = await client.http.get(f"/v1/sessions/{session_id}/tool-calls/{largest}/output")
+    assert whole.content.startswith(b"x" * MOST + b"step ")
+
+
+def _output_bytes(command: str) -> int:
+    """What the command writes: so many characters, and a line that says which it was."""
+    found = re.search(r"-c (\d+) .* (step \d+ call \d+)$", command)
+    assert found is not None
+    return int(found[1]) + len(found[2]) + 1
+
+
+async def _assert_shown_as_sent(
+    client: Client, session_id: str, events: list[Event], requests: list[RecordedRequest]
+) -> None:
+    """What a step has sent is shown to the letter, long after it was compacted away."""
+    after_round: list[int] = []
+    fresh = False
+    for event in events:
+        fresh = fresh or event.type in ("compaction.completed", "prune.completed")
+        if event.type == "step.started" and fresh:
+            after_round.append(event.data["step"])
+            fresh = False
+    every = max(1, len(requests) // SAMPLE)
+    newly = after_round[:: max(1, len(after_round) // SAMPLE)]
+    for step in sorted({*range(1, len(requests) + 1, every), *newly, len(requests)}):
+        assert_sent(await context(client, session_id, step), requests[step - 1])

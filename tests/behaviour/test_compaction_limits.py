@@ -29,7 +29,7 @@ MOST_CALLS = 12
 def windows(provider: FakeProvider) -> dict[str, Any]:
     """Settings of a server whose models have a small window, as the provider has it; two are roomy."""
     provider.configure(window=WINDOW, windows={"roomy": 64_000})
-    sizes = {name: WINDOW for name in MODELS} | {name: 64_000 for name in ROOMY.values()}
+    sizes = dict.fromkeys(MODELS, WINDOW) | dict.fromkeys(ROOMY.values(), 64_000)
     return {name: {"context_window": size} for name, size in sizes.items()}
 
 
@@ -221,7 +221,9 @@ async def test_a_window_that_only_the_provider_knows(small: Client, provider: Fa
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_outputs_larger_than_the_window_are_no_problem(small: Client, provider: FakeProvider, policy: str) -> None:
+async def test_outputs_larger_than_the_window_are_no_problem(
+    small: Client, provider: FakeProvider, policy: str
+) -> None:
     calls = [ToolCall("execute_command", {"command": "head -c 30000 /dev/zero | tr '\\0' 'y'"}) for _ in range(4)]
 
     def answer(request: RecordedRequest) -> Reply:

@@ -15,10 +15,10 @@ from app.agent.ports import Change, RoundCompleted, RoundEnded, RungFailed
 from app.context.budget import Budget
 from app.context.policies import CompactionSettings, Policy, preset
 from app.context.selection import Selection
-from app.context.tokens import Calibration
-from app.llm.base import Provider
+from app.context.tokens import Calibration, counted_tokens
+from app.llm.base import Provider, ToolSchema
 from app.messages import Message, Usage
-from tests.unit.agent.scenes import Reply, Script, config, price, says
+from tests.unit.agent.scenes import MODEL, Reply, Script, config, price, says
 from tests.unit.agent.sinks import KeptSink
 from tests.unit.context import builders as b
 
@@ -45,6 +45,11 @@ def models_of(
     return ModelCalls(resolve or (lambda _: (script, "one-2026")), price, 3, random.Random(7), windows)
 
 
+def counted(message: Message) -> Message:
+    """The message as it is stored: with its tokens."""
+    return message.model_copy(update={"tokens": counted_tokens(message)})
+
+
 class Tight:
     """A conversation in a small window. The model plays a script, and what happens is in `sink`; `window` is what the
     model's window is said to be when a summary is asked for."""
@@ -60,21 +65,19 @@ class Tight:
     ) -> None:
         self.script, self.sink, self.interrupt = Script(*replies), KeptSink(), Interrupt()
         self.settings = settings or settings_of(prune_exempt_tools=UNPRUNED)
-        self.budget, self.model, self.system = budget, "acme/one", "You are an agent."
-        given = b.long_task(12, 1_000) if history is None else history
+        self.budget, self.model, self.system = budget, MODEL, "You are an agent."
+        self.tools: tuple[ToolSchema, ...] = ()
+        given = [counted(message) for message in (b.long_task(12, 1_000) if history is None else history)]
         self.conversation = Conversation(given, (), None, None, Calibration(calibration))
         self.conversation.refresh(self.config)
         self.ladder = Ladder(self.sink, self.conversation, models_of(self.script), lambda _: window)
-        self.compactor = Compactor(
-            self.sink, self.conversation, self.ladder, self.interrupt, refreshed=self._refreshed
-        )
+        self.compactor = Compactor(self.sink, self.conversation, self.ladder, self.interrupt, refreshed=self._refreshed)
         self.begun = 0
-        self.calibration = Calibration(calibration)
 
     @property
     def config(self) -> AgentConfig:
         system = self.system
-        return config(self.model, budget=self.budget, settings=self.settings, render=lambda _: system)
+        return config(self.model, budget=self.budget, settings=self.settings, tools=self.tools, render=lambda _: system)
 
     async def _refreshed(self) -> AgentConfig:
         return self.config
@@ -92,6 +95,10 @@ class Tight:
         asked = ManualRound(7, settings, instructions)
         return await self.compactor.manual(self.config, asked)
 
+    def refresh(self) -> None:
+        """Takes over what was changed of the configuration, as before a step."""
+        self.conversation.refresh(self.config)
+
     def reports(self, tokens: int) -> None:
         """A step has reported a context of this size."""
         self.conversation.observe(Usage(input_tokens=tokens))
@@ -102,7 +109,7 @@ class Tight:
         seq = self.conversation.history[-1].seq + 1
         for number in range(steps):
             for message in b.long_step(seq + 2 * number, f"c{seq + 2 * number}", tokens):
-                self.conversation.append(message)
+                self.conversation.append(counted(message))
 
     def selection(self, pruned: frozenset[str] = frozenset()) -> Selection:
         found = self.ladder.selection(self.config, self.settings, pruned)

@@ -317,9 +317,7 @@ class TestCost:
         assert [change.usage for change in asked.sink.of(ModelUsed)] == [asked.summarizer.usage]
         assert asked.summarizer.usage.input_tokens == 100
 
-    @given(
-        st.lists(st.sampled_from(["ok", "cut", "passing"]), min_size=40, max_size=40), st.integers(1, MAX_CALLS + 2)
-    )
+    @given(st.lists(st.sampled_from(["ok", "cut", "passing"]), min_size=40, max_size=40), st.integers(1, MAX_CALLS + 2))
     async def test_a_round_never_makes_more_calls_than_it_may(self, script: list[str], pieces: int) -> None:
         replies: dict[str, Reply] = {"ok": ANSWER, "cut": CUT, "passing": [passing()]}
         asked = Asked(*[replies[name] for name in script])

@@ -190,18 +190,6 @@ def test_messages_of_ours_are_notes() -> None:
     [
         ("session.running", {"trigger": "resume"}, "running again (resume)\n"),
         ("session.recovered", {}, "the server was restarted; the run goes on\n"),
-        ("compaction.started", {"reason": "threshold"}, "compacting the context (threshold)\n"),
-        ("compaction.failed", {"detail": "no room"}, "compaction failed: no room\n"),
-        (
-            "compaction.completed",
-            {"messages_compacted": 40, "tokens_before": 90_000, "tokens_after": 9000},
-            "compacted 40 messages: 90,000 → 9,000 tokens\n",
-        ),
-        (
-            "prune.completed",
-            {"outputs_pruned": 3, "tokens_before": 5000, "tokens_after": 100},
-            "pruned 3 old outputs: 5,000 → 100 tokens\n",
-        ),
         (
             "approval.requested",
             {"name": COMMAND, "arguments": {"command": "rm x"}, "expires_at": AT},

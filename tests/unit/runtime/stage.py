@@ -212,7 +212,5 @@ def make_setup(stage: Stage, sandboxes: Sandboxes, model: Provider | None = None
     return RuntimeSetup(stage.database, stage.bus, sandboxes, agents, _no_call)
 
 
-def _no_call(
-    session_id: str, call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit
-) -> Collector:
+def _no_call(session_id: str, call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit) -> Collector:
     raise AssertionError("no tool is called in these tests")

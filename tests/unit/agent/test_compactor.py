@@ -1,0 +1,534 @@
+"""When room is made, in which order of means, what it takes to begin further up the ladder, and what a cancel leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.agent.compactor import CROWDED_ROUNDS, CROWDED_STEPS, LITTLE, NEAR_SHARE, PREPARE_SHARE, Compactor, Room
+from app.agent.conversation import Conversation
+from app.agent.ports import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RungFailed
+from app.agent.summarizer import MAX_ATTEMPTS
+from app.context.budget import trigger
+from app.context.tokens import Calibration, estimate_text
+from app.llm.base import TextDelta, ToolSchema
+from app.messages import Usage
+from tests.unit.agent.rounds import PROSE, SUMMARY, UNPRUNED, USABLE, Tight, settings_of
+from tests.unit.agent.scenes import Mark, Reply, passing, says, turns, usage
+from tests.unit.context import builders as b
+
+REFUSED = says("No.", finish="refusal")
+HANGS: Reply = [TextDelta(0, "Half of it."), Mark.HANGS]
+WIDE = b.budget_of(150_000)
+"""A budget in which only what a test is about decides."""
+
+UNCUT = settings_of(prune_exempt_tools=UNPRUNED)
+
+
+def ahead(**changes: Any) -> Tight:
+    """A conversation near its trigger, whose summary is prepared in the background."""
+    settings = settings_of(prune_exempt_tools=UNPRUNED, background=True)
+    return Tight(changes.pop("reply", SUMMARY), SUMMARY, history=b.long_task(9, 1_000), settings=settings, **changes)
+
+
+async def ended(work: Awaitable[Room]) -> Room:
+    async with asyncio.timeout(10):
+        return await work
+
+
+class TestDue:
+    @pytest.mark.parametrize(("tokens", "room"), [(USABLE, Room.ENOUGH), (USABLE + 1, Room.MADE)])
+    async def test_reactive_acts_beyond_what_is_usable(self, tokens: int, room: Room) -> None:
+        tight = Tight(SUMMARY, history=b.long_task(5, 1_000))
+        tight.reports(tokens)
+        assert await tight.make_room() is room
+        assert (tight.begun, len(tight.sink.rounds)) == ((1, 1) if room is Room.MADE else (0, 0))
+        assert [opening.reason for opening in tight.sink.rounds] == ["overflow"] * tight.begun
+
+    async def test_what_was_reported_counts_and_not_the_estimate(self) -> None:
+        tight = Tight()
+        assert tight.conversation.estimate > USABLE
+        tight.reports(USABLE - 100)
+        assert await tight.make_room() is Room.ENOUGH
+
+    async def test_what_came_after_the_report_counts_too(self) -> None:
+        tight = Tight(SUMMARY, history=b.long_task(5, 1_000))
+        tight.reports(USABLE - 500)
+        tight.grow(1)
+        assert await tight.make_room() is Room.MADE
+
+    @pytest.mark.parametrize(("less", "room"), [(0, Room.ENOUGH), (1, Room.MADE)])
+    async def test_without_a_report_the_estimate_decides(self, less: int, room: Room) -> None:
+        size = Tight().conversation.estimate
+        tight = Tight(SUMMARY, budget=b.budget_of(size - less))
+        assert await tight.make_room() is room
+
+    @pytest.mark.parametrize(("more", "room"), [(1, Room.ENOUGH), (0, Room.MADE)])
+    async def test_threshold_acts_at_its_share_of_the_estimate(self, more: int, room: Room) -> None:
+        size = Tight(settings=settings_of("threshold")).conversation.estimate
+        budget = replace(b.budget_of(40_000), system_reserve=40_000 - 2 * (size + more))
+        settings = settings_of("threshold", threshold_percent=0.5)
+        tight = Tight(SUMMARY, settings=settings, budget=budget)
+        assert trigger(budget, settings) == size + more
+        tight.reports(10)
+        assert await tight.make_room() is room, "a report does not lower the estimate"
+        assert [opening.reason for opening in tight.sink.rounds] == ["threshold"] * (room is Room.MADE)
+
+    @pytest.mark.parametrize(("tokens", "room"), [(4_999, Room.ENOUGH), (5_000, Room.MADE)])
+    async def test_handoff_acts_on_the_tokens_of_the_last_call(self, tokens: int, room: Room) -> None:
+        tight = Tight(SUMMARY, settings=settings_of("handoff", handoff_threshold=5_000), budget=WIDE)
+        tight.reports(tokens)
+        assert await tight.make_room() is room
+        assert [opening.reason for opening in tight.sink.rounds] == ["threshold"] * (room is Room.MADE)
+
+    @pytest.mark.parametrize(("tokens", "room"), [(USABLE, Room.ENOUGH), (USABLE + 1, Room.MADE)])
+    async def test_zero_turns_only_the_early_trigger_off(self, tokens: int, room: Room) -> None:
+        tight = Tight(SUMMARY, settings=settings_of("handoff", handoff_threshold=0))
+        tight.reports(tokens)
+        assert await tight.make_room() is room
+        assert [opening.reason for opening in tight.sink.rounds] == ["overflow"] * (room is Room.MADE)
+
+    @pytest.mark.parametrize(("steps", "room"), [(3, Room.ENOUGH), (12, Room.MADE)])
+    async def test_a_report_of_an_older_generation_says_nothing(self, steps: int, room: Room) -> None:
+        tight = Tight(SUMMARY, history=b.long_task(steps, 1_000))
+        tight.reports(10 * USABLE if room is Room.ENOUGH else 10)
+        tight.system = "You are another agent."
+        tight.refresh()
+        assert await tight.make_room() is room
+
+    async def test_what_a_round_has_made_is_no_reason_for_another(self) -> None:
+        for settings in (UNCUT, settings_of("threshold"), settings_of("handoff", handoff_threshold=6_000)):
+            tight = Tight(SUMMARY, settings=settings)
+            assert await tight.make_room() is Room.MADE
+            assert await tight.make_room() is Room.ENOUGH
+            assert len(tight.sink.rounds) == 1
+
+
+class TestClearing:
+    async def test_it_is_done_first_and_may_be_enough(self) -> None:
+        tight = Tight(settings=settings_of())
+        before = tight.conversation.estimate
+        assert await tight.make_room() is Room.MADE
+        assert tight.sink.shape == "XG"
+        [marked] = tight.sink.of(OutputsPruned)
+        assert (marked.reason, marked.tokens_before) == ("trigger", before)
+        assert marked.tokens_after == tight.conversation.estimate <= USABLE
+        assert (tight.script.requests, tight.sink.rounds) == ([], [])
+
+    async def test_where_it_is_not_enough_it_comes_with_the_summary(self) -> None:
+        tight = Tight(SUMMARY, history=b.long_task(60, 300), settings=settings_of(), budget=b.budget_of(3_500))
+        assert await tight.make_room() is Room.MADE
+        assert tight.sink.shape == "M DXG"
+        [completed], [marked] = tight.sink.of(RoundCompleted), tight.sink.of(OutputsPruned)
+        assert completed.pruned == marked.call_ids != ()
+        assert completed.tokens_after == marked.tokens_after == tight.conversation.estimate
+        assert tight.conversation.pruned == frozenset(completed.pruned)
+
+    @pytest.mark.parametrize("policy", ["threshold", "handoff"])
+    async def test_the_other_policies_clear_nothing(self, policy: Any) -> None:
+        tight = Tight(SUMMARY, settings=settings_of(policy))
+        assert await tight.make_room() is Room.MADE
+        assert tight.conversation.pruned == frozenset()
+
+
+class TestNothingToDo:
+    async def test_a_threshold_that_finds_nothing_old_enough_makes_no_storm(self) -> None:
+        tight = Tight(history=b.long_task(1, 9_000), settings=settings_of("threshold"))
+        assert trigger(tight.budget, tight.settings) < tight.conversation.estimate < USABLE
+        before = tight.snapshot
+        for step in range(1, 6):
+            assert await tight.make_room(step) is Room.ENOUGH
+        assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
+        assert tight.snapshot == before
+
+    async def test_nor_does_one_that_cannot_be_reached(self) -> None:
+        history = [b.user(1, "x" * 34_000), *b.long_task(8, 100)[1:]]
+        tight = Tight(history=history, settings=settings_of("threshold"))
+        assert trigger(tight.budget, tight.settings) < tight.conversation.estimate < USABLE
+        for step in range(1, 6):
+            assert await tight.make_room(step) is Room.ENOUGH
+        assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
+
+    async def test_a_request_that_is_too_large_is_named(self) -> None:
+        tight = Tight(history=[b.user(1, "x" * 60_000)])
+        assert await tight.make_room() is Room.NONE
+        assert tight.compactor.problem is not None
+        problem = tight.compactor.problem
+        assert (problem["code"], problem["part"], problem["limit"]) == (
+            "context_too_large",
+            "user message m1",
+            tight.budget.limit,
+        )
+        assert problem["tokens"] == tight.conversation.estimate
+        assert problem["part_tokens"] == tight.conversation.history[0].tokens
+        assert "15,004" in problem["detail"]
+        assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
+
+    @pytest.mark.parametrize("part", ["system prompt", "tool schemas"])
+    async def test_so_is_what_the_operator_has_set(self, part: str) -> None:
+        tight = Tight()
+        if part == "system prompt":
+            tight.system = "x" * 60_000
+        else:
+            tight.tools = (ToolSchema("run", "x" * 60_000, {}),)
+        tight.refresh()
+        assert await tight.make_room() is Room.NONE
+        assert tight.compactor.problem is not None
+        assert tight.compactor.problem["part"] == part
+        assert tight.script.requests == [], "what no rung can help is not asked of a model"
+
+    @pytest.mark.xfail(strict=True, reason="a summary repeats up to a quarter of usable of a task that stays anyway")
+    async def test_a_task_of_most_of_the_window_leaves_room_to_work_in(self) -> None:
+        tight = Tight(SUMMARY, history=[b.user(1, "x" * 31_000), *b.long_task(4, 600)[1:]])
+        assert tight.conversation.estimate > USABLE
+        assert await tight.make_room() is Room.MADE
+
+    async def test_requests_that_nobody_has_answered_are_never_given_up(self) -> None:
+        history = [b.user(1, "x" * 20_000), b.assistant(2, b.text("Done.")), b.user(3, "y" * 28_000)]
+        tight = Tight(SUMMARY, history=history)
+        assert await tight.make_room() is Room.NONE
+        assert tight.compactor.problem is not None
+        assert tight.compactor.problem["part"] == "user message m3"
+
+
+class TestOverflow:
+    async def test_the_target_is_a_share_of_the_refused_request_s_own_estimate(self) -> None:
+        tight = Tight(SUMMARY, budget=WIDE)
+        refused = tight.conversation.estimate
+        assert await tight.overflow() is Room.MADE
+        [opening], [completed] = tight.sink.rounds, tight.sink.of(RoundCompleted)
+        assert (opening.reason, opening.tokens_before) == ("provider_overflow", refused)
+        assert completed.tokens_before == refused
+        assert tight.conversation.estimate <= int(refused * 0.9)
+
+    async def test_a_summary_that_frees_less_is_not_enough(self) -> None:
+        history = [*b.long_task(2, 10), *b.long_step(100, "large", 9_000)]
+        tight = Tight(SUMMARY, history=history, budget=WIDE, settings=settings_of("threshold"))
+        refused = tight.conversation.estimate
+        assert await tight.overflow() is Room.MADE
+        assert tight.rungs[-1] == "shrink: completed"
+        assert "not_small_enough" in tight.rungs[0]
+        assert tight.conversation.estimate <= int(refused * 0.9)
+
+    async def test_it_is_never_above_what_is_usable(self) -> None:
+        tight = Tight(SUMMARY, budget=b.budget_of(5_000))
+        assert await tight.overflow() is Room.MADE
+        assert tight.conversation.estimate <= 5_000
+
+    async def test_after_it_threshold_is_not_due_at_once(self) -> None:
+        tight = Tight(SUMMARY, settings=settings_of("threshold"))
+        assert await tight.overflow() is Room.MADE
+        assert tight.conversation.estimate < trigger(tight.budget, tight.settings)
+
+    async def test_a_provider_that_refuses_everything_is_not_asked_for_ever(self) -> None:
+        tight = Tight(*[SUMMARY] * 50, budget=WIDE)
+        sizes = [tight.conversation.estimate]
+        while (room := await tight.overflow()) is Room.MADE:
+            sizes.append(tight.conversation.estimate)
+            assert sizes[-1] <= int(sizes[-2] * 0.9)
+        assert room is Room.NONE
+        assert len(sizes) > 2
+        assert tight.compactor.problem is not None
+        assert len(tight.script.requests) <= len(sizes)
+
+
+class TestCrowded:
+    async def fill(self, tight: Tight, step: int) -> str:
+        """Fills the window and makes room; the rung that did it."""
+        while tight.conversation.estimate <= tight.budget.usable:
+            tight.grow(1, 300)
+        assert await tight.make_room(step) is Room.MADE
+        return tight.sink.of(RoundCompleted)[-1].rung
+
+    async def test_rounds_on_each_other_s_heels_begin_without_a_model_once(self) -> None:
+        tight = Tight(*[SUMMARY] * 8)
+        rungs = [await self.fill(tight, step) for step in range(1, 8)]
+        assert rungs == ["summary", "summary", "summary", "fold", "summary", "summary", "summary"]
+        assert CROWDED_ROUNDS == 3
+        assert len(tight.script.requests) == rungs.count("summary")
+
+    @pytest.mark.parametrize(
+        ("fourth", "rung"), [(CROWDED_STEPS, "fold"), (1 + CROWDED_STEPS, "summary"), (900, "summary")]
+    )
+    async def test_rounds_far_apart_do_not(self, fourth: int, rung: str) -> None:
+        tight = Tight(*[SUMMARY] * 4)
+        for step in (1, 2, 3):
+            await self.fill(tight, step)
+        assert await self.fill(tight, fourth) == rung
+
+    async def test_two_rounds_that_freed_little_are_enough(self) -> None:
+        # The latest request is most of the window, and stays.
+        history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 34_000)]
+        tight = Tight(*[SUMMARY] * 6, history=history)
+        rungs = [await self.fill(tight, 100 * step) for step in range(1, 7)]
+        for completed in tight.sink.of(RoundCompleted):
+            assert completed.tokens_after > (1 - LITTLE) * completed.tokens_before
+        assert rungs[2:] == ["fold", "summary", "summary", "fold"]
+        assert len(tight.script.requests) == 4
+
+    async def test_rounds_that_somebody_asked_for_do_not_count(self) -> None:
+        tight = Tight(*[SUMMARY] * 8)
+        for _ in range(4):
+            tight.grow(6)
+            assert await tight.manual(tight.settings) is Room.MADE
+        assert await self.fill(tight, 1) == "summary"
+
+
+class TestCancel:
+    @pytest.mark.parametrize("reason", ["cancel", "shutdown", "limit"])
+    async def test_it_leaves_everything_as_it_was(self, reason: Any) -> None:
+        tight = Tight(HANGS, history=b.long_task(60, 300), settings=settings_of(), budget=b.budget_of(3_500))
+        before = tight.snapshot
+        making = asyncio.create_task(tight.make_room())
+        await tight.script.reached.wait()
+        tight.interrupt.fire(reason)
+        assert await ended(making) is Room.STOPPED
+        assert tight.snapshot == before
+        [used], [cancelled] = tight.sink.of(ModelUsed), tight.sink.of(RoundEnded)
+        assert (cancelled.round, cancelled.status, cancelled.usage) == (1, "cancelled", used.usage)
+        assert used.usage.output_tokens == estimate_text("Half of it.")
+        assert tight.compactor.take_usage() == used.usage, "what was used was used"
+        assert tight.script.open == 0
+
+    async def test_a_message_that_interrupts_waits_for_it(self) -> None:
+        tight = Tight()
+        tight.script.replies = [[lambda: tight.interrupt.fire("interrupt"), *SUMMARY]]
+        assert await tight.make_room() is Room.MADE
+        assert tight.interrupt.reason == "interrupt"
+
+    async def test_the_next_round_has_the_next_number(self) -> None:
+        tight = Tight(HANGS, SUMMARY)
+        making = asyncio.create_task(tight.make_room())
+        await tight.script.reached.wait()
+        tight.interrupt.fire("cancel")
+        await ended(making)
+        tight.interrupt.begin_run()
+        assert await tight.make_room() is Room.MADE
+        assert [completed.checkpoint.round for completed in tight.sink.of(RoundCompleted)] == [2]
+
+
+class TestCost:
+    async def test_it_is_told_once(self) -> None:
+        tight = Tight(says(PROSE, usage(700, 20)))
+        await tight.make_room()
+        used = tight.compactor.take_usage()
+        assert (used.input_tokens, used.output_tokens) == (700, 20)
+        assert tight.sink.of(RoundCompleted)[0].usage == used
+        assert tight.compactor.take_usage() == Usage()
+
+    async def test_a_model_that_cannot_help_is_asked_so_often_and_no_more(self) -> None:
+        tight = Tight(*[[passing()]] * 20)
+        assert await tight.make_room() is Room.MADE
+        assert len(tight.script.requests) == MAX_ATTEMPTS
+        assert tight.rungs == ["summary: provider_overloaded", "fold: completed"]
+
+
+class TestEndOfRun:
+    @pytest.mark.parametrize(("steps", "cleared"), [(8, False), (9, True)])
+    async def test_outputs_are_cleared_where_the_trigger_is_near(self, steps: int, cleared: bool) -> None:
+        tight = Tight(history=b.long_task(steps, 1_000), settings=settings_of())
+        before = tight.conversation.estimate
+        assert (before >= NEAR_SHARE * USABLE) is cleared
+        assert tight.ladder.prunable(tight.config) is not None
+        await tight.compactor.end_of_run(tight.config)
+        assert tight.sink.shape == ("XG" if cleared else "")
+        assert [(marked.reason, marked.tokens_before) for marked in tight.sink.of(OutputsPruned)] == [
+            ("run_end", before)
+        ] * cleared
+
+    @pytest.mark.parametrize("policy", ["threshold", "handoff"])
+    async def test_the_other_policies_clear_nothing(self, policy: Any) -> None:
+        tight = Tight(settings=settings_of(policy))
+        await tight.compactor.end_of_run(tight.config)
+        assert tight.sink.changes == []
+
+    async def test_nothing_old_enough_is_no_change(self) -> None:
+        tight = Tight()
+        await tight.compactor.end_of_run(tight.config)
+        assert tight.sink.changes == []
+
+    async def test_a_run_without_a_step_has_nothing_to_put_in_order(self) -> None:
+        tight = Tight(settings=settings_of())
+        never = Conversation(b.long_task(12, 1_000), (), None, None, Calibration(1.0))
+        compactor = Compactor(tight.sink, never, tight.ladder, tight.interrupt, refreshed=tight._refreshed)
+        await compactor.end_of_run(tight.config)
+        assert tight.sink.changes == []
+
+
+class TestPrepared:
+    async def test_it_is_swapped_in_when_the_trigger_comes(self) -> None:
+        tight = ahead(reply=says(PROSE, usage(600, 20)))
+        assert await tight.make_room() is Room.ENOUGH
+        [opening] = tight.sink.rounds
+        assert (opening.background, opening.reason, opening.tokens_before) == (
+            True,
+            "threshold",
+            tight.conversation.estimate,
+        )
+        await turns()
+        tight.grow(2)
+        before, late = tight.conversation.estimate, tight.conversation.history[-4:]
+        assert await tight.make_room() is Room.MADE
+        assert (len(tight.script.requests), len(tight.sink.rounds)) == (1, 1)
+        [completed] = tight.sink.of(RoundCompleted)
+        assert (completed.checkpoint.round, completed.rung, completed.prose) == (1, "summary", PROSE)
+        assert (completed.tokens_before, completed.tokens_after) == (before, tight.conversation.estimate)
+        assert completed.usage == sum((used.usage for used in tight.sink.of(ModelUsed)), Usage())
+        assert tight.conversation.transcript.messages[-4:] == late, "what came meanwhile stays"
+        assert tight.begun == 1
+
+    async def test_one_that_is_not_ready_yet_is_waited_for(self) -> None:
+        gate = asyncio.Event()
+        tight = ahead()
+        tight.script.replies[0] = [gate.set, *SUMMARY]
+        await tight.make_room()
+        tight.grow(2)
+        assert not gate.is_set()
+        assert await ended(tight.make_room()) is Room.MADE
+        assert len(tight.script.requests) == 1
+
+    @pytest.mark.parametrize(("steps", "background", "begun"), [(9, True, 1), (9, False, 0), (7, True, 0)])
+    async def test_when_it_is_begun(self, steps: int, background: bool, begun: int) -> None:
+        settings = settings_of(prune_exempt_tools=UNPRUNED, background=background)
+        tight = Tight(HANGS, history=b.long_task(steps, 1_000), settings=settings)
+        assert (tight.conversation.estimate >= PREPARE_SHARE * USABLE) is (steps == 9)
+        for step in (1, 2, 3):
+            assert await tight.make_room(step) is Room.ENOUGH
+            await turns()
+        assert (len(tight.sink.rounds), len(tight.script.requests)) == (begun, begun)
+        await tight.compactor.discard()
+
+    async def test_what_it_costs_counts_before_it_is_needed(self) -> None:
+        tight = ahead(reply=says(PROSE, usage(600, 20)))
+        await tight.make_room()
+        await turns()
+        assert tight.compactor.take_usage().input_tokens == 600
+        tight.grow(2)
+        await tight.make_room()
+        assert tight.compactor.take_usage() == Usage(), "and once"
+
+    @pytest.mark.parametrize("change", ["model", "settings", "size"])
+    async def test_what_no_longer_fits_is_discarded_and_made_anew(self, change: str) -> None:
+        tight = ahead()
+        await tight.make_room()
+        await turns()
+        match change:
+            case "model":
+                tight.model = "acme/two"
+            case "settings":
+                tight.settings = tight.settings.model_copy(update={"profile": "content"})
+            case "size":
+                tight.grow(10)
+        tight.refresh()
+        tight.grow(2)
+        assert await tight.make_room() is Room.MADE
+        assert tight.rungs == ["discarded", "summary: completed"]
+        discarded, used = tight.sink.of(RoundEnded)[0], tight.sink.of(ModelUsed)
+        assert (discarded.round, discarded.usage) == (1, used[0].usage)
+        assert tight.sink.of(RoundCompleted)[0].usage == used[1].usage
+        assert tight.compactor.take_usage() == used[0].usage + used[1].usage
+
+    async def test_after_a_revert_it_is_discarded(self) -> None:
+        tight = Tight(*[SUMMARY] * 3, settings=settings_of(prune_exempt_tools=UNPRUNED, background=True))
+        assert await tight.make_room() is Room.MADE
+        tight.grow(1)
+        while tight.conversation.estimate < PREPARE_SHARE * USABLE:
+            tight.grow(1)
+        assert await tight.make_room(2) is Room.ENOUGH
+        await turns()
+        tight.conversation.revert((), frozenset())
+        tight.refresh()
+        assert await tight.make_room(3) is Room.MADE
+        assert tight.rungs == ["summary: completed", "discarded", "summary: completed"]
+        assert [completed.checkpoint.round for completed in tight.sink.of(RoundCompleted)] == [1, 3]
+
+    async def test_one_that_failed_is_over_and_the_model_is_asked_when_it_is_due(self) -> None:
+        tight = ahead(reply=REFUSED)
+        await tight.make_room()
+        await turns()
+        [failed] = tight.sink.of(RungFailed)
+        assert (failed.round, failed.next) == (1, None)
+        tight.grow(2)
+        assert await tight.make_room() is Room.MADE
+        assert tight.rungs == ["summary: summary_refused", "summary: completed"]
+        assert tight.compactor.take_usage() == sum((used.usage for used in tight.sink.of(ModelUsed)), Usage())
+
+    async def test_it_ends_with_the_run(self) -> None:
+        tight = ahead(reply=HANGS)
+        await tight.make_room()
+        await tight.script.reached.wait()
+        await tight.compactor.end_of_run(tight.config)
+        [discarded], [used] = tight.sink.of(RoundEnded), tight.sink.of(ModelUsed)
+        assert (discarded.round, discarded.status, discarded.usage) == (1, "discarded", used.usage)
+        assert tight.script.open == 0
+        assert tight.compactor.take_usage() == used.usage
+
+    async def test_one_that_has_hardly_begun_ends_with_the_run_too(self) -> None:
+        tight = ahead(reply=HANGS)
+        await tight.make_room()
+        await tight.compactor.end_of_run(tight.config)
+        assert [(round.round, round.status) for round in tight.sink.of(RoundEnded)] == [(1, "discarded")]
+        assert tight.script.requests == []
+
+    async def test_a_cancel_while_it_is_waited_for(self) -> None:
+        tight = ahead(reply=HANGS)
+        await tight.make_room()
+        await tight.script.reached.wait()
+        tight.grow(2)
+        before = tight.snapshot
+        making = asyncio.create_task(tight.make_room())
+        await turns()
+        tight.interrupt.fire("cancel")
+        assert await ended(making) is Room.STOPPED
+        assert (tight.rungs, len(tight.sink.rounds)) == (["discarded"], 1)
+        assert (tight.snapshot, tight.script.open) == (before, 0)
+
+
+class TestAsked:
+    async def test_it_is_made_whatever_the_size(self) -> None:
+        tight = Tight(SUMMARY, history=b.long_task(20, 500), budget=WIDE)
+        before = tight.conversation.estimate
+        settings = settings_of("threshold")
+        assert await tight.manual(settings, "Keep the API decisions.") is Room.MADE
+        [completed] = tight.sink.of(RoundCompleted)
+        assert (completed.checkpoint.round, completed.tokens_before) == (7, before)
+        assert completed.tokens_after == tight.conversation.estimate < before
+        assert "Keep the API decisions." in tight.script.sent[0][-1].text
+        assert completed.summary.role == "assistant", "by the policy that was asked for"
+        assert tight.sink.rounds == [], "its number was given before"
+
+    async def test_where_there_is_nothing_it_says_so(self) -> None:
+        tight = Tight(history=[b.user(1)])
+        before = tight.snapshot
+        assert await tight.manual(tight.settings) is Room.ENOUGH
+        [failed] = tight.sink.of(RungFailed)
+        assert (failed.round, failed.code, failed.next, failed.usage) == (7, "nothing_to_compact", None, Usage())
+        assert tight.snapshot == before
+
+    async def test_one_that_frees_nothing_does_not_end_the_run(self) -> None:
+        history = [b.user(1, "task"), *[b.assistant(2 + n, b.text("Yes.")) for n in range(14)]]
+        tight = Tight(SUMMARY, history=history)
+        before = tight.snapshot
+        assert await tight.manual(settings_of("threshold")) is Room.ENOUGH
+        assert tight.sink.of(RungFailed)[-1].next is None
+        assert tight.snapshot == before
+
+    async def test_what_is_being_prepared_is_given_up_for_it(self) -> None:
+        tight = ahead(reply=HANGS)
+        await tight.make_room()
+        await tight.script.reached.wait()
+        assert await tight.manual(tight.settings) is Room.MADE
+        assert tight.rungs == ["discarded", "summary: completed"]
+
+    async def test_a_cancel_leaves_everything(self) -> None:
+        tight = Tight(HANGS)
+        before = tight.snapshot
+        making = asyncio.create_task(tight.manual(tight.settings))
+        await tight.script.reached.wait()
+        tight.interrupt.fire("cancel")
+        assert await ended(making) is Room.STOPPED
+        assert (tight.snapshot, tight.rungs) == (before, ["cancelled"])

@@ -1,0 +1,99 @@
+"""`palimpsest eval` without a process of its own: what it takes, what it writes, how it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from app.cli.errors import UsageError
+from app.cli.evaluate import policies_of
+from app.evaluation import packaged_names
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(app, ["eval", *args])
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("reactive,threshold,handoff", ["reactive", "threshold", "handoff"]),
+        (" handoff , reactive,handoff,", ["handoff", "reactive"]),
+    ],
+)
+def test_policies_are_named_in_the_order_of_the_rows(text: str, names: list[str]) -> None:
+    assert policies_of(text) == names
+
+
+@pytest.mark.parametrize("text", ["", ",", "reactive,lazy", "Reactive"])
+def test_other_names_are_refused_with_those_there_are(text: str) -> None:
+    with pytest.raises(UsageError, match="choose from reactive, threshold, handoff"):
+        policies_of(text)
+
+
+def test_one_history_under_one_policy_needs_no_key_and_no_server() -> None:
+    done = run("--history", "other_scripts", "--policies", "threshold")
+    assert done.exit_code == 0, done.output
+    assert "Recall of scripted/demo" in done.stdout
+    assert "  threshold " in done.stdout
+    assert "handoff" not in done.stdout
+    assert done.stderr.splitlines()[-1].startswith("[2/2] other_scripts, threshold: ")
+
+
+def test_json_has_every_answer_and_goes_into_a_file_as_well(home: Path) -> None:
+    done = run("--history", "other_scripts", "--policies", "handoff", "--json", "--out", "found.json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert json.loads((home / "found.json").read_text()) == found
+    assert [row["policy"] for row in found["rows"]] == ["full", "handoff"]
+    assert found["stopped"] is False
+    assert found["model"] == "scripted/demo"
+    handoff = found["rows"][1]
+    assert handoff["tokens_after"] < handoff["tokens_before"]
+    assert handoff["rung"] == "summary"
+    assert "scripted demo" in handoff["summary"]
+    assert all(answer["answer"] for row in found["rows"] for answer in row["answers"])
+    assert len(handoff["answers"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "says"),
+    [
+        (("--policies", "lazy"), 2, "(unknown_policy)"),
+        (("--history", "nowhere.json"), 1, "nowhere.json cannot be read"),
+        (("--history", "long_log", "--history", "long_log"), 2, "(same_name)"),
+        (("--model", "nobody/x"), 1, "(unknown_model)"),
+        (("--model", "openai/gpt-5"), 1, "has no API key"),
+        (("--judge", "nobody/x"), 1, "(unknown_model)"),
+        (("--out", "no/such/folder.json"), 1, "(not_written)"),
+        (("--window", "100"), 2, "--window"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(args: tuple[str, ...], status: int, says: str) -> None:
+    done = run(*args)
+    assert done.exit_code == status
+    assert says in done.stderr
+    assert not done.stdout
+
+
+def test_a_file_that_is_no_history_is_named(home: Path) -> None:
+    (home / "mine.json").write_text('{"name": "mine"}')
+    done = run("--history", "mine.json")
+    assert done.exit_code == 1
+    assert "mine.json: messages: Field required. (invalid_history)" in done.stderr
+
+
+def test_the_packaged_names_are_told_where_one_is_wrong() -> None:
+    done = run("--history", "nowhere")
+    assert all(name in done.stderr for name in packaged_names())
+
+
+def test_a_judge_that_cannot_judge_leaves_a_dash() -> None:
+    done = run("--history", "other_scripts", "--policies", "handoff", "--judge", "scripted/demo")
+    assert done.exit_code == 0, done.output
+    assert "judge" in done.stdout

@@ -1,0 +1,86 @@
+"""The table of an evaluation."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.cli.evaluation_table import NO_MODEL, percent, render
+from app.evaluation import BASELINE, Answer, Row, report
+from app.evaluation.histories import Kind
+from app.messages import Usage
+
+COST = Usage(input_tokens=200, cache_read_tokens=800, output_tokens=50, cost_usd=0.0123)
+
+
+def answers(task: bool, judged: bool | None = None) -> tuple[Answer, ...]:
+    def one(kind: Kind, found: bool) -> Answer:
+        verdict = None if judged is None else (judged,)
+        return Answer(kind=kind, question="?", facts=(("x",),), answer="a", found=(found,), judged=verdict)
+
+    return one("task", task), one("errors", False), one("next_step", True)
+
+
+def row(policy: str, history: str = "long_log", **fields: object) -> Row:
+    made = {"tokens_before": 9_000, "tokens_after": 9_000, "window": 10_000, "answers": answers(True), **fields}
+    return Row.model_validate({"history": history, "policy": policy, **made})
+
+
+ROWS = [row(BASELINE), row("handoff", tokens_after=3_000, compaction=COST, answers=answers(False), rung="summary")]
+
+
+def test_rows_have_recall_tokens_costs_and_cache() -> None:
+    text = render(report("m/x", None, ROWS, scripted=False))
+    lines = text.splitlines()
+    assert lines[0] == "Recall of m/x after one round of compaction"
+    assert "All together (1 history)" in lines
+    heading = next(line for line in lines if "decis." in line)
+    assert heading.split() == "task files decis. errors next all tokens the round cost cached".split()
+    full = [line.split() for line in lines if line.startswith("  full context")]
+    assert full == [["full", "context", "100%", "–", "–", "0%", "100%", "67%", "9,000", "–", "–"]] * 2
+    handoff = [" ".join(line.split()) for line in lines if line.startswith("  handoff")]
+    assert handoff == ["handoff 0% – – 0% 100% 33% 9,000 → 3,000 1,000 in · 50 out · $0.0123 80%"] * 2
+
+
+def test_columns_stand_below_each_other() -> None:
+    lines = render(report("m/x", None, ROWS, scripted=False)).splitlines()
+    block = lines[lines.index("long_log") + 1 :]
+    assert len({len(line) for line in block}) == 1
+
+
+def test_what_a_scripted_model_shows_is_said() -> None:
+    assert NO_MODEL in render(report("scripted/demo", None, ROWS, scripted=True))
+    assert NO_MODEL not in render(report("m/x", None, ROWS, scripted=False))
+
+
+def test_a_judge_has_a_column() -> None:
+    text = render(report("m/x", "m/j", [row(BASELINE, answers=answers(True, judged=True))], scripted=False))
+    assert " judge " in text
+    assert "67%   100%" in text
+
+
+def test_failures_are_rows_with_their_reasons_below() -> None:
+    rows = [*ROWS, row("reactive", answers=(), error="The key was refused. (provider_auth)", notes=("summary: x (y)",))]
+    text = render(report("m/x", None, rows, scripted=False))
+    assert "  reactive      failed, see below" in text
+    assert text.splitlines()[-3:] == [
+        "What went wrong",
+        "  long_log, reactive: summary: x (y)",
+        "  long_log, reactive: The key was refused. (provider_auth)",
+    ]
+    assert "All together (0 of 1 histories, those that every policy finished)" in text
+    assert "  reactive      no history" in text
+
+
+def test_a_round_without_a_model_call_costs_none() -> None:
+    text = render(report("m/x", None, [row("reactive", tokens_after=10, rung="fold")], scripted=False))
+    assert "9,000 → 10  no model call       –" in text
+
+
+def test_a_price_that_nobody_knows_is_said_to_be_unknown() -> None:
+    cost = COST.model_copy(update={"cost_usd": None})
+    assert "cost unknown" in render(report("m/x", None, [row("reactive", compaction=cost)], scripted=False))
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0.0, "0%"), (1.0, "100%"), (0.666, "67%")])
+def test_shares_are_whole_percents(value: float | None, text: str) -> None:
+    assert percent(value) == text

@@ -1,0 +1,178 @@
+"""Rounds of compaction as a person reads them: in a stream, in a list, in a dry run."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.cli import rounds
+from app.events import DURABLE_EVENTS
+from app.sessions import CompactionReason, CompactionStatus, PruneReason, Rung
+from tests.unit.cli.events import USAGE, event, shown
+
+NOTHING = {**USAGE, "input_tokens": 0, "cache_read_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
+COST = "1,500 in (500 cached) · 20 out · $0.0123"
+
+
+def completed(**more: Any) -> dict[str, Any]:
+    data = {
+        "round": 2,
+        "reason": "overflow",
+        "policy": "reactive",
+        "status": "completed",
+        "rung": "summary",
+        "messages_compacted": 42,
+        "outputs_pruned": 3,
+        "tokens_before": 171_204,
+        "tokens_after": 24_310,
+        "usage": USAGE,
+        "duration_ms": 4_210,
+        "created_at": "2026-11-22T10:00:00.000Z",
+    }
+    return {**data, **more}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        (
+            "compaction.started",
+            {"round": 1, "reason": "overflow", "policy": "reactive", "tokens_before": 171_204, "limit": 200_000},
+            "compacting the context, round 1 (the window is full, policy reactive): 171,204 of 200,000 tokens",
+        ),
+        (
+            "compaction.started",
+            {
+                "round": 1,
+                "reason": "threshold",
+                "policy": "handoff",
+                "tokens_before": 9,
+                "limit": 10,
+                "background": True,
+            },
+            "preparing a summary in the background, round 1 (for when it is needed, policy handoff): 9 of 10 tokens",
+        ),
+        (
+            "compaction.completed",
+            completed(),
+            "compacted 42 messages by a summary, round 2: 171,204 → 24,310 tokens (−86%) · 3 old outputs cleared"
+            f" · 4.2 s · {COST}",
+        ),
+        (
+            "compaction.completed",
+            completed(rung="fold", outputs_pruned=0, messages_compacted=1, usage=NOTHING, duration_ms=3),
+            "compacted 1 message by notes made without a model, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms",
+        ),
+        (
+            "compaction.failed",
+            {"round": 2, "rung": "summary", "code": "summary_empty", "detail": "No text.", "next": "fold"},
+            "compaction by a summary did not do (summary_empty): No text.; now notes made without a model",
+        ),
+        (
+            "compaction.failed",
+            {"round": 2, "rung": "shrink", "code": "not_small_enough", "detail": "Too much.", "next": None},
+            "compaction by a shorter tail did not do (not_small_enough): Too much.; nothing milder is left",
+        ),
+        ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 came to nothing; the context is as it was"),
+        (
+            "compaction.cancelled",
+            {"round": 2, "usage": USAGE},
+            f"round 2 came to nothing; the context is as it was · {COST}",
+        ),
+        (
+            "compaction.reverted",
+            {"round": 2},
+            "round 2 was reverted; the messages it covered are in the context again",
+        ),
+        (
+            "compaction.discarded",
+            {"round": 3, "usage": USAGE},
+            f"the summary prepared as round 3 was not needed · {COST}",
+        ),
+        (
+            "prune.completed",
+            {
+                "outputs_pruned": 3,
+                "tools": ["read_file", "x"],
+                "reason": "trigger",
+                "tokens_before": 50,
+                "tokens_after": 1,
+            },
+            "cleared 3 old outputs (read_file, x): 50 → 1 tokens (−98%)",
+        ),
+        (
+            "prune.completed",
+            {"outputs_pruned": 1, "tools": [], "reason": "run_end", "tokens_before": 100, "tokens_after": 100},
+            "cleared 1 old output at the end of the run: 100 → 100 tokens",
+        ),
+    ],
+)
+def test_each_event_takes_a_line(name: str, data: dict[str, Any], expected: str) -> None:
+    assert shown(event(name, 1, **data)) == expected + "\n"
+
+
+def test_no_event_of_compaction_is_passed_over() -> None:
+    names = {kind.type for kind in DURABLE_EVENTS if kind.type.startswith(("compaction.", "prune."))}
+    tested = {mark.args[1][i][0] for mark in test_each_event_takes_a_line.pytestmark for i in range(len(mark.args[1]))}  # type: ignore[attr-defined]
+    assert names <= tested
+
+
+@pytest.mark.parametrize("reason", get_args(CompactionReason))
+@pytest.mark.parametrize("rung", get_args(Rung))
+def test_every_reason_and_rung_has_words(reason: str, rung: str) -> None:
+    line = rounds.started({"round": 1, "reason": reason, "policy": "p", "tokens_before": 1, "limit": 2})
+    assert f"({reason}," not in line
+    assert f"by {rung}," not in rounds.completed(completed(rung=rung))
+
+
+@pytest.mark.parametrize("reason", get_args(PruneReason))
+def test_every_reason_to_prune_can_be_shown(reason: str) -> None:
+    data = {"outputs_pruned": 2, "tools": ["x"], "reason": reason, "tokens_before": 2, "tokens_after": 1}
+    assert reason not in rounds.pruned(data)
+
+
+def test_a_list_has_columns() -> None:
+    made = rounds.list_line(completed())
+    assert made == (
+        "  2  completed  reactive   2026-11-22 10:00  171,204 → 24,310 tokens (−86%) · a summary for 42 messages"
+        f" · 3 old outputs cleared · {COST}"
+    )
+    failed = rounds.list_line(completed(status="failed", rung=None, tokens_after=0, usage=NOTHING))
+    assert failed == "  2  failed     reactive   2026-11-22 10:00  the window is full"
+
+
+@pytest.mark.parametrize("status", get_args(CompactionStatus))
+def test_every_status_fits_its_column(status: str) -> None:
+    line = rounds.list_line(completed(status=status))
+    assert line[5:14].rstrip() == status
+    assert line[16:24] == "reactive"
+
+
+def preview(**more: int) -> str:
+    numbers = {"messages_compacted": 4, "outputs_pruned": 1, "tokens_before": 100, "tokens_after": 20, **more}
+    return rounds.preview({"policy": "reactive", "limit": 200, "usable": 150, "trigger": 140, **numbers})
+
+
+def test_a_dry_run_says_what_would_be_and_that_nothing_is() -> None:
+    text = preview()
+    assert text.startswith(
+        "A round under reactive would replace 4 messages and clear 1 old output: 100 → 20 tokens (−80%).\n"
+    )
+    assert text.endswith("the policy acts by itself at 140. Nothing was changed.")
+
+
+def test_a_dry_run_of_nothing_says_so() -> None:
+    assert preview(messages_compacted=0, outputs_pruned=0) == (
+        "A round would change nothing: 100 tokens, and nothing is old enough."
+    )
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9))
+def test_a_change_never_claims_more_than_it_saved(before: int, after: int) -> None:
+    text = rounds.change({"tokens_before": before, "tokens_after": after})
+    assert text.startswith(f"{before:,} → {after:,} tokens")
+    if after >= before:
+        assert "%" not in text

@@ -1,0 +1,98 @@
+"""The page on context management says what the code says: settings, events, examples."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.context.policies import POLICIES, PRESETS, CompactionSettings, preset
+from app.events import DURABLE_EVENTS
+from app.runtime.values import CompactionPreview, ContextView
+from app.sessions import CompactionFields
+from docs.generate import DOCS, table
+
+PAGE = (DOCS / "context.md").read_text("utf-8")
+EVENTS = {event.type: event for event in DURABLE_EVENTS}
+
+
+def between(name: str, text: str = PAGE) -> str:
+    """What stands between the two comments of a name."""
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
+    assert found is not None, f"no part {name}"
+    return found[1]
+
+
+def shown(value: Any) -> str:
+    """A default as the page writes it."""
+    if isinstance(value, tuple):
+        return ", ".join(f"`{item}`" for item in value)
+    return f"`{json.dumps(value)}`".replace('"', "")
+
+
+def default(name: str) -> str:
+    """A setting's default, and those of the policies whose preset differs."""
+    usual = shown(CompactionSettings.model_fields[name].default)
+    others = [f"`{policy}` {shown(PRESETS[policy][name])}" for policy in POLICIES if name in PRESETS[policy]]
+    return "; ".join([usual, *others])
+
+
+def settings_table() -> str:
+    fields = CompactionSettings.model_fields.items()
+    rows = ([f"`{name}`", default(name), field.description or ""] for name, field in fields)
+    return table(("Setting", "Default", "Meaning"), rows)
+
+
+def examples(text: str = PAGE) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The events that the page shows, with what is shown of their data."""
+    for kind, data in re.findall(r"^event: (\S+)\ndata: (\{.*\})$", text, re.MULTILINE):
+        yield kind, json.loads(data.replace(',"…"', "").replace('"…",', ""))
+
+
+def test_the_table_of_settings_is_that_of_the_code() -> None:
+    assert between("settings") == settings_table(), f"the table should be:\n{settings_table()}"
+
+
+def test_a_setting_that_no_preset_can_have_is_noticed() -> None:
+    assert {name for changes in PRESETS.values() for name in changes} <= set(CompactionSettings.model_fields)
+    assert default("summary_max_tokens") == "`2000`; `threshold` `1000`; `handoff` `null`"
+    assert preset("threshold").summary_max_tokens == 1000
+
+
+def test_all_events_of_the_context_are_explained() -> None:
+    explained = set(re.findall(r"^\| `([a-z.]+)` \|", between("events"), re.MULTILINE))
+    assert explained == {kind for kind in EVENTS if kind.startswith(("compaction.", "prune."))}
+
+
+def test_the_events_shown_are_events_with_such_fields() -> None:
+    found = list(examples())
+    assert {kind for kind, _ in found} >= {"prune.completed", "compaction.started", "compaction.completed"}
+    for kind, data in found:
+        assert set(data) <= set(EVENTS[kind].model_fields), kind
+
+
+def test_an_event_that_there_is_not_would_be_noticed() -> None:
+    page = 'event: compaction.begun\ndata: {"round":1,"…":0}\n'
+    assert [(kind, kind in EVENTS) for kind, _ in examples(page)] == [("compaction.begun", False)]
+
+
+@pytest.mark.parametrize(("part", "model"), [("dry-run", CompactionPreview), ("round", CompactionFields)])
+def test_an_answer_shown_is_whole(part: str, model: Any) -> None:
+    answer = re.search(r"^\{$.*?^\}$", between(part), re.MULTILINE | re.DOTALL)
+    assert answer is not None
+    assert set(json.loads(answer[0])) == set(model.model_fields)
+
+
+def test_a_context_is_told_by_fields_that_it_has() -> None:
+    named = set(re.findall(r"(\w+)=", "".join(re.findall(r"^step=.*$", PAGE, re.MULTILINE))))
+    assert {"step", "generation", "tokens", "limit", "usable"} <= named <= set(ContextView.model_fields)
+
+
+def test_the_page_is_linked_from_the_others() -> None:
+    root = Path(DOCS).parent
+    for page, target in ((DOCS / "README.md", "(context.md"), (root / "README.md", "(docs/context.md")):
+        assert target in page.read_text("utf-8"), page.name

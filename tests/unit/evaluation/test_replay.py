@@ -1,0 +1,128 @@
+"""A replay: the context it starts from, its window, and the round it makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.context.budget import make_budget, trigger
+from app.context.policies import POLICIES, Policy, preset
+from app.errors import ProviderError, UnknownModelError
+from app.evaluation.replay import SMALLEST_WINDOW, Replay, filled_window
+from app.llm.base import ModelInfo, ModelRequest, Prices
+from app.messages import Role
+
+from .stage import MODEL, SUMMARY, Model, history, models
+
+INFO = ModelInfo(MODEL, "acme", 128_000, "catalog", None, Prices(), True)
+
+
+def replay(model: Model, policy: Policy | None = None, *, steps: int = 30, window: int | None = None) -> Replay:
+    recorded = history(steps=steps)
+    return Replay(recorded, recorded.conversation(), MODEL, models(model), policy=policy, window=window)
+
+
+@given(st.integers(5_000, 2_000_000), st.sampled_from(POLICIES))
+def test_the_window_is_the_largest_that_such_a_context_fills(tokens: int, policy: Policy) -> None:
+    settings = preset(policy)
+
+    def trigger_of(window: int) -> int:
+        return trigger(make_budget(replace(INFO, context_window=window, window_source="setting"), settings), settings)
+
+    window = filled_window(tokens, INFO, settings)
+    assert window >= SMALLEST_WINDOW
+    if trigger_of(SMALLEST_WINDOW) < tokens <= 200_000:
+        assert trigger_of(window) < tokens
+        assert trigger_of(window + 1) >= tokens
+
+
+def test_the_whole_context_is_what_the_next_step_would_send() -> None:
+    whole = replay(Model())
+    request = whole.request()
+    assert len(request.messages) == 61
+    assert "Write omega.txt" in request.system
+    assert {"execute_command", "recall"} <= {tool.name for tool in request.tools}
+    assert whole.fits
+
+
+def test_replays_of_one_conversation_send_the_same_bytes() -> None:
+    recorded = history()
+    conversation = recorded.conversation()
+    whole, policy = (
+        Replay(recorded, conversation, MODEL, models(Model()), policy=name) for name in (None, POLICIES[0])
+    )
+    assert whole.request().messages == policy.request().messages
+    assert (whole.request().system, whole.request().tools) == (policy.request().system, policy.request().tools)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_round_makes_the_context_smaller_and_keeps_the_task(policy: Policy) -> None:
+    model = Model()
+    made = replay(model, policy)
+    before = made.tokens
+    result = await made.compact()
+    assert result.made is not None
+    assert result.made.rung == "summary"
+    assert result.made.prose == SUMMARY
+    assert result.failures == ()
+    assert made.tokens < before
+    assert made.tokens == result.made.tokens_after
+    text = made.text()
+    assert "Write alpha.sh for the harbour." in text
+    assert SUMMARY in text
+    assert "output 3 " not in "".join(r.output for m in made.request().messages for r in m.tool_results)
+    assert result.usage.cost_usd == 0.01
+    assert len(model.summaries) == 1
+
+
+async def test_the_summary_is_asked_for_in_the_conversation_where_the_policy_says_so() -> None:
+    model = Model()
+    made = replay(model, "reactive", steps=60)
+    prefix = list(made.request().messages)
+    await made.compact()
+    (asked,) = model.summaries
+    assert list(asked.messages[:-1]) == prefix
+    assert asked.tools
+
+
+async def test_a_window_that_is_given_takes_the_place_of_the_filled_one() -> None:
+    model = Model()
+    made = replay(model, "handoff", window=16_000)
+    assert made.window == 16_000
+    await made.compact()
+    # Nothing but the summary and the last request is left.
+    assert [message.role for message in made.request().messages] == [Role.USER]
+
+
+async def test_a_model_that_gives_no_summary_is_done_without() -> None:
+    def refuse(request: ModelRequest) -> str:
+        raise ProviderError("The provider is down.", code="provider_unavailable")
+
+    made = replay(Model(refuse), "threshold")
+    result = await made.compact()
+    assert result.made is not None
+    assert result.made.rung == "fold"
+    assert [(failure.rung, failure.code) for failure in result.failures] == [("summary", "provider_unavailable")]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_a_short_history_has_nothing_old_enough_or_gets_smaller(policy: Policy) -> None:
+    made = replay(Model(), policy, steps=1)
+    before = made.tokens
+    result = await made.compact()
+    assert (result.made is None) == (made.tokens == before)
+
+
+def test_a_context_larger_than_the_window_does_not_fit() -> None:
+    recorded = history(steps=60)
+    whole = Replay(recorded, recorded.conversation(), MODEL, models(Model(), window=8_000))
+    assert not whole.fits
+
+
+def test_an_unknown_model_is_said_to_be_so() -> None:
+    recorded = history()
+    with pytest.raises(UnknownModelError):
+        Replay(recorded, recorded.conversation(), "nobody/x", models(Model()))

@@ -1,0 +1,497 @@
+"""Rounds of compaction as they are stored: begun, asked for, ended one way or another, and taken back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Row
+
+from app.agent.ports import (
+    GenerationOpened,
+    ModelUsed,
+    OutputsPruned,
+    RoundCompleted,
+    RoundEnded,
+    RoundOpening,
+    RungFailed,
+)
+from app.context.policies import CompactionSettings, preset
+from app.context.projection import Checkpoint, project
+from app.db.repositories import compactions as rows
+from app.db.repositories import sessions
+from app.errors import ConflictError, NotFoundError, StaleOwnerError
+from app.messages import CompactionMarkerPart, Message, Role, ToolResultPart, Usage, new_id, now
+from app.runtime import compactions
+from app.sessions import CompactionEvent, Session
+from tests.unit.runtime.stage import (
+    GENERATION,
+    GENERATION_OPENED,
+    Attempt,
+    Stage,
+    call_part,
+    message_tokens,
+    result_of,
+    text_part,
+)
+
+OPENING = RoundOpening("overflow", "reactive", 9_000, 12_000)
+BACKGROUND = replace(OPENING, reason="threshold", background=True)
+SPENT = Usage(input_tokens=700, output_tokens=30, cost_usd=0.5)
+SETTINGS = preset("handoff").model_copy(update={"summary_max_tokens": 900})
+
+
+@dataclass
+class Office:
+    """A session with a history of steps, and what may be done to its context. `calls` are the ids of its calls."""
+
+    stage: Stage
+    calls: list[str]
+
+    async def open(self, opening: RoundOpening = OPENING, epoch: int | None = None) -> int:
+        owner = (await self.stage.row()).epoch if epoch is None else epoch
+        return await self.stage.act(lambda c: compactions.open_round(c, self.stage.session_id, owner, opening))
+
+    async def request(self, settings: CompactionSettings = SETTINGS, wishes: str | None = None) -> CompactionEvent:
+        return await self.stage.act(
+            lambda c: compactions.request(c, self.stage.session_id, settings, wishes, 800, 1_000)
+        )
+
+    async def revert(self, round: int) -> None:
+        await self.stage.act(lambda c: compactions.revert(c, self.stage.session_id, round))
+
+    async def abandon(self, *, asked_too: bool, epoch: int | None = None) -> None:
+        await self.stage.act(
+            lambda c: (None, compactions.abandon(c, self.stage.session_id, epoch, asked_too=asked_too))
+        )
+
+    async def complete(
+        self,
+        round: int,
+        first: int,
+        last: int,
+        *,
+        kept: tuple[str, ...] = (),
+        pruned: tuple[str, ...] = (),
+        **more: Any,
+    ) -> RoundCompleted:
+        """Completes a round that covers the messages of these indices of the history."""
+        covered = (await self.messages())[first : last + 1]
+        summary = summary_of(round)
+        checkpoint = Checkpoint(round, summary.id, covered[0].seq, covered[-1].seq, kept, more.pop("clips", ()))
+        change = RoundCompleted(
+            checkpoint=checkpoint,
+            summary=summary,
+            rung=more.pop("rung", "summary"),
+            first_message_id=covered[0].id,
+            last_message_id=covered[-1].id,
+            messages_compacted=len(covered),
+            pruned=pruned,
+            tokens_before=9_000,
+            tokens_after=4_000,
+            prose="It went well.",
+            usage=SPENT,
+            duration_ms=12,
+        )
+        await self.stage.commit(change)
+        return change
+
+    async def messages(self) -> list[Message]:
+        """The history without summaries."""
+        return [message for message in await self.stage.history() if not message.is_summary]
+
+    async def covered(self) -> list[int | None]:
+        """The round that covers each message of the history, summaries left out."""
+        return [message.round for message in await self.messages()]
+
+    async def cleared(self) -> set[str]:
+        """The calls whose results are marked, as the history and as the context see them."""
+        marked = {
+            part.call_id
+            for message in await self.stage.history()
+            for part in message.tool_results
+            if part.compacted_at is not None
+        }
+        sid = self.stage.session_id
+        assert await self.stage.database.read(lambda c: rows.pruned_calls(c, sid)) == marked
+        return marked
+
+    async def find(self, round: int) -> Row[Any]:
+        row = await self.stage.database.read(lambda c: rows.find(c, self.stage.session_id, round))
+        assert row is not None
+        return row
+
+    async def statuses(self) -> list[str]:
+        found = await self.stage.database.read(lambda c: rows.all_rounds(c, self.stage.session_id))
+        assert [row.round for row in found] == list(range(1, len(found) + 1))
+        return [row.status for row in found]
+
+    async def checkpoints(self, *rounds: int) -> list[Checkpoint]:
+        sid = self.stage.session_id
+        return await self.stage.database.read(lambda c: compactions.checkpoints(c, sid, rounds or None))
+
+    async def session(self) -> Session:
+        return await self.stage.database.read(lambda c: sessions.snapshot(c, self.stage.session_id))
+
+    async def in_progress(self) -> bool:
+        return (await self.session()).compaction.in_progress
+
+    async def events(self) -> list[tuple[str, dict[str, Any]]]:
+        """What was told of compaction, in order."""
+        told = [event for event in await self.stage.log() if event.type.startswith(("compaction.", "prune."))]
+        return [(event.type, event.data) for event in told]
+
+    async def shown(self) -> list[str]:
+        """The ids of what the context shows."""
+        items = project(await self.stage.history(), GENERATION, await self.checkpoints()).items
+        return [item.message_id for item in items]
+
+
+def summary_of(round: int) -> Message:
+    text = text_part("What happened.")
+    marker = CompactionMarkerPart(id=new_id(), index=1, round=round)
+    return Message(
+        id=new_id(),
+        seq=0,
+        role=Role.USER,
+        parts=(text, marker),
+        tokens=message_tokens(text),
+        model="scripted/demo",
+        is_summary=True,
+        created_at=now(),
+    )
+
+
+@pytest.fixture
+async def office(stage: Stage) -> Office:
+    """Eight messages: four steps, each with a call and its result."""
+    calls = []
+    await stage.commit(GENERATION_OPENED)
+    for number in range(1, 5):
+        attempt, call = Attempt(step=number), call_part()
+        calls.append(call.call_id)
+        await stage.commit(attempt.opened, *attempt.wrote(call), attempt.answered())
+        await stage.commit(result_of(call, new_id()), attempt.closed())
+    return Office(stage, calls)
+
+
+class TestBeginning:
+    async def test_a_round_of_the_agent_s_own(self, office: Office) -> None:
+        assert await office.open() == 1
+        [(name, told)] = await office.events()
+        assert name == "compaction.started"
+        assert (told["round"], told["reason"], told["policy"], told["background"]) == (1, "overflow", "reactive", False)
+        assert (told["tokens_before"], told["limit"]) == (9_000, 12_000)
+        row = await office.find(1)
+        assert (row.status, row.reason, row.tokens_before, row.usage) == (
+            "running",
+            "overflow",
+            9_000,
+            Usage().model_dump(),
+        )
+        assert await office.in_progress()
+
+    async def test_one_in_the_background_is_not_in_anybody_s_way(self, office: Office) -> None:
+        await office.open(BACKGROUND)
+        assert not await office.in_progress()
+        assert (await office.request()).round == 2
+
+    async def test_an_owner_that_was_replaced_begins_none(self, office: Office) -> None:
+        old = (await office.stage.row()).epoch
+        await office.stage.claim()
+        with pytest.raises(StaleOwnerError):
+            await office.open(epoch=old)
+        assert await office.statuses() == []
+        assert await office.events() == []
+
+    async def test_numbers_are_never_used_again(self, office: Office) -> None:
+        await office.complete(await office.open(), 0, 1)
+        await office.revert(1)
+        await office.stage.commit(RoundEnded(await office.open(), "cancelled", Usage()))
+        await office.stage.commit(RoundEnded(await office.open(BACKGROUND), "discarded", Usage()))
+        await office.stage.commit(RungFailed(await office.open(), "shrink", "not_small_enough", "No.", Usage(), None))
+        assert (await office.request()).round == 5
+        await office.abandon(asked_too=True)
+        assert await office.open() == 6
+        assert await office.statuses() == ["reverted", "cancelled", "discarded", "failed", "cancelled", "running"]
+
+
+class TestAsking:
+    async def test_it_is_accepted_and_waits(self, office: Office) -> None:
+        accepted = await office.request(wishes="Keep the names.")
+        assert (accepted.round, accepted.reason, accepted.policy, accepted.status) == (
+            1,
+            "manual",
+            "handoff",
+            "running",
+        )
+        assert (accepted.tokens_before, accepted.summary, accepted.usage) == (800, None, Usage())
+        assert await office.in_progress()
+        sid = office.stage.session_id
+        waiting = await office.stage.database.read(lambda c: compactions.requested(c, sid))
+        assert waiting is not None
+        assert (waiting.round, waiting.instructions) == (1, "Keep the names.")
+        assert CompactionSettings(**waiting.settings) == SETTINGS
+        assert [name for name, _ in await office.events()] == ["compaction.started"]
+
+    @pytest.mark.parametrize("by_hand", [True, False])
+    async def test_one_at_a_time(self, office: Office, by_hand: bool) -> None:
+        if by_hand:
+            await office.request()
+        else:
+            await office.open()
+        with pytest.raises(ConflictError) as caught:
+            await office.request()
+        assert caught.value.code == "compaction_in_progress"
+        assert await office.statuses() == ["running"]
+
+    async def test_the_agent_s_own_rounds_are_not_asked_for(self, office: Office) -> None:
+        await office.open()
+        sid = office.stage.session_id
+        assert await office.stage.database.read(lambda c: compactions.requested(c, sid)) is None
+
+    async def test_of_no_session(self, office: Office) -> None:
+        with pytest.raises(NotFoundError):
+            await office.stage.act(lambda c: compactions.request(c, new_id(), SETTINGS, None, 1, 1))
+
+
+class TestCompleting:
+    async def test_summary_checkpoint_marks_and_event_come_together(self, office: Office) -> None:
+        kept = (await office.messages())[0].id
+        number = await office.open()
+        before = (await office.stage.row()).last_seq
+        change = await office.complete(number, 0, 3, kept=(kept,), pruned=tuple(office.calls[:2]))
+        created, completed = (await office.stage.log(before))[:2]
+        assert (created.type, completed.type) == ("message.created", "compaction.completed")
+        assert completed.seq == created.seq + 1
+        stored = next(message for message in await office.stage.history() if message.is_summary)
+        assert (stored.id, stored.seq, stored.text) == (change.summary.id, created.seq, "What happened.")
+        assert created.data["message"]["id"] == stored.id
+        assert await office.covered() == [None, 1, 1, 1, None, None, None, None]
+        assert await office.cleared() == set(office.calls[:2])
+        assert await office.checkpoints() == [change.checkpoint]
+        compaction = (await office.session()).compaction
+        assert (compaction.count, compaction.in_progress) == (1, False)
+        assert compaction.last_at == stored.created_at
+        messages = await office.messages()
+        assert await office.shown() == [kept, stored.id, *(message.id for message in messages[4:])]
+
+    @pytest.mark.parametrize(("rung", "pruned"), [("summary", True), ("fold", False), ("shrink", True)])
+    async def test_what_is_told_of_it(self, office: Office, rung: str, pruned: bool) -> None:
+        marked = tuple(office.calls[:1]) if pruned else ()
+        change = await office.complete(await office.open(), 0, 3, pruned=marked, rung=rung)
+        _, told = (await office.events())[-1]
+        assert (told["was_summarized"], told["was_pruned"]) == (rung == "summary", pruned)
+        view = rows.view(await office.find(1))
+        assert view.model_dump(mode="json").items() <= told.items()
+        assert (view.status, view.rung, view.outputs_pruned, view.messages_compacted) == (
+            "completed",
+            rung,
+            len(marked),
+            4,
+        )
+        assert (view.first_message_id, view.last_message_id) == (change.first_message_id, change.last_message_id)
+        assert (view.tokens_before, view.tokens_after, view.duration_ms) == (9_000, 4_000, 12)
+        assert (view.summary, view.usage) == ("It went well.", SPENT)
+
+    @pytest.mark.parametrize(
+        ("kept", "clips"), [((), ()), (("a",), (("p1", 500),)), (("a", "b", "ü"), (("p1", 0), ("p2", 8_000)))]
+    )
+    async def test_a_checkpoint_comes_back_as_it_was(
+        self, office: Office, kept: tuple[str, ...], clips: tuple[tuple[str, int], ...]
+    ) -> None:
+        change = await office.complete(await office.open(), 2, 5, kept=kept, clips=clips)
+        [found] = await office.checkpoints()
+        assert found == change.checkpoint
+        assert (found.kept, found.clips) == (kept, clips)
+        assert hash(found) == hash(change.checkpoint)
+
+    async def test_one_that_was_in_the_background_is_an_ordinary_round_then(self, office: Office) -> None:
+        await office.complete(await office.open(BACKGROUND), 0, 3)
+        assert (await office.find(1)).background is False
+        assert await office.statuses() == ["completed"]
+
+
+class TestEnding:
+    @pytest.mark.parametrize("status", ["cancelled", "discarded"])
+    async def test_one_that_came_to_nothing(self, office: Office, status: Any) -> None:
+        await office.stage.commit(RoundEnded(await office.open(), status, SPENT))
+        name, told = (await office.events())[-1]
+        assert (name, told["round"]) == (f"compaction.{status}", 1)
+        assert Usage(**told["usage"]) == SPENT
+        assert Usage(**(await office.find(1)).usage) == SPENT
+        assert await office.statuses() == [status]
+        assert not await office.in_progress()
+        assert (await office.session()).compaction.count == 0
+
+    async def test_a_rung_that_did_not_do_is_told_with_its_cost(self, office: Office) -> None:
+        number = await office.open()
+        await office.stage.commit(RungFailed(number, "summary", "summary_empty", "No text.", SPENT, "fold"))
+        assert await office.statuses() == ["running"]
+        assert await office.in_progress()
+        await office.stage.commit(RungFailed(number, "fold", "not_small_enough", "Too large.", Usage(), "shrink"))
+        await office.stage.commit(RungFailed(number, "shrink", "not_small_enough", "Too large.", Usage(), None))
+        assert await office.statuses() == ["failed"]
+        assert not await office.in_progress()
+        assert Usage(**(await office.find(1)).usage) == SPENT
+        told = [event for name, event in await office.events() if name == "compaction.failed"]
+        assert [(event["rung"], event["code"], event["next"]) for event in told] == [
+            ("summary", "summary_empty", "fold"),
+            ("fold", "not_small_enough", "shrink"),
+            ("shrink", "not_small_enough", None),
+        ]
+        assert told[0]["detail"] == "No text."
+
+    async def test_its_model_calls_are_billed_to_the_session_when_they_are_made(self, office: Office) -> None:
+        before = (await office.session()).usage
+        assert await office.stage.commit(ModelUsed("scripted/demo", SPENT)) == 0, "without an event"
+        await office.complete(await office.open(), 0, 1)
+        assert (await office.session()).usage == before + SPENT, "and once"
+
+    async def test_an_owner_that_went_away_leaves_none_of_its_own(self, office: Office) -> None:
+        await office.open()
+        await office.stage.commit(RungFailed(1, "summary", "summary_empty", "No text.", SPENT, "fold"))
+        await office.open(BACKGROUND)
+        await office.stage.commit(RoundEnded(await office.open(), "cancelled", Usage()))
+        sid = office.stage.session_id
+        await office.stage.database.writer.write(
+            lambda c: rows.open_round(c, sid, reason="manual", policy="reactive", created_at=now(), background=False)
+        )
+        await office.abandon(asked_too=False, epoch=(await office.stage.row()).epoch)
+        assert await office.statuses() == ["cancelled", "cancelled", "cancelled", "running"]
+        assert await office.in_progress(), "what somebody asked for still waits"
+        assert Usage(**(await office.find(1)).usage) == SPENT, "what it has cost stays known"
+        await office.abandon(asked_too=True)
+        assert await office.statuses() == ["cancelled"] * 4
+        assert not await office.in_progress()
+
+    async def test_completed_rounds_are_not_abandoned(self, office: Office) -> None:
+        await office.complete(await office.open(), 0, 1)
+        told = await office.events()
+        await office.abandon(asked_too=True)
+        assert (await office.statuses(), await office.events()) == (["completed"], told)
+
+    async def test_at_the_start_nothing_is_under_way(self, office: Office) -> None:
+        await office.request()
+        await office.stage.database.writer.write(compactions.abandon_all)
+        assert await office.statuses() == ["cancelled"]
+        assert not await office.in_progress()
+        assert (await office.events())[-1][0] == "compaction.cancelled"
+
+    async def test_a_successor_s_rounds_are_not_for_an_owner_that_was_replaced(self, office: Office) -> None:
+        old = (await office.stage.row()).epoch
+        await office.stage.claim()
+        await office.open()
+        with pytest.raises(StaleOwnerError):
+            await office.abandon(asked_too=False, epoch=old)
+        assert await office.statuses() == ["running"]
+
+
+class TestReverting:
+    async def test_the_context_is_as_if_it_had_not_happened(self, office: Office) -> None:
+        before = await office.shown()
+        await office.complete(await office.open(), 0, 3, pruned=tuple(office.calls[:2]))
+        await office.revert(1)
+        assert await office.shown() == before
+        assert await office.covered() == [None] * 8
+        assert await office.cleared() == set()
+        assert await office.checkpoints() == []
+        assert await office.statuses() == ["reverted"]
+        assert (await office.events())[-1] == ("compaction.reverted", (await office.events())[-1][1])
+        assert (await office.events())[-1][1]["round"] == 1
+        assert any(message.is_summary for message in await office.stage.history()), "the history is only added to"
+        assert len(await office.checkpoints(1)) == 1, "its checkpoint can still be looked at"
+
+    async def test_the_round_before_covers_again_what_it_did(self, office: Office) -> None:
+        kept = (await office.messages())[0].id
+        first = await office.complete(await office.open(), 0, 1, kept=(kept,), pruned=tuple(office.calls[:1]))
+        shown = await office.shown()
+        await office.complete(await office.open(), 0, 5, pruned=tuple(office.calls[1:3]))
+        assert await office.covered() == [2] * 6 + [None] * 2
+        assert await office.cleared() == set(office.calls[:3])
+        await office.revert(2)
+        assert await office.covered() == [None, 1, *[None] * 6]
+        assert await office.cleared() == set(office.calls[:1]), "marks of another round stay"
+        assert await office.checkpoints() == [first.checkpoint]
+        assert await office.shown() == shown
+        await office.revert(1)
+        assert await office.covered() == [None] * 8
+        assert await office.statuses() == ["reverted", "reverted"]
+
+    async def test_marks_that_were_set_without_a_round_stay(self, office: Office) -> None:
+        await office.stage.commit(OutputsPruned("trigger", tuple(office.calls[:1]), ("run",), 500, 400))
+        await office.complete(await office.open(), 0, 5, pruned=tuple(office.calls[1:2]))
+        await office.stage.commit(OutputsPruned("run_end", tuple(office.calls[2:3]), ("run",), 400, 300))
+        await office.revert(1)
+        assert await office.cleared() == {office.calls[0], office.calls[2]}
+
+    async def test_later_messages_stay(self, office: Office) -> None:
+        await office.complete(await office.open(), 0, 5)
+        late = Attempt(step=5)
+        await office.stage.commit(*late.whole())
+        await office.revert(1)
+        assert (await office.shown())[-1] == late.message_id
+
+    async def test_a_round_that_never_was(self, office: Office) -> None:
+        with pytest.raises(NotFoundError) as caught:
+            await office.revert(1)
+        assert caught.value.code == "round_not_found"
+
+    async def test_only_the_latest_that_completed(self, office: Office) -> None:
+        for _ in range(2):
+            await office.complete(await office.open(), 0, 3)
+        await office.stage.commit(RoundEnded(await office.open(), "cancelled", Usage()))
+        for round in (1, 3):
+            with pytest.raises(ConflictError, match="the latest that can be is 2") as caught:
+                await office.revert(round)
+            assert caught.value.code == "not_the_latest_round"
+        await office.revert(2)
+        with pytest.raises(ConflictError):
+            await office.revert(2)
+        await office.revert(1)
+        with pytest.raises(ConflictError, match="none can be"):
+            await office.revert(1)
+
+    async def test_not_while_another_is_under_way(self, office: Office) -> None:
+        await office.complete(await office.open(), 0, 3)
+        await office.request()
+        with pytest.raises(ConflictError) as caught:
+            await office.revert(1)
+        assert caught.value.code == "compaction_in_progress"
+        assert await office.statuses() == ["completed", "running"]
+
+
+class TestClearing:
+    async def test_it_is_told_with_what_it_saves(self, office: Office) -> None:
+        await office.stage.commit(OutputsPruned("trigger", tuple(office.calls[:2]), ("run",), 500, 420))
+        [(name, told)] = await office.events()
+        assert name == "prune.completed"
+        assert (told["reason"], told["call_ids"], told["tools"]) == ("trigger", office.calls[:2], ["run"])
+        assert (told["outputs_pruned"], told["tokens_saved"]) == (2, 80)
+        assert (told["tokens_before"], told["tokens_after"]) == (500, 420)
+        assert await office.cleared() == set(office.calls[:2])
+
+    async def test_more_of_them_than_a_statement_takes(self, office: Office) -> None:
+        ids = [new_id() for _ in range(1_200)] + office.calls
+        await office.stage.commit(OutputsPruned("trigger", tuple(ids), ("run",), 500, 600))
+        assert await office.cleared() == set(office.calls)
+        assert (await office.events())[-1][1]["tokens_saved"] == 0
+
+    async def test_the_whole_output_stays(self, office: Office) -> None:
+        def outputs(history: list[Message]) -> list[str]:
+            return [part.output for message in history for part in message.parts if isinstance(part, ToolResultPart)]
+
+        before = outputs(await office.stage.history())
+        await office.stage.commit(OutputsPruned("trigger", tuple(office.calls), ("run",), 500, 400))
+        assert outputs(await office.stage.history()) == before == ["out"] * 4
+
+    async def test_what_each_generation_clears(self, office: Office) -> None:
+        one, two, three = office.calls[:3]
+        changes = [(2, (one, two), ()), (3, (three,), (one,)), (4, (one,), (two, three))]
+        for number, pruned, restored in changes:
+            generation = replace(GENERATION, id=new_id(), number=number, rounds=(number,))
+            await office.stage.commit(GenerationOpened(generation, pruned, restored))
+        sid = office.stage.session_id
+        seen = [await office.stage.database.read(lambda c, n=n: rows.pruned_in(c, sid, n)) for n in (1, 2, 3, 4)]
+        assert seen == [frozenset(), {one, two}, {two, three}, {one}]
