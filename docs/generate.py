@@ -119,7 +119,6 @@ COMMAND_CODES: Mapping[str, str] = {
     "not_palimpsest": "What answers at this URL is another program.",
     "not_written": "The files of a session cannot be written where they shall go.",
     "port_in_use": "Another program listens on the port.",
-    "round_lost": "The server closed the stream before it said what became of the round of compaction.",
     "same_name": "Two histories given to `palimpsest eval` have one name, so its table could not tell them apart.",
     "session_deleted": "The session was deleted elsewhere while the command followed it.",
     "session_not_found": "No session has an id that begins so.",

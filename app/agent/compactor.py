@@ -247,6 +247,9 @@ class Compactor:
         near = PREPARE_SHARE * trigger(config.budget, config.settings)
         if self._conversation.state(config.budget).tokens < near:
             return
+        if config.settings.policy == "reactive" and self._ladder.prunable(config) is not None:
+            # At the trigger, clearing old outputs comes first, which takes no time.
+            return
         selection = self._ladder.selection(config, config.settings, self._conversation.pruned)
         if selection is not None:
             self._prepared = Prepared(self._sink, self._ladder, self._conversation, config, selection)

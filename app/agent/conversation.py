@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.agent.ports import GenerationOpened
@@ -13,6 +13,7 @@ from app.context.generation import Generation, GenerationReason
 from app.context.policies import DEFAULT, CompactionSettings
 from app.context.projection import Checkpoint, Transcript
 from app.context.tokens import Calibration
+from app.context.validator import repair
 from app.events import PlanItem
 from app.llm.base import ModelRequest, ToolSchema
 from app.messages import Message, Usage, new_id
@@ -220,6 +221,12 @@ class Conversation:
             temperature=config.temperature,
             wire_cache=self._wire_cache,
         )
+
+    def sound_request(self, config: AgentConfig) -> ModelRequest:
+        """As `request`, fit to be sent at any time, and with messages that stay as they are when a step adds more."""
+        request = self.request(config)
+        messages, repairs = repair(request.messages, model=request.model)
+        return replace(request, messages=messages, wire_cache={} if repairs else request.wire_cache)
 
     def was_truncated(self, usage: Usage) -> bool:
         """Whether a reported prompt is so far below the raw estimate that the server must have dropped a part of it."""

@@ -22,6 +22,7 @@ from app.context.summary import compose_summary, prose_of
 from app.context.summary_prose import fold
 from app.context.tokens import PER_MESSAGE, counted_tokens, estimate_text
 from app.errors import InvalidRequestError
+from app.llm.base import ModelRequest
 from app.messages import CompactionMarkerPart, Message, ReasoningPart, Role, TextPart, Usage, new_id, now
 from app.sessions import PruneReason, Rung
 
@@ -240,9 +241,10 @@ class Ladder:
         await self._too_large(round, candidate, Usage(), None)
         return None
 
-    def job(self, round: Round, selection: Selection) -> SummaryJob:
+    def job(self, round: Round, selection: Selection, request: ModelRequest | None = None) -> SummaryJob:
         """How a model is asked for this round's summary: in the conversation itself, which its cache knows, where the
-        policy says so and there is room, else from text."""
+        policy says so and there is room, else from text. A `request` of an earlier moment is taken instead of the next
+        one."""
         settings, config = round.settings, round.config
         model = settings.model or config.model
         reasoning = REASONING_ROOM if self._reasons() else 0
@@ -266,7 +268,7 @@ class Ladder:
             max_tokens=cap,
             reasoning_tokens=reasoning,
             input_tokens=max(LEAST_INPUT, int((window - beside) * INPUT_SHARE)),
-            prefix=self._conversation.request(config) if inside and fits else None,
+            prefix=(request or self._conversation.sound_request(config)) if inside and fits else None,
             instructions=round.instructions,
         )
 

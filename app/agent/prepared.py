@@ -9,6 +9,7 @@ from app.agent.ladder import Ladder, Round, Target
 from app.agent.ports import RoundOpening, RungFailed, Sink
 from app.agent.summarizer import SummaryFailed
 from app.context.selection import Selection
+from app.llm.base import ModelRequest
 from app.messages import Usage
 
 
@@ -31,7 +32,9 @@ class Prepared:
         tokens, settings = conversation.estimate, config.settings
         opening = RoundOpening("threshold", settings.policy, tokens, config.budget.limit, background=True)
         self._number = asyncio.ensure_future(sink.open_round(opening))
-        self._task = asyncio.create_task(self._run(tokens), name="prepared-summary")
+        # The request of now: when the round has its number, a step may have calls that wait for their results.
+        work = self._run(tokens, conversation.sound_request(config))
+        self._task = asyncio.create_task(work, name="prepared-summary")
 
     @property
     def usage(self) -> Usage:
@@ -44,11 +47,11 @@ class Prepared:
         self._taken = usage
         return _difference(usage, taken)
 
-    async def _run(self, tokens: int) -> Round | None:
+    async def _run(self, tokens: int, request: ModelRequest) -> Round | None:
         number = await asyncio.shield(self._number)
         round = Round(number, self._config, self._config.settings, Target(self._config.budget.usable, tokens))
         try:
-            self.prose = await self._summarizer.prose(self._ladder.job(round, self.selection))
+            self.prose = await self._summarizer.prose(self._ladder.job(round, self.selection, request))
         except SummaryFailed as failure:
             self._failed = True
             await self._sink.record(

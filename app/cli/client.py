@@ -130,15 +130,17 @@ class Client:
         except httpx.TransportError as error:
             raise self._failure(error, "all files had come") from error
 
-    async def follow(self, session_id: str, after: int = 0) -> AsyncGenerator[ServerEvent, None]:
-        """The events after the seq `after` until the session is idle, over as many connections as it takes. Raises
-        `SessionDeletedError` where it was deleted meanwhile."""
+    async def follow(
+        self, session_id: str, after: int = 0, *, until_idle: bool = True
+    ) -> AsyncGenerator[ServerEvent, None]:
+        """The events after the seq `after` until the session is idle, or without `until_idle` for as long as they are
+        read, over as many connections as it takes. Raises `SessionDeletedError` where it was deleted meanwhile."""
         last = after
         failures = 0
         known = False
         while True:
             try:
-                async with contextlib.aclosing(self._stream(session_id, last)) as events:
+                async with contextlib.aclosing(self._stream(session_id, last, until_idle)) as events:
                     async for event in events:
                         failures, known = 0, True
                         last = event.id or last
@@ -146,7 +148,7 @@ class Client:
                         if event.event == "session.deleted":
                             raise _deleted(session_id)
                 known = True
-                if await self._is_over(session_id, last):
+                if until_idle and await self._is_over(session_id, last):
                     return
                 reason = "the server ended the stream"
             except httpx.TransportError as error:
@@ -165,11 +167,11 @@ class Client:
             self._on_notice(f"connection lost, trying again ({failures} of {RECONNECTS}): {reason}")
             await asyncio.sleep(RECONNECT_DELAY_S)
 
-    async def _stream(self, session_id: str, last: int) -> AsyncGenerator[ServerEvent, None]:
+    async def _stream(self, session_id: str, last: int, until_idle: bool) -> AsyncGenerator[ServerEvent, None]:
         request = self._http.stream(
             "GET",
             f"/v1/sessions/{session_id}/events",
-            params={"until": "idle"},
+            params={"until": "idle"} if until_idle else {},
             headers={"Accept": "text/event-stream", "Last-Event-ID": str(last)},
             timeout=httpx.Timeout(SILENCE_S, connect=10),
         )

@@ -10,12 +10,10 @@ import typer
 
 from app.cli import rounds
 from app.cli.client import Client
-from app.cli.errors import COMPLETED, FAILED, CliError
+from app.cli.errors import COMPLETED, FAILED
 from app.cli.screen import Screen, visible
+from app.cli.sse import ServerEvent
 from app.cli.view import View
-
-_ENDS = {"compaction.completed": COMPLETED, "compaction.cancelled": FAILED, "compaction.discarded": FAILED}
-"""Events that end a round, and the exit status that each stands for."""
 
 
 async def compact(
@@ -39,15 +37,25 @@ async def compact(
 async def _watch(client: Client, session_id: str, after: int, round: int, *, quiet: bool) -> int:
     """Shows what becomes of the round, and nothing else of the session. Returns the exit status."""
     view = View(Screen())
-    async with aclosing(client.follow(session_id, after)) as events:
+    # An idle session is idle while it is compacted, so its being so says nothing.
+    async with aclosing(client.follow(session_id, after, until_idle=False)) as events:
         async for event in events:
             if not event.event.startswith("compaction.") or event.data.get("round") != round:
                 continue
             if not quiet:
                 view.show(event)
-            if event.event in _ENDS:
-                return _ENDS[event.event]
-    raise CliError(f"The server did not say what became of round {round}.", code="round_lost")
+            if event.event == "compaction.completed":
+                return COMPLETED
+            if _came_to_nothing(event):
+                return FAILED
+    raise AssertionError("the stream ends with an error only")
+
+
+def _came_to_nothing(event: ServerEvent) -> bool:
+    """Whether the round is over and nothing has changed. A rung that failed is not the end while another follows."""
+    if event.event == "compaction.failed":
+        return event.data.get("next") is None
+    return event.event in ("compaction.cancelled", "compaction.discarded")
 
 
 async def _round(client: Client, session_id: str, round: int) -> dict[str, Any]:

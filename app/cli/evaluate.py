@@ -36,6 +36,11 @@ from app.settings import Settings
 
 SCRIPTED = "scripted/"
 
+LINE_CHARS = 79
+"""Longest progress line, so that it stays one line on a narrow terminal."""
+
+_CLEAR_LINE = "\r\x1b[2K"
+
 
 def run_evaluation(
     model: str | None,
@@ -93,13 +98,15 @@ async def _measure(settings: Settings, evaluation: Evaluation) -> None:
     models = Models(
         ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts), providers.info
     )
+    progress = Progress(evaluation)
     try:
-        await evaluate(evaluation, models, _Progress(evaluation))
+        await evaluate(evaluation, models, progress)
     finally:
+        progress.clear()
         await providers.aclose()
 
 
-class _Progress:
+class Progress:
     """Says on standard error what is under way: on a terminal in one line that changes, elsewhere a line for each row
     that is done."""
 
@@ -118,10 +125,14 @@ class _Progress:
             return
         self._show(f"{place}: {row.error or f'{percent(recall(row.answers))} recalled'}", end="\n")
 
+    def clear(self) -> None:
+        """Takes the changing line away."""
+        if self._live:
+            self._show("", end="")
+
     def _show(self, text: str, end: str) -> None:
         if self._live:
-            # Back to the line's beginning, and what stood there is cleared.
-            sys.stderr.write("\r\x1b[2K" + visible(text)[:100] + end)
+            sys.stderr.write(_CLEAR_LINE + visible(text)[:LINE_CHARS] + end)
             sys.stderr.flush()
         else:
             self._screen.line(text, dim=True)

@@ -50,7 +50,7 @@ def completed(data: Data) -> str:
 def failed(data: Data) -> str:
     """Why a rung did not do, and what comes instead."""
     following = data.get("next")
-    then = f"; now {_RUNGS.get(following, following)}" if following else "; nothing milder is left"
+    then = f"; now {_RUNGS.get(following, following)}" if following else "; the context is as it was"
     return f"compaction by {_RUNGS.get(data['rung'], data['rung'])} did not do ({data['code']}): {data['detail']}{then}"
 
 

@@ -71,12 +71,17 @@ def _message(text: str) -> Message:
     )
 
 
+def answer_room(request: ModelRequest) -> int:
+    """Output tokens that an answer may have, never more than the window leaves for one."""
+    return min(ANSWER_TOKENS + REASONING_TOKENS, request.max_output_tokens or ANSWER_TOKENS)
+
+
 async def ask(models: ModelCalls, request: ModelRequest, probe: Probe) -> Reply:
     """The model's answer to a probe, with the context of `request`. Raises `PalimpsestError`."""
     asked = replace(
         request,
         messages=[*request.messages, question(probe.question)],
-        max_output_tokens=ANSWER_TOKENS + REASONING_TOKENS,
+        max_output_tokens=answer_room(request),
     )
     return await _call(models, asked)
 

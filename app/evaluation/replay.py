@@ -17,6 +17,7 @@ from app.context.policies import CompactionSettings, Policy, preset
 from app.context.prompts import PromptEnvironment, load_template, render_system
 from app.context.tokens import Calibration
 from app.evaluation.histories import RecordedHistory, plan_of
+from app.evaluation.probing import answer_room
 from app.events import PlanItem
 from app.llm.base import ModelInfo, ModelRequest, ToolSchema
 from app.messages import Message, Usage
@@ -25,6 +26,9 @@ from app.tools.registry import ToolRegistry, default_tools
 
 SMALLEST_WINDOW = 4_096
 """Windows below this leave no room for a system text, a summary and an answer."""
+
+QUESTION_TOKENS = 300
+"""Room for a question with what stands around it."""
 
 ENVIRONMENT = PromptEnvironment("bubblewrap", False, 60, 3600, 30_000)
 """What the histories were recorded in; the environment's text is a part of every request."""
@@ -137,7 +141,7 @@ class Replay:
     @property
     def fits(self) -> bool:
         """Whether the context as it is now fits the model's real window, with room for an answer."""
-        return self.tokens + 1_000 <= self.real_window
+        return self.tokens + QUESTION_TOKENS + answer_room(self.request()) <= self.real_window
 
     def request(self) -> ModelRequest:
         """What the next step would send."""

@@ -56,11 +56,10 @@ class LearnedWindows:
 
     async def refused(self, model: str, named: int | None, estimate: int) -> None:
         """A request of about `estimate` tokens did not fit; `named` is the window that the provider named. A number
-        that can be no window's counts as none."""
-        believed = named is not None and LEAST_LEARNED <= named <= MOST_LEARNED
-        tokens = named if named is not None and believed else int(estimate * GUESS_SHARE)
+        that can be no window's teaches nothing."""
+        tokens = named if named is not None else int(estimate * GUESS_SHARE)
         key = self._key_of(model)
-        if tokens < LEAST_LEARNED or tokens <= self._accepted.get(key, 0):
+        if not LEAST_LEARNED <= tokens <= MOST_LEARNED or tokens <= self._accepted.get(key, 0):
             return
         at = now()
         self._known[key] = (tokens, at)

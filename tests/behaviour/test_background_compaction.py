@@ -4,6 +4,7 @@ background keep nobody waiting."""
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +36,7 @@ ROOMY = 32_000
 """A window in which there is room for a summary beside a context that is due."""
 
 WINDOWS = {name: {"context_window": ROOMY} for name in MODELS}
-NO_PRUNING = {"prune_minimum": 1_000_000}
+NO_PRUNING = {"prune_exempt_tools": ["execute_command"]}
 
 PAUSE_S = 0.2
 """The longest an agent may stand still for a summary that is ready."""
@@ -84,15 +85,9 @@ async def begun(client: Client, **fields: Any) -> str:
     return str(made["id"])
 
 
-def pauses(events: list[Event]) -> list[float]:
-    """How long the agent stood still before each step after the first, in seconds."""
-    found, finished = [], None
-    for event in events:
-        if event.type == "step.finished":
-            finished = at(event)
-        elif event.type == "step.started" and finished is not None:
-            found.append((at(event) - finished).total_seconds())
-    return found
+async def all_answered_but_one(provider: FakeProvider) -> None:
+    """Waits until only the step at its gate is open."""
+    await provider.answered(len(provider.requests) - 1)
 
 
 # the shared prefix
@@ -146,9 +141,8 @@ async def test_an_agent_does_not_stand_still_for_a_summary_that_is_ready(
             await provider.reached("near")
             assert await state(client, session_id) == (0, False)
             assert [item["status"] for item in await rounds(client, session_id)] == ["running"]
-            answered = provider._desk.board.answered
             provider.open("slow")
-            await provider.answered(answered + 1)
+            await all_answered_but_one(provider)
             provider.open("near")
             await follower.type("session.idle")
 
@@ -301,9 +295,8 @@ async def test_what_is_spent_in_the_background_counts_for_limits(
     async with Client(start_server(models=WINDOWS).url) as client:
         session_id = await begun(client, limits={"max_tokens": 5_000_000})
         await provider.reached("near")
-        answered = provider._desk.board.answered
         provider.open("slow")
-        await provider.answered(answered + 1)
+        await all_answered_but_one(provider)
         count = len(provider.requests)
         provider.open("near")
         await client.until_idle(session_id)
@@ -320,8 +313,6 @@ async def test_what_is_spent_in_the_background_counts_for_limits(
 async def test_a_server_that_ends_takes_a_background_summary_along(
     start: Any, provider: FakeProvider, how: signal.Signals
 ) -> None:
-    import json
-
     provider.configure(window=ROOMY)
     provider.respond(Steady(summary_after("slow"), more=1, rest=4))
     more = {"PALIMPSEST_MODELS": json.dumps(WINDOWS)}

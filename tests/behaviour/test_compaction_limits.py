@@ -116,6 +116,7 @@ async def test_a_system_prompt_that_grew_while_the_session_worked(
     session, _ = await small.run("go on", compaction=policy, history=packed("the task", 2))
     assert session["outcome"] == "completed"
     before, last_seq = await small.messages(session["id"]), session["last_seq"]
+    count = session["compaction"]["count"]
     calls = len(provider.requests)
     await change(small, session["id"], system_prompt=LONG * 2_000)
     await says(small, session["id"], "more")
@@ -126,7 +127,7 @@ async def test_a_system_prompt_that_grew_while_the_session_worked(
     await change(small, session["id"], system_prompt="Be brief.")
     session = await says(small, session["id"], "and now?")
     assert session["outcome"] == "completed"
-    assert session["compaction"]["count"] == 0
+    assert session["compaction"]["count"] == count
     assert provider.refusals == []
 
 
@@ -235,3 +236,34 @@ async def test_outputs_larger_than_the_window_are_no_problem(
     assert (session["outcome"], session["error"]) == ("completed", None)
     await assert_sound(small, session["id"])
     assert provider.refusals == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"policy": "handoff", "handoff_threshold": 500},
+        {"policy": "threshold", "threshold_percent": 0.05, "recent_messages_to_keep": 1},
+    ],
+)
+async def test_a_trigger_that_no_summary_can_get_below(
+    start_server: StartServer, provider: FakeProvider, settings: dict[str, Any]
+) -> None:
+    """What the policy would like is no reason to end a session whose context fits, nor to ask for summaries in vain."""
+    provider.configure(window=32_000)
+    made = 0
+
+    def answer(request: RecordedRequest) -> Reply:
+        nonlocal made
+        made += not asks_for_summary(request)
+        busy = made < 6 and not asks_for_summary(request)
+        return Reply(Text("on"), ToolCall("update_plan", {"items": []})) if busy else works_on(request)
+
+    provider.respond(answer)
+    async with Client(start_server(models={OPENAI: {"context_window": 32_000}}).url) as client:
+        session, _ = await client.run("task", compaction=settings)
+        assert (session["outcome"], session["error"], session["steps"]) == ("completed", None, 6)
+        session = await says(client, session["id"], "and more")
+        assert session["outcome"] == "completed"
+        events = await assert_sound(client, session["id"])
+    assert of_type(events, "compaction.started") == []
+    assert len(provider.requests) == 7

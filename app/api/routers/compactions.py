@@ -23,9 +23,10 @@ router = APIRouter(prefix="/v1/sessions/{session_id}/compactions", tags=["compac
         **problems("session_not_found", "compaction_in_progress", "unknown_model"),
     },
 )
-async def create_compaction(service: Service, session_id: SessionId, body: CompactionCreate) -> Response:
+async def create_compaction(service: Service, session_id: SessionId, body: CompactionCreate | None = None) -> Response:
     """Makes the context smaller now, or, with `dry_run`, says what that would do. Works on a running session, between
     its steps, and on an idle one."""
+    body = body or CompactionCreate()
     if body.dry_run:
         found = await service.preview(session_id, body)
         return JSONResponse(found.model_dump(mode="json"))

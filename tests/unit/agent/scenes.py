@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, cast
 
-from app.agent.compactor import Compactor
+from app.agent.compactor import Compactor, ManualRound
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
@@ -312,11 +312,12 @@ def _shown(output: Output, live: Callable[[Stream, str, int], None]) -> Output:
 
 @dataclass
 class Post:
-    """An inbox: `send` puts messages into it, which `deliver` gives all at once."""
+    """An inbox: `send` puts messages into it, which `deliver` gives all at once, behind those up to seq `after`."""
 
     sink: KeptSink
     pending: list[Message] = field(default_factory=list)
     looked: int = 0
+    after: int = 0
 
     def send(self, *values: str) -> None:
         self.pending += [user(value) for value in values]
@@ -328,7 +329,7 @@ class Post:
     async def deliver(self) -> Sequence[Message]:
         self.looked += 1
         given, self.pending = self.pending, []
-        seq = len(self.sink.changes)
+        seq = self.after + len(self.sink.changes)
         return [message.model_copy(update={"seq": seq}) for message in given]
 
 
@@ -345,6 +346,7 @@ def loop_of(
     progress: Progress | None = None,
     goes_on: bool = True,
     elapsed_s: float = 0.0,
+    asked_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
 ) -> AgentLoop:
     return AgentLoop(
         scene.sink,
@@ -353,7 +355,7 @@ def loop_of(
         scene.step(),
         scene.interrupt,
         scene.compactor(),
-        asked_round=nobody_asked,
+        asked_round=asked_round or nobody_asked,
         config=settings,
         limits=limits,
         progress=progress or Progress(0, 0, Usage(), 0.0),

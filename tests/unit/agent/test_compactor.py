@@ -1,4 +1,4 @@
-"""When room is made, in which order of means, what it takes to begin further up the ladder, and what a cancel leaves."""
+"""When room is made, in which order of means, what begins further up the ladder, and what a cancel leaves."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from app.agent.conversation import Conversation
 from app.agent.ports import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RungFailed
 from app.agent.summarizer import MAX_ATTEMPTS
 from app.context.budget import trigger
+from app.context.shrinking import shrunk
 from app.context.tokens import Calibration, estimate_text
 from app.llm.base import TextDelta, ToolSchema
 from app.messages import Usage
 from tests.unit.agent.rounds import PROSE, SUMMARY, UNPRUNED, USABLE, Tight, settings_of
-from tests.unit.agent.scenes import Mark, Reply, passing, says, turns, usage
+from tests.unit.agent.scenes import MODEL, Mark, Reply, passing, says, turns, usage
 from tests.unit.context import builders as b
+from tests.unit.context.strict import faults
 
 REFUSED = says("No.", finish="refusal")
 HANGS: Reply = [TextDelta(0, "Half of it."), Mark.HANGS]
@@ -100,6 +102,15 @@ class TestDue:
         tight.refresh()
         assert await tight.make_room() is room
 
+    async def test_a_context_at_the_trigger_is_still_too_large(self) -> None:
+        trial = Tight(SUMMARY, settings=settings_of("handoff", handoff_threshold=9_000), budget=WIDE)
+        await trial.make_room()
+        size = trial.conversation.estimate
+        for limit, rung in ((size, "summary: not_small_enough"), (size + 1, "summary: completed")):
+            tight = Tight(SUMMARY, settings=settings_of("handoff", handoff_threshold=limit), budget=WIDE)
+            await tight.make_room()
+            assert tight.rungs[:1] == [rung]
+
     async def test_what_a_round_has_made_is_no_reason_for_another(self) -> None:
         for settings in (UNCUT, settings_of("threshold"), settings_of("handoff", handoff_threshold=6_000)):
             tight = Tight(SUMMARY, settings=settings)
@@ -152,6 +163,19 @@ class TestNothingToDo:
         for step in range(1, 6):
             assert await tight.make_room(step) is Room.ENOUGH
         assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
+
+    async def test_an_early_round_that_comes_to_nothing_does_not_end_the_run(self) -> None:
+        settings = settings_of("threshold", threshold_percent=0.5)
+        trial = Tight(settings=settings, budget=WIDE)
+        *_, least = shrunk(trial.selection())
+        floor = trial.ladder.candidate(trial.round(), least, "", "shrink", frozenset()).tokens
+        # Without any prose it would just be reached.
+        budget = replace(WIDE, system_reserve=WIDE.usable - 2 * (floor + 1))
+        tight = Tight(REFUSED, settings=settings, budget=budget)
+        before = tight.snapshot
+        assert await tight.make_room() is Room.ENOUGH
+        assert tight.rungs == ["summary: summary_refused", "fold: not_small_enough", "shrink: not_small_enough"]
+        assert tight.snapshot == before
 
     async def test_a_request_that_is_too_large_is_named(self) -> None:
         tight = Tight(history=[b.user(1, "x" * 60_000)])
@@ -213,6 +237,18 @@ class TestOverflow:
         assert tight.rungs[-1] == "shrink: completed"
         assert "not_small_enough" in tight.rungs[0]
         assert tight.conversation.estimate <= int(refused * 0.9)
+
+    async def test_freeing_less_than_that_is_no_success(self) -> None:
+        history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 34_000)]
+        tight = Tight(SUMMARY, history=history)
+        while tight.conversation.estimate < USABLE - 350:
+            tight.grow(1, 300)
+        selection = tight.ladder.selection(tight.config, tight.settings, frozenset(), urgent=True)
+        assert selection is not None
+        *_, least = shrunk(selection)
+        floor = tight.ladder.candidate(tight.round(), least, "", "shrink", frozenset()).tokens
+        assert 0.9 * tight.conversation.estimate < floor < tight.conversation.estimate
+        assert await tight.overflow() is Room.NONE
 
     async def test_it_is_never_above_what_is_usable(self) -> None:
         tight = Tight(SUMMARY, budget=b.budget_of(5_000))
@@ -311,6 +347,31 @@ class TestCancel:
         assert [completed.checkpoint.round for completed in tight.sink.of(RoundCompleted)] == [2]
 
 
+class TestRequests:
+    """What a summariser is sent is fit to be sent, whatever state the conversation is in."""
+
+    @pytest.mark.parametrize("policy", ["reactive", "handoff"])
+    async def test_a_history_that_is_broken_is_mended_for_it_too(self, policy: Any) -> None:
+        history = b.long_task(12, 1_000)
+        del history[4]
+        tight = Tight(SUMMARY, history=history, settings=settings_of(policy, prune_exempt_tools=UNPRUNED))
+        assert faults(tight.conversation.transcript.messages, MODEL)
+        assert await tight.make_room() is Room.MADE
+        assert faults(tight.script.sent[0], MODEL) == []
+        assert tight.rungs == ["summary: completed"]
+
+    async def test_what_a_step_does_meanwhile_is_not_in_it(self) -> None:
+        tight = ahead()
+        messages = list(tight.conversation.transcript.messages)
+        await tight.make_room()
+        asking = b.long_step(100, "under-way", 10)[0]
+        tight.conversation.append(asking)
+        await turns()
+        assert tight.script.sent[0][:-1] == messages
+        assert faults(tight.script.sent[0], MODEL) == []
+        await tight.compactor.discard()
+
+
 class TestCost:
     async def test_it_is_told_once(self) -> None:
         tight = Tight(says(PROSE, usage(700, 20)))
@@ -401,6 +462,12 @@ class TestPrepared:
             await turns()
         assert (len(tight.sink.rounds), len(tight.script.requests)) == (begun, begun)
         await tight.compactor.discard()
+
+    async def test_where_clearing_comes_first_nothing_is_prepared(self) -> None:
+        tight = Tight(history=b.long_task(9, 1_000), settings=settings_of(background=True))
+        assert tight.ladder.prunable(tight.config) is not None
+        assert await tight.make_room() is Room.ENOUGH
+        assert tight.sink.rounds == []
 
     async def test_what_it_costs_counts_before_it_is_needed(self) -> None:
         tight = ahead(reply=says(PROSE, usage(600, 20)))

@@ -21,12 +21,12 @@ from app.cli.target import answers, first_key, given, own_url
 from app.errors import StorageError
 
 ROOT = Path(__file__).resolve().parents[3]
-SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "rm")
+SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "compactions", "revert", "rm")
 
 
 @pytest.mark.parametrize(
     "command",
-    [(), ("serve",), ("run",), ("doctor",), ("db",), ("db", "upgrade"), ("sessions",)]
+    [(), ("serve",), ("run",), ("compact",), ("eval",), ("doctor",), ("db",), ("db", "upgrade"), ("sessions",)]
     + [("sessions", name) for name in SESSIONS],
 )
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from app.cli.errors import UsageError
-from app.cli.evaluate import policies_of
-from app.evaluation import packaged_names
+from app.cli.evaluate import LINE_CHARS, Progress, policies_of
+from app.evaluation import Evaluation, Row, load_packaged, packaged_names
 
 
 def run(*args: str) -> Result:
@@ -34,6 +36,30 @@ def test_policies_are_named_in_the_order_of_the_rows(text: str, names: list[str]
 def test_other_names_are_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(UsageError, match="choose from reactive, threshold, handoff"):
         policies_of(text)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_one_line_changes_and_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setenv("TERM", "xterm")
+    evaluation = Evaluation("m/x", [load_packaged("long_log")], ["handoff"])
+    progress = Progress(evaluation)
+    progress("long_log", "full", "question 1 of 10 " + "x" * 200)
+    evaluation.rows["long_log", "full"] = Row(
+        history="long_log", policy="full", tokens_before=1, tokens_after=1, window=1, error="down \x1b[2J"
+    )
+    progress("long_log", "full", "done")
+    progress.clear()
+    first, second, last = out.getvalue().split("\r\x1b[2K")[1:]
+    assert first.startswith("[0/2] long_log, full: question 1 of 10 xxx")
+    assert len(first) == LINE_CHARS
+    assert second == "[1/2] long_log, full: down \\x1b[2J\n"
+    assert last == ""
 
 
 def test_one_history_under_one_policy_needs_no_key_and_no_server() -> None:
@@ -94,6 +120,10 @@ def test_the_packaged_names_are_told_where_one_is_wrong() -> None:
 
 
 def test_a_judge_that_cannot_judge_leaves_a_dash() -> None:
-    done = run("--history", "other_scripts", "--policies", "handoff", "--judge", "scripted/demo")
-    assert done.exit_code == 0, done.output
-    assert "judge" in done.stdout
+    args = ("--history", "other_scripts", "--policies", "handoff", "--judge", "scripted/demo")
+    found = json.loads(run(*args, "--json").stdout)
+    assert found["judge"] == "scripted/demo"
+    assert {answer["judged"] for row in found["rows"] for answer in row["answers"]} == {None}
+    assert [sums["judged"] for sums in found["policies"]] == [None, None]
+    table = run(*args).stdout
+    assert " judge " in table

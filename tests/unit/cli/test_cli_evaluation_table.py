@@ -34,7 +34,7 @@ def test_rows_have_recall_tokens_costs_and_cache() -> None:
     assert lines[0] == "Recall of m/x after one round of compaction"
     assert "All together (1 history)" in lines
     heading = next(line for line in lines if "decis." in line)
-    assert heading.split() == "task files decis. errors next all tokens the round cost cached".split()
+    assert " ".join(heading.split()) == "task files decis. errors next all tokens the round cost cached"
     full = [line.split() for line in lines if line.startswith("  full context")]
     assert full == [["full", "context", "100%", "–", "–", "0%", "100%", "67%", "9,000", "–", "–"]] * 2
     handoff = [" ".join(line.split()) for line in lines if line.startswith("  handoff")]
@@ -73,7 +73,8 @@ def test_failures_are_rows_with_their_reasons_below() -> None:
 
 def test_a_round_without_a_model_call_costs_none() -> None:
     text = render(report("m/x", None, [row("reactive", tokens_after=10, rung="fold")], scripted=False))
-    assert "9,000 → 10  no model call       –" in text
+    last = " ".join(text.splitlines()[-1].split())
+    assert last.endswith("9,000 → 10 no model call –")
 
 
 def test_a_price_that_nobody_knows_is_said_to_be_unknown() -> None:

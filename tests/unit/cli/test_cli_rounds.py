@@ -74,7 +74,7 @@ def completed(**more: Any) -> dict[str, Any]:
         (
             "compaction.failed",
             {"round": 2, "rung": "shrink", "code": "not_small_enough", "detail": "Too much.", "next": None},
-            "compaction by a shorter tail did not do (not_small_enough): Too much.; nothing milder is left",
+            "compaction by a shorter tail did not do (not_small_enough): Too much.; the context is as it was",
         ),
         ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 came to nothing; the context is as it was"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -41,7 +42,12 @@ async def test_a_question_comes_last_and_changes_nothing_before_it() -> None:
     assert "<question>\nWhat was written?\n</question>" in sent.messages[-1].text
     assert sent.messages[-1].role is Role.CONTROL
     assert (sent.system, sent.model) == (REQUEST.system, "one")
+    assert sent.max_output_tokens == probing.ANSWER_TOKENS + probing.REASONING_TOKENS
     assert (reply.text, reply.usage.input_tokens, reply.usage.cost_usd) == ("alpha.sh", 100, 0.01)
+
+
+def test_an_answer_gets_no_more_room_than_the_window_leaves() -> None:
+    assert probing.answer_room(replace(REQUEST, max_output_tokens=1_000)) == 1_000
 
 
 async def test_an_error_that_may_pass_is_waited_out(waits: list[float]) -> None:

@@ -493,5 +493,5 @@ class TestClearing:
             generation = replace(GENERATION, id=new_id(), number=number, rounds=(number,))
             await office.stage.commit(GenerationOpened(generation, pruned, restored))
         sid = office.stage.session_id
-        seen = [await office.stage.database.read(lambda c, n=n: rows.pruned_in(c, sid, n)) for n in (1, 2, 3, 4)]
+        seen = await office.stage.database.read(lambda c: [rows.pruned_in(c, sid, number) for number in (1, 2, 3, 4)])
         assert seen == [frozenset(), {one, two}, {two, three}, {one}]

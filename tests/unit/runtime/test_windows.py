@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -24,8 +23,8 @@ def key_of(model: str) -> str:
 
 
 @pytest.fixture
-async def windows(stage: Stage) -> AsyncIterator[LearnedWindows]:
-    yield LearnedWindows(stage.database, key_of)
+async def windows(stage: Stage) -> LearnedWindows:
+    return LearnedWindows(stage.database, key_of)
 
 
 async def again(stage: Stage) -> LearnedWindows:
@@ -61,9 +60,11 @@ async def test_without_a_name_the_estimate_of_what_was_refused_stands_in(windows
         (MOST_LEARNED + 1, False),
     ],
 )
-async def test_a_number_that_is_no_window_s_counts_as_none(windows: LearnedWindows, named: int, believed: bool) -> None:
+async def test_a_number_that_is_no_window_s_teaches_nothing(
+    windows: LearnedWindows, named: int, believed: bool
+) -> None:
     await windows.refused(ONE, named, 10_000)
-    assert windows.get(ONE) == (named if believed else 9_000)
+    assert windows.get(ONE) == (named if believed else None)
 
 
 async def test_of_a_small_request_nothing_is_learnt(windows: LearnedWindows, stage: Stage) -> None:

@@ -1,0 +1,147 @@
+"""A conversation that rounds have made smaller: what is measured, adopted, reverted and taken up after a restart."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.agent.conversation import Conversation
+from app.context.projection import Checkpoint
+from app.context.tokens import Calibration
+from app.messages import Message, Usage
+from tests.unit.agent.rounds import counted
+from tests.unit.agent.scenes import MODEL, config
+from tests.unit.context import builders as b
+from tests.unit.context.strict import faults
+
+WORK = [counted(message) for message in b.long_task(6, 100)]
+SUMMARY = counted(b.summary_of(1, 14))
+CHECKPOINT = Checkpoint(1, SUMMARY.id, 1, 9, ("m1",))
+NONE: frozenset[str] = frozenset()
+
+
+def started(*history: Message, factor: float = 1.0) -> Conversation:
+    conversation = Conversation(history or WORK, (), None, None, Calibration(factor))
+    conversation.refresh(config())
+    return conversation
+
+
+def compacted() -> Conversation:
+    conversation = started()
+    conversation.append(SUMMARY)
+    conversation.adopt(config(), "checkpoint", [CHECKPOINT], frozenset({"c5"}))
+    return conversation
+
+
+def shown(conversation: Conversation) -> list[str]:
+    return [message.id for message in conversation.transcript.messages]
+
+
+class TestMeasure:
+    @given(
+        st.sets(st.sampled_from([f"c{number}" for number in range(1, 7)])), st.booleans(), st.sampled_from([1.0, 1.6])
+    )
+    def test_it_is_what_the_context_then_has(self, marks: set[str], summarised: bool, factor: float) -> None:
+        conversation = started(factor=factor)
+        checkpoints, pruned = [CHECKPOINT] * summarised, frozenset(marks)
+        measured = conversation.measure(SUMMARY if summarised else None, checkpoints, pruned)
+        if summarised:
+            conversation.append(SUMMARY)
+        conversation.adopt(config(), "checkpoint", checkpoints, pruned)
+        assert conversation.estimate == conversation.size == measured
+
+    def test_it_changes_nothing(self) -> None:
+        conversation = started()
+        before = shown(conversation)
+        conversation.measure(SUMMARY, [CHECKPOINT], frozenset({"c5"}))
+        assert (shown(conversation), conversation.checkpoints, conversation.pruned) == (before, (), NONE)
+
+
+class TestAdopting:
+    def test_the_context_is_that_of_the_checkpoint(self) -> None:
+        conversation = compacted()
+        assert shown(conversation) == ["m1", SUMMARY.id, *(message.id for message in WORK[9:])]
+        assert (conversation.round, conversation.generation.rounds, conversation.pruned) == (1, (1,), frozenset({"c5"}))
+
+    def test_what_was_encoded_is_encoded_anew(self) -> None:
+        conversation = started()
+        before = conversation.request(config()).wire_cache
+        conversation.append(SUMMARY)
+        opened = conversation.adopt(config(), "checkpoint", [CHECKPOINT], frozenset({"c5"}))
+        assert conversation.request(config()).wire_cache is not before
+        assert (opened.pruned, opened.restored) == (("c5",), ())
+
+    def test_what_was_reported_says_nothing_of_it(self) -> None:
+        conversation = started()
+        conversation.observe(Usage(input_tokens=900))
+        conversation.answered()
+        conversation.adopt(config(), "prune", [], frozenset({"c1"}))
+        assert conversation.state(config().budget).source == "estimated"
+
+    def test_what_is_said_later_comes_behind_it(self) -> None:
+        conversation = compacted()
+        later = counted(b.user(20, "Go on."))
+        conversation.append(later)
+        assert shown(conversation)[-1] == later.id
+
+
+class TestReverting:
+    def test_the_next_step_begins_a_generation_with_all_of_it(self) -> None:
+        conversation = compacted()
+        conversation.revert((), NONE)
+        opened = conversation.refresh(config())
+        assert opened is not None
+        assert (opened.generation.reason, opened.generation.rounds) == ("revert", ())
+        assert (opened.pruned, opened.restored) == ((), ("c5",))
+        assert shown(conversation) == shown(started())
+        assert conversation.refresh(config()) is None
+
+    def test_taking_back_what_is_not_there_is_no_change(self) -> None:
+        conversation = started()
+        conversation.revert((), NONE)
+        assert conversation.refresh(config()) is None
+
+
+class TestTakingUp:
+    def test_after_a_restart_the_context_is_the_same(self) -> None:
+        before = compacted()
+        again = Conversation(
+            before.history,
+            (),
+            before.generation,
+            None,
+            Calibration(1.0),
+            checkpoints=before.checkpoints,
+            pruned=before.pruned,
+        )
+        assert again.refresh(config()) is None
+        assert shown(again) == shown(before)
+        assert (again.estimate, again.round) == (before.estimate, 1)
+
+    def test_a_round_reverted_while_nobody_ran_is_taken_over(self) -> None:
+        before = compacted()
+        again = Conversation(before.history, (), before.generation, None, Calibration(1.0), shown_pruned=before.pruned)
+        opened = again.refresh(config())
+        assert opened is not None
+        assert (opened.generation.reason, opened.restored) == ("revert", ("c5",))
+
+
+class TestSoundRequests:
+    def test_of_a_sound_conversation_it_is_the_next_request(self) -> None:
+        conversation = started()
+        assert conversation.sound_request(config()) == conversation.request(config())
+        assert conversation.sound_request(config()).wire_cache is conversation.request(config()).wire_cache
+
+    def test_it_does_not_grow(self) -> None:
+        conversation = started()
+        request = conversation.sound_request(config())
+        conversation.append(counted(b.user(20)))
+        assert len(request.messages) == len(WORK)
+
+    @given(b.wild_histories() | b.damaged_histories())
+    def test_whatever_there_is_it_can_be_sent(self, history: list[Message]) -> None:
+        conversation = started(*map(counted, history))
+        before = shown(conversation)
+        request = conversation.sound_request(config())
+        assert faults(request.messages, MODEL) == []
+        assert shown(conversation) == before, "the step mends it itself, and says so"

@@ -1,0 +1,198 @@
+"""Rounds of compaction within a run: before which step they come, what they let through, and what ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from app.agent.compactor import ManualRound
+from app.agent.conversation import AgentConfig
+from app.agent.loop import Progress, RunResult
+from app.agent.ports import GenerationOpened, RoundCompleted, RungFailed, StepClosed, StepOpened
+from app.context.policies import CompactionSettings
+from app.errors import ContextOverflowError
+from app.llm.base import TextDelta
+from app.messages import Message, Usage
+from app.sessions import Limits
+from app.sessions import Outcome as RunOutcome
+from tests.unit.agent.rounds import PROSE, SMALL, SUMMARY, UNPRUNED, counted, settings_of
+from tests.unit.agent.scenes import Mark, Post, Reply, Scene, Script, calls, config, conversation, loop_of, says, usage
+from tests.unit.context import builders as b
+
+UNCUT = settings_of(prune_exempt_tools=UNPRUNED)
+TOO_LARGE: Reply = [ContextOverflowError("Too large.")]
+HANGS: Reply = [TextDelta(0, "Half."), Mark.HANGS]
+
+
+class Long:
+    """A run over a history that is too large for its window, unless told otherwise."""
+
+    def __init__(
+        self,
+        *replies: Reply,
+        history: list[Message] | None = None,
+        settings: CompactionSettings = UNCUT,
+        budget: Any = SMALL,
+    ) -> None:
+        given = b.long_task(12, 1_000) if history is None else history
+        self.scene = Scene(Script(*replies), conversation(*map(counted, given)))
+        self.sink, self.script, self.interrupt = self.scene.sink, self.scene.script, self.scene.interrupt
+        self.post = Post(self.sink, after=given[-1].seq)
+        self.progress = Progress(0, 0, Usage(), 0.0)
+        self.config: Callable[[], AgentConfig] = lambda: config(budget=budget, settings=settings)
+
+    async def run(
+        self,
+        limits: Limits | None = None,
+        *,
+        elapsed_s: float = 0.0,
+        asked_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
+    ) -> RunResult:
+        loop = loop_of(
+            self.scene,
+            self.post,
+            limits=lambda: limits or Limits(),
+            settings=self.config,
+            progress=self.progress,
+            elapsed_s=elapsed_s,
+            asked_round=asked_round,
+        )
+        async with asyncio.timeout(10):
+            result = await loop.run()
+            await loop.close()
+        return result
+
+    def code(self, result: RunResult) -> str:
+        assert result.error is not None
+        return str(result.error["code"])
+
+
+class TestBeforeAStep:
+    async def test_room_is_made_first(self) -> None:
+        long = Long(SUMMARY, says())
+        assert await long.run() == RunResult(RunOutcome.COMPLETED)
+        assert long.sink.shape == "G M DG O P CS"
+        assert [opened.generation.reason for opened in long.sink.of(GenerationOpened)] == ["created", "checkpoint"]
+        [step] = long.sink.of(StepOpened)
+        assert (step.generation, step.compaction_round, step.step) == (2, 1, 1)
+        [completed] = long.sink.of(RoundCompleted)
+        assert step.context.tokens == completed.tokens_after
+        assert completed.summary.id in {message.id for message in long.script.sent[1]}
+
+    async def test_what_arrives_meanwhile_is_delivered_before_it(self) -> None:
+        long = Long(says())
+        long.script.replies.insert(0, [lambda: long.post.send("And more."), *SUMMARY])
+        await long.run()
+        assert long.script.sent[1][-1].text == "And more."
+
+    async def test_a_context_that_cannot_shrink_ends_the_run_before_a_step(self) -> None:
+        long = Long(history=[b.user(1, "x" * 60_000)])
+        result = await long.run()
+        assert (result.outcome, long.code(result)) == (RunOutcome.FAILED, "context_too_large")
+        assert (long.sink.shape, long.script.requests) == ("G", [])
+
+    async def test_the_session_stays_usable_afterwards(self) -> None:
+        long = Long(says(), history=[b.user(1, "x" * 60_000)])
+        await long.run()
+        long.config = lambda: config(settings=UNCUT)
+        assert await long.run() == RunResult(RunOutcome.COMPLETED)
+
+    async def test_steps_that_fill_the_window_make_rounds_in_between(self) -> None:
+        large = usage(9_990, 5)
+        full = usage(10_500, 5)
+        long = Long(SUMMARY, calls("good", report=large), calls("good", report=full), SUMMARY, says())
+        assert await long.run() == RunResult(RunOutcome.COMPLETED)
+        assert [completed.checkpoint.round for completed in long.sink.of(RoundCompleted)] == [1, 2]
+        assert [step.compaction_round for step in long.sink.of(StepOpened)] == [1, 1, 2]
+
+
+class TestAfterAnOverflow:
+    async def test_it_goes_on_with_less(self) -> None:
+        long = Long(TOO_LARGE, SUMMARY, says(), budget=config().budget)
+        assert await long.run() == RunResult(RunOutcome.COMPLETED)
+        refused, done = long.sink.of(StepClosed)
+        assert done.context.tokens < refused.context.tokens
+        assert [opening.reason for opening in long.sink.rounds] == ["provider_overflow"]
+        assert [step.step for step in long.sink.of(StepOpened)] == [1, 2]
+
+    async def test_a_provider_that_takes_nothing_ends_it(self) -> None:
+        long = Long(*[TOO_LARGE] * 100, budget=config().budget)
+        result = await long.run(Limits(max_steps=None))
+        assert (result.outcome, long.code(result)) == (RunOutcome.FAILED, "context_too_large")
+        sizes = [step.context.tokens for step in long.sink.of(StepOpened)]
+        assert sizes == sorted(set(sizes), reverse=True), "never the same again"
+        assert 1 < len(sizes) < 40
+
+
+class TestCost:
+    async def test_a_summary_counts_in_the_limits(self) -> None:
+        long = Long(says(PROSE, usage(900, 100)))
+        result = await long.run(Limits(max_tokens=1_000))
+        assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_tokens")
+        assert long.sink.of(StepOpened) == []
+        assert long.progress.usage.total_tokens == 1_000
+        assert long.progress.cost_usd == pytest.approx(1.1)
+
+    async def test_one_that_was_given_up_counts_too(self) -> None:
+        long = Long(HANGS)
+        running = asyncio.create_task(long.run())
+        await long.script.reached.wait()
+        long.interrupt.fire("cancel")
+        assert await running == RunResult(RunOutcome.CANCELLED)
+        assert long.progress.usage.output_tokens > 0
+        assert long.sink.shape == "G M E"
+
+
+class TestStops:
+    async def test_a_limit_of_time_holds_for_a_round(self) -> None:
+        long = Long(HANGS)
+        # What is left of the run's time is over at once, so the round is ended as soon as it can be.
+        result = await long.run(Limits(max_seconds=3_600), elapsed_s=3_599.95)
+        assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_seconds")
+        assert long.sink.of(StepOpened) == []
+
+    async def test_a_shutdown_parks_the_run(self) -> None:
+        long = Long(HANGS)
+        running = asyncio.create_task(long.run())
+        await long.script.reached.wait()
+        long.interrupt.fire("shutdown")
+        assert (await running).parked
+
+
+class TestAsked:
+    async def test_a_round_in_a_run_comes_before_its_next_step(self) -> None:
+        long = Long(SUMMARY, says(), budget=config().budget)
+        waiting = [ManualRound(4, UNCUT, "Keep names.")]
+
+        async def asked() -> ManualRound | None:
+            return waiting.pop() if waiting else None
+
+        assert await long.run(asked_round=asked) == RunResult(RunOutcome.COMPLETED)
+        assert long.sink.shape == "G M DG O P CS"
+        assert long.sink.of(RoundCompleted)[0].checkpoint.round == 4
+        assert "Keep names." in long.script.sent[0][-1].text
+
+    async def test_one_for_which_there_is_nothing_to_do_ends_no_run(self) -> None:
+        long = Long(says(), history=[b.user(1)])
+        waiting = [ManualRound(1, UNCUT)]
+
+        async def asked() -> ManualRound | None:
+            return waiting.pop() if waiting else None
+
+        assert await long.run(asked_round=asked) == RunResult(RunOutcome.COMPLETED)
+        assert [failed.next for failed in long.sink.of(RungFailed)] == [None]
+
+
+class TestTheEnd:
+    async def test_old_outputs_are_cleared_when_the_trigger_is_near(self) -> None:
+        long = Long(says(), history=b.long_task(9, 1_000), settings=settings_of())
+        assert await long.run() == RunResult(RunOutcome.COMPLETED)
+        assert long.sink.shape == "GO P CS XG"
+
+    async def test_also_after_an_error(self) -> None:
+        long = Long(says(finish="refusal"), history=b.long_task(9, 1_000), settings=settings_of())
+        assert (await long.run()).outcome is RunOutcome.FAILED
+        assert long.sink.shape.endswith(" XG")

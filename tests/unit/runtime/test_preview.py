@@ -1,0 +1,94 @@
+"""What a round would do, told without doing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.context.policies import CompactionSettings, Policy, preset
+from app.errors import NotFoundError
+from app.messages import new_id
+from app.runtime.agents import AgentSetup
+from app.runtime.preview import preview
+from app.runtime.values import CompactionPreview
+from app.sandbox.local import LocalFactory
+from app.sessions import QueueMode
+from tests.unit.runtime.stage import (
+    GENERATION_OPENED,
+    Attempt,
+    Stage,
+    call_part,
+    make_sandboxes,
+    make_setup,
+    result_of,
+)
+
+OUTPUT = "x" * 8_000
+STEPS = 30
+
+
+@pytest.fixture
+def agents(stage: Stage, tmp_path: Path) -> AgentSetup:
+    return make_setup(stage, make_sandboxes(LocalFactory(tmp_path))).agents
+
+
+async def work(stage: Stage, steps: int = STEPS) -> list[str]:
+    """A history of steps with a large output each; gives the ids of their calls."""
+    calls = []
+    await stage.change(compaction=preset("reactive").model_dump())
+    await stage.commit(GENERATION_OPENED)
+    for number in range(1, steps + 1):
+        attempt, call = Attempt(step=number), call_part()
+        calls.append(call.call_id)
+        await stage.commit(attempt.opened, *attempt.wrote(call), attempt.answered())
+        result = result_of(call, new_id(), output=OUTPUT)
+        tokens = result.part.model_copy(update={"tokens": len(OUTPUT) // 4})
+        await stage.commit(type(result)(result.message_id, tokens), attempt.closed())
+    return calls
+
+
+async def look(stage: Stage, agents: AgentSetup, settings: CompactionSettings) -> CompactionPreview:
+    return await stage.database.read(lambda c: preview(c, stage.session_id, settings, None, agents))
+
+
+@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+async def test_what_would_be_covered_and_what_that_frees(stage: Stage, agents: AgentSetup, policy: Policy) -> None:
+    await work(stage)
+    before, history = await stage.row(), await stage.history()
+    told = await look(stage, agents, preset(policy))
+    assert told.policy == policy
+    assert told.first_message_id == history[0].id
+    ids = [message.id for message in history]
+    assert told.last_message_id in ids
+    assert told.messages_compacted == ids.index(told.last_message_id) + 1
+    assert told.tokens_after < told.tokens_before
+    assert told.tokens_before > STEPS * len(OUTPUT) // 4
+    assert 0 < told.trigger <= told.usable < told.limit
+    if policy == "threshold":
+        assert len(history) - told.messages_compacted == 10
+    assert await stage.row() == before, "nothing is changed"
+    assert await stage.history() == history
+
+
+async def test_what_would_be_cleared(stage: Stage, agents: AgentSetup) -> None:
+    calls = await work(stage, 60)
+    told = await look(stage, agents, preset("reactive"))
+    assert told.outputs_pruned == len(told.call_ids) > 0
+    assert set(told.call_ids) < set(calls)
+    others = await look(stage, agents, preset("handoff"))
+    assert (others.outputs_pruned, others.call_ids) == (0, ())
+
+
+async def test_where_there_is_nothing_to_do(stage: Stage, agents: AgentSetup) -> None:
+    await stage.change(compaction=preset("reactive").model_dump())
+    await stage.post("Please.", QueueMode.STEER)
+    told = await look(stage, agents, preset("reactive"))
+    assert (told.first_message_id, told.last_message_id, told.messages_compacted) == (None, None, 0)
+    assert (told.kept_message_ids, told.call_ids, told.outputs_pruned) == ((), (), 0)
+    assert told.tokens_after == told.tokens_before
+
+
+async def test_of_no_session(stage: Stage, agents: AgentSetup) -> None:
+    with pytest.raises(NotFoundError):
+        await stage.database.read(lambda c: preview(c, new_id(), preset("reactive"), None, agents))
