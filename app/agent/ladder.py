@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.model_calls import ModelCalls
@@ -53,6 +53,11 @@ SUMMARY_SHARE = 0.2
 
 LEAST_RECENT = 2
 """Messages that `threshold` keeps even where they are large: the last call with its result."""
+
+TASK_TWICE = 500
+"""Tokens of a task up to which the summary tells it again, although the task itself stays."""
+
+TASK_STAYS = "(The user's first message, which stands before this summary word for word.)"
 
 SUMMARY_CAP = 4_000
 """Longest summary where the policy sets no cap of its own."""
@@ -152,7 +157,7 @@ class Ladder:
         conversation = self._conversation
         aim = ROOMY * trigger(config.budget, settings) / conversation.calibration.factor
         stays = conversation.generation.fixed_tokens + min(self.cap(settings), int(aim * SUMMARY_SHARE))
-        stays += estimate_text(self._facts(config.budget, conversation.round))
+        stays += estimate_text(self._facts(config.budget, settings, conversation.round))
         room = max(0, int(aim - stays))
         if settings.policy == "threshold":
             recent = min(settings.recent_messages_to_keep, max(LEAST_RECENT, self._messages_within(room)))
@@ -170,10 +175,13 @@ class Ladder:
             count += 1
         return count
 
-    def _facts(self, budget: Budget, rounds: int) -> str:
-        """What is known for certain of the work, within its share of the context."""
+    def _facts(self, budget: Budget, settings: CompactionSettings, rounds: int) -> str:
+        """What is known for certain of the work, within its share of the context. A long task that stays in the context
+        anyway is not told twice."""
         conversation = self._conversation
         facts = compute_facts(conversation.history, conversation.plan, rounds)
+        if settings.policy != "handoff" and estimate_text(facts.task) > TASK_TWICE:
+            facts = replace(facts, task=TASK_STAYS)
         return render_facts(facts, int(budget.usable * FACTS_SHARE))
 
     def hopeless(self, round: Round, selection: Selection, pruned: frozenset[str]) -> bool:
@@ -307,7 +315,7 @@ class Ladder:
             settings.policy,
             round.number,
             prose,
-            self._facts(round.budget, round.number - 1),
+            self._facts(round.budget, settings, round.number - 1),
             selection.latest_request.text if selection.latest_request is not None else None,
         )
         part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))

@@ -170,7 +170,7 @@ class Step:
             raise ContextOverflowError(
                 "The model's answer ran into the end of its context window.",
                 # Prompt and answer together filled it.
-                limit=usage.total_tokens or None if usage is not None else None,
+                limit=usage.total_tokens if usage is not None else None,
             )
 
     async def _answered(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:

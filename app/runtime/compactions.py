@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row
 
@@ -25,7 +25,7 @@ from app.events import (
     SessionEvent,
 )
 from app.messages import Usage
-from app.sessions import CompactionEvent
+from app.sessions import CompactionEvent, ContextState
 
 
 def open_round(
@@ -69,6 +69,14 @@ def _note_progress(connection: Connection, session_id: str) -> None:
     sessions.change(connection, session_id, compaction_in_progress=running)
 
 
+def _note_size(connection: Connection, session_id: str, tokens: int) -> None:
+    """Says how large the context is now, until the next step's report; where the window is a guess, it stays one."""
+    context = ContextState(**sessions.row(connection, session_id).context)
+    source: Literal["estimated", "assumed"] = "assumed" if context.source == "assumed" else "estimated"
+    changed = context.model_copy(update={"tokens": max(0, tokens), "source": source})
+    sessions.change(connection, session_id, context=changed.model_dump())
+
+
 def request(
     connection: Connection,
     session_id: str,
@@ -92,7 +100,7 @@ def request(
 def revert(connection: Connection, session_id: str, round: int) -> tuple[None, list[StreamItem]]:
     """Takes the latest completed round back. Raises `NotFoundError` for a round that never was, and `ConflictError` for
     an older one, one that did not complete, and while another is under way."""
-    sessions.row(connection, session_id)
+    size = ContextState(**sessions.row(connection, session_id).context).tokens
     row = compactions.find(connection, session_id, round)
     if row is None:
         raise NotFoundError(f"The session has no round {round}.", code="round_not_found")
@@ -106,6 +114,7 @@ def revert(connection: Connection, session_id: str, round: int) -> tuple[None, l
     seq = appender.take()
     compactions.change(connection, session_id, round, status="reverted")
     compactions.mark_pruned(connection, session_id, row.pruned or (), None)
+    _note_size(connection, session_id, size + row.tokens_before - row.tokens_after)
     for checkpoint in checkpoints(connection, session_id, [round]):
         _cover(connection, session_id, checkpoint, None)
     for checkpoint in checkpoints(connection, session_id):
@@ -189,6 +198,7 @@ def complete_round(connection: Connection, appender: Appender, seq: int, change:
     row = sessions.row(connection, session_id)
     sessions.change(connection, session_id, compaction_count=row.compaction_count + 1, compaction_last_at=at)
     _note_progress(connection, session_id)
+    _note_size(connection, session_id, change.tokens_after)
     stored = compactions.find(connection, session_id, checkpoint.round)
     assert stored is not None
     event = CompactionCompleted(
@@ -245,6 +255,7 @@ def _cover(connection: Connection, session_id: str, checkpoint: Checkpoint, roun
 def prune(connection: Connection, appender: Appender, seq: int, change: OutputsPruned) -> None:
     """Marks outputs as cleared."""
     compactions.mark_pruned(connection, appender.session_id, change.call_ids, appender.at)
+    _note_size(connection, appender.session_id, change.tokens_after)
     event = PruneCompleted(
         session_id=appender.session_id,
         at=appender.at,

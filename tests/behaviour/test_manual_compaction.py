@@ -55,6 +55,7 @@ async def test_a_round_of_any_policy_on_an_idle_session(
     assert session["compaction"]["count"] == 1
     assert session["compaction"]["last_at"] == event.data["at"]
     assert not session["compaction"]["in_progress"]
+    assert session["context"] == before["context"] | {"tokens": event.data["tokens_after"], "source": "estimated"}
     [summary] = [m for m in await client.messages(session_id) if m["is_summary"]]
     assert summary["role"] == ("assistant" if policy == "threshold" else "user")
     [request] = summaries_of(provider)
@@ -190,6 +191,13 @@ async def test_a_body_that_cannot_be_is_refused(client: Client, body: dict[str, 
     assert await rounds(client, session_id) == []
 
 
+async def test_a_round_needs_no_body(client: Client, provider: FakeProvider) -> None:
+    session_id = await worked(client, provider)
+    response = await client.http.post(path(session_id))
+    assert (response.status_code, response.json()["policy"]) == (202, "reactive")
+    assert (await ended(client, session_id, 1)).type == "compaction.completed"
+
+
 async def test_an_unknown_session_has_no_rounds(client: Client) -> None:
     nobody = "0197a8a0-0000-7000-8000-000000000001"
     for method, where in (("POST", path(nobody)), ("GET", path(nobody)), ("DELETE", path(nobody, 1))):
@@ -296,6 +304,7 @@ async def test_a_revert_gives_the_context_back_as_it_was(
     assert await context(client, session_id) != before
 
     await revert(client, session_id, 1)
+    assert (await client.session(session_id))["context"]["tokens"] == event.data["tokens_before"]
     assert await context(client, session_id) == before
     assert [item["status"] for item in await rounds(client, session_id)] == ["reverted"]
     assert {message["round"] for message in await client.messages(session_id)} == {None}

@@ -12,7 +12,7 @@ from tests.behaviour.checks import assert_sound
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.packed import packed
-from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, StreamError, Text, Tokens, ToolCall
+from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, StreamError, Text, ToolCall
 from tests.provider.overflow import COUNTS_OUTPUT, SHAPES, OverflowStyle, Sizes
 
 StartServer = Callable[..., RunningServer]
@@ -150,8 +150,8 @@ async def test_an_answer_that_runs_into_the_end_of_the_window(
         if asks_for_summary(request) or broken:
             return works_on(request)
         broken.append(request)
-        usage = None if reported else Tokens(0, 0, 0, 0, 0)
-        return Reply(Text("word " * 20_000), finish="context_overflow", usage=usage)
+        style = None if reported else "never"
+        return Reply(Text("word " * 20_000), finish="context_overflow", usage_style=style)
 
     provider.respond(answer)
     async with Client(start_server(**UNKNOWN).url) as client:

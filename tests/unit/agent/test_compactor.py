@@ -205,7 +205,6 @@ class TestNothingToDo:
         assert tight.compactor.problem["part"] == part
         assert tight.script.requests == [], "what no rung can help is not asked of a model"
 
-    @pytest.mark.xfail(strict=True, reason="a summary repeats up to a quarter of usable of a task that stays anyway")
     async def test_a_task_of_most_of_the_window_leaves_room_to_work_in(self) -> None:
         tight = Tight(SUMMARY, history=[b.user(1, "x" * 31_000), *b.long_task(4, 600)[1:]])
         assert tight.conversation.estimate > USABLE

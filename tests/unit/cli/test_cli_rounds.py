@@ -116,7 +116,7 @@ def test_each_event_takes_a_line(name: str, data: dict[str, Any], expected: str)
 
 def test_no_event_of_compaction_is_passed_over() -> None:
     names = {kind.type for kind in DURABLE_EVENTS if kind.type.startswith(("compaction.", "prune."))}
-    tested = {mark.args[1][i][0] for mark in test_each_event_takes_a_line.pytestmark for i in range(len(mark.args[1]))}  # type: ignore[attr-defined]
+    tested = {mark.args[1][i][0] for mark in test_each_event_takes_a_line.pytestmark for i in range(len(mark.args[1]))}
     assert names <= tested
 
 

@@ -77,7 +77,7 @@ async def test_attempts_have_an_end(waits: list[float], retryable: bool, calls: 
 async def test_a_stream_that_breaks_off_is_an_error(waits: list[float]) -> None:
     class Broken(Model):
         async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
-            yield TextDelta(0, "alph")
+            yield TextDelta(0, "half of")
 
     with pytest.raises(ProviderError, match="ended before its answer"):
         await ask(models(Broken()).calls, REQUEST, probe())
