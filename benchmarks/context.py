@@ -22,7 +22,7 @@ from app.agent.model_calls import ModelCalls
 from app.context.budget import make_budget
 from app.context.policies import DEFAULT
 from app.context.tokens import PER_MESSAGE, Calibration, estimate_part
-from app.llm.base import ModelInfo, Prices, ToolSchema
+from app.llm.base import ModelInfo, Prices, Provider, ToolSchema
 from app.messages import Message, Part, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
 
 SHORT, LONG = 100, 10_000
@@ -80,7 +80,7 @@ class _NoSink:
     """Nothing here is stored."""
 
 
-def _unreachable() -> tuple[object, str]:
+def _unreachable() -> tuple[Provider, str]:
     raise LookupError("no model is called here")
 
 

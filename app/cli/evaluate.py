@@ -17,6 +17,7 @@ from app.bootstrap import build_providers, default_model
 from app.cli.config import load_settings
 from app.cli.errors import CANCELLED, COMPLETED, FAILED, CliError, UsageError
 from app.cli.evaluation_table import percent, render
+from app.cli.rounds import plural
 from app.cli.screen import Screen, visible
 from app.context.policies import POLICIES, Policy
 from app.evaluation import (
@@ -60,6 +61,7 @@ def run_evaluation(
         _check_writable(out)
     name = model or default_model(settings)
     evaluation = Evaluation(name, _distinct(loaded), chosen, judge, window)
+    Screen(sys.stderr).line(_announcement(evaluation), dim=True)
     stopped = False
     try:
         asyncio.run(_measure(settings, evaluation))
@@ -91,6 +93,14 @@ def _distinct(histories: Sequence[RecordedHistory]) -> list[RecordedHistory]:
     if twice:
         raise UsageError(f"Two histories have the name {twice[0]!r}.", code="same_name")
     return list(histories)
+
+
+def _announcement(evaluation: Evaluation) -> str:
+    """What is about to be asked of the model, since each question is a call with a whole context."""
+    rounds = len(evaluation.histories) * len(evaluation.policies)
+    questions = sum(len(history.probes) for history in evaluation.histories) * (1 + len(evaluation.policies))
+    judged = f", each answer judged by {evaluation.judge}" if evaluation.judge else ""
+    return f"{plural(rounds, 'round')} and {plural(questions, 'question')} for {evaluation.model}{judged}"
 
 
 async def _measure(settings: Settings, evaluation: Evaluation) -> None:

@@ -100,8 +100,8 @@ class Replay:
     ) -> None:
         """`messages` are those of `history.conversation()`, given so that all replays of a history send the same bytes
         and share the provider's cache. Without a `policy` the context stays whole. `window` takes the place of the
-        model's own; left out, with a policy it is one that the history has just filled. Raises `PalimpsestError` for a
-        model that is not known."""
+        model's own; left out, with a policy it is one that the history has just filled, or the model's own where that
+        is smaller. Raises `PalimpsestError` for a model that is not known."""
         self.history = history
         self._models = models
         self._settings = preset(policy or "reactive")
@@ -118,7 +118,8 @@ class Replay:
         self._conversation.refresh(config)
         self._conversation.settle()
         if policy is not None:
-            limit = window or filled_window(self._conversation.estimate, info, self._settings)
+            filled = filled_window(self._conversation.estimate, info, self._settings)
+            limit = window or min(filled, info.context_window)
             # As an operator's own word: the share of a window that an answer may have follows from it.
             config = replace(
                 config,

@@ -34,8 +34,8 @@ class OutputStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutputLimit:
-    """The most that a model sees of one call's output: characters, and tokens by `measure`, since a character of Chinese
-    costs as much as four of English."""
+    """The most that a model sees of one call's output: characters, and tokens by `measure`, since a character of
+    Chinese costs as much as four of English."""
 
     chars: int
     tokens: int | None = None

@@ -140,7 +140,7 @@ def _grep_note(search: Grep, total: int) -> str:
         )
     if search.go_on is not None:
         return f"[there may be more matches; narrow the pattern, or go on with start_line={search.go_on} of {total}]"
-    found = "no match" if not search.matches else plural(search.matches, "match").replace("matchs", "matches")
+    found = "no match" if not search.matches else f"{search.matches:,} {'match' if search.matches == 1 else 'matches'}"
     return f"[{found}; the output has {plural(total, 'line')}]"
 
 

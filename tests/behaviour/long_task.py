@@ -12,7 +12,9 @@ from tests.provider import RecordedRequest, Reply, Text, ToolCall
 ASKS_IN_CONVERSATION = "about to be replaced by a summary"
 ASKS_WITH_TEXT = "<transcript>"
 
-SUMMARY = "## Completed Work\n| part | done |\n| --- | --- |\n| files | written |\n\n## Next Step\nGo on with step {step}."
+SUMMARY = (
+    "## Completed Work\n| part | done |\n| --- | --- |\n| files | written |\n\n## Next Step\nGo on with step {step}."
+)
 
 
 def asks_for_summary(request: RecordedRequest) -> bool:

@@ -105,7 +105,8 @@ def served(installation: Installation) -> Iterator[str]:
 
 def test_what_is_inside(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder, pattern in (("app", "*.py"), ("app/static", "*"), ("app/context/templates", "*.md"), ("app/evaluation/histories", "*.gz")):
+    data = (("app/static", "*"), ("app/context/templates", "*.md"), ("app/evaluation/histories", "*.gz"))
+    for folder, pattern in (("app", "*.py"), *data):
         expected = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob(pattern) if path.is_file()}
         assert expected
         assert {name for name in expected if "__pycache__" not in name} <= names

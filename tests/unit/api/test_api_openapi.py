@@ -146,7 +146,9 @@ async def test_routes_answer_documented_statuses_only(
     if path.endswith("/events"):
         await service.finish(session.id)
     service.outputs[CALL_ID] = RawOutput(size=1, data=b"x")
-    target = path.format(session_id=session.id if known else new_id(), message_id=new_id(), call_id=CALL_ID, path="a/b", round=1)
+    target = path.format(
+        session_id=session.id if known else new_id(), message_id=new_id(), call_id=CALL_ID, path="a/b", round=1
+    )
     documented = DOCUMENT["paths"][path][method]["responses"]
     for request in BAD_REQUESTS:
         if path == "/v1/events" and not is_refused(request):

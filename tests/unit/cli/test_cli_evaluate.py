@@ -68,6 +68,7 @@ def test_one_history_under_one_policy_needs_no_key_and_no_server() -> None:
     assert "Recall of scripted/demo" in done.stdout
     assert "  threshold " in done.stdout
     assert "handoff" not in done.stdout
+    assert done.stderr.splitlines()[0] == "1 round and 16 questions for scripted/demo"
     assert done.stderr.splitlines()[-1].startswith("[2/2] other_scripts, threshold: ")
 
 

@@ -97,6 +97,21 @@ async def test_a_window_that_is_given_takes_the_place_of_the_filled_one() -> Non
     assert [message.role for message in made.request().messages] == [Role.USER]
 
 
+async def test_a_history_larger_than_the_model_is_summarised_piece_by_piece() -> None:
+    model = Model()
+    recorded = history(steps=90)
+    made = Replay(recorded, recorded.conversation(), MODEL, models(model, window=16_000), policy="reactive")
+    assert made.window == 16_000 < made.tokens
+    result = await made.compact()
+    assert result.made is not None
+    assert result.made.rung == "summary"
+    assert made.tokens <= made.config.budget.usable
+    assert len(model.summaries) > 1
+    for asked in model.summaries:
+        assert len(asked.messages) == 1
+        assert asked.messages[0].tokens < 16_000
+
+
 async def test_a_model_that_gives_no_summary_is_done_without() -> None:
     def refuse(request: ModelRequest) -> str:
         raise ProviderError("The provider is down.", code="provider_unavailable")

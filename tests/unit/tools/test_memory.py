@@ -79,7 +79,7 @@ async def test_links_are_not_followed(bench: Workbench) -> None:
     assert (bench.root.parent / "outside" / "secret.md").read_text() == "secret"
 
 
-async def test_a_directory_in_the_memorys_place_is_told(bench: Workbench) -> None:
+async def test_a_directory_in_place_of_the_memory_is_told(bench: Workbench) -> None:
     (bench.root / "MEMORY.md").mkdir()
     with pytest.raises(InvalidRequestError):
         await bench.run(MemoryRead())
