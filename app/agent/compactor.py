@@ -187,9 +187,25 @@ class Compactor:
         if candidate is None:
             return self._no_room(round.config, round.target)
         await self._ladder.commit(round, candidate, batch, usage, self._refreshed)
+        await self._recount(round)
         if not asked:
             self._note(round.target, candidate.tokens)
         return Room.MADE
+
+    async def _recount(self, round: Round) -> None:
+        """Has the provider count the new context, where the settings want that."""
+        if round.settings.policy != "handoff" or not round.settings.recount_probe:
+            return
+        summarizer = self._ladder.summarizer()
+        request = self._conversation.sound_request(round.config)
+        try:
+            tokens = await self._interrupt.guard(summarizer.count(request), patient=True)
+        except Stopped:
+            return
+        finally:
+            self._usage = self._usage + summarizer.usage
+        if tokens is not None:
+            self._conversation.recounted(tokens)
 
     def _note(self, target: Target, after: int) -> None:
         self._past.append(_Past(self._step, 1 - after / max(1, target.before)))

@@ -240,6 +240,10 @@ class Conversation:
         self._reported, self._later_tokens = usage, 0
         self._observed = True
 
+    def recounted(self, prompt_tokens: int) -> None:
+        """Takes the provider's own count of the next request, made for its sake."""
+        self._reported, self._later_tokens = Usage(input_tokens=prompt_tokens), 0
+
     def answered(self) -> None:
         """The answer has been appended; its tokens are in the reported usage and must not count twice."""
         if self._observed:

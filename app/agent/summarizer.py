@@ -27,6 +27,9 @@ log = structlog.get_logger(__name__)
 MAX_CALLS = 12
 """Model calls of one round, retries and windows together; beyond it the summary is made without a model."""
 
+PROBE_TOKENS = 16
+"""Output tokens of a call that is made for its count alone, as the hand-off design has it."""
+
 MAX_ATTEMPTS = 3
 """Times that one request is made where its errors may pass; fewer than a step's, since there is another rung."""
 
@@ -97,6 +100,15 @@ class Summarizer:
             asked = replace(job.prefix, messages=[*job.prefix.messages, _question(instruction)])
             return await self._answer(job, replace(asked, temperature=job.settings.summary_temperature))
         return await self._window_by_window(job)
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """What the provider counts of a request, by an answer of `PROBE_TOKENS`; None where it does not say."""
+        try:
+            answer = await self._ask_once(replace(request, max_output_tokens=PROBE_TOKENS))
+        except (PalimpsestError, SummaryFailed) as error:
+            log.info("recount_failed", reason=str(error))
+            return None
+        return answer.usage.prompt_tokens if answer.usage is not None else None
 
     async def _window_by_window(self, job: SummaryJob) -> str:
         """Folds the messages into the summary one piece at a time, each time merging what came before."""

@@ -34,6 +34,10 @@ TAIL_FLOOR, TAIL_CEILING = 2_000, 15_000
 TAIL_MOST = 0.4
 """Share of usable that a tail never exceeds, so that a summary, the task and some work fit beside it."""
 
+PRUNE_ROOM = 0.75
+"""Share of usable that the prune settings may ask for together: the defaults of 40,000 and 20,000 suit windows from
+about 110,000 tokens."""
+
 SMALL_PRUNE_PROTECT, SMALL_PRUNE_MINIMUM = 0.3, 0.15
 """Shares of usable that take the place of larger prune settings on small windows."""
 
@@ -114,8 +118,9 @@ def tail_bounds(budget: Budget, settings: CompactionSettings) -> TailBounds:
 
 
 def prune_bounds(budget: Budget, settings: CompactionSettings) -> PruneBounds:
-    """The prune settings, on small windows at most 30 % and 15 % of usable."""
-    if not budget.small:
+    """The prune settings; at most 30 % and 15 % of usable on small windows, and on those where the two together would
+    leave next to nothing that is ever cleared."""
+    if not budget.small and settings.prune_protect + settings.prune_minimum <= PRUNE_ROOM * budget.usable:
         return PruneBounds(settings.prune_protect, settings.prune_minimum)
     return PruneBounds(
         min(settings.prune_protect, int(budget.usable * SMALL_PRUNE_PROTECT)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import orjson
@@ -118,8 +120,6 @@ def parse_history(data: bytes, source: str) -> RecordedHistory:
 def _unpacked(data: bytes) -> bytes:
     if not data.startswith(_GZIP):
         return data
-    from io import BytesIO
-
     with gzip.open(BytesIO(data)) as packed:
         text = packed.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
@@ -129,8 +129,9 @@ def _unpacked(data: bytes) -> bytes:
 
 def _check(history: RecordedHistory, source: str) -> None:
     """An answer that stands in its question, or nowhere in the history, would measure nothing."""
-    said = "\n".join(text for message in history.conversation() for text in texts_of(message))
-    if not any(message.role is Role.USER for message in history.conversation()):
+    conversation = history.conversation()
+    said = "\n".join(text for message in conversation for text in texts_of(message))
+    if not any(message.role is Role.USER for message in conversation):
         raise InvalidHistoryError(f"{source}: nobody asks for anything in it.")
     for probe in history.probes:
         for fact in probe.facts:
@@ -176,8 +177,6 @@ def load_packaged(name: str) -> RecordedHistory:
 
 def read_history(given: str) -> RecordedHistory:
     """The history in the file of this name, else the packaged one. Raises `InvalidHistoryError`; reads the disk."""
-    from pathlib import Path
-
     path = Path(given)
     if not path.exists() and given in packaged_names():
         return load_packaged(given)

@@ -148,10 +148,6 @@ class Replay:
         """What the next step would send."""
         return self._conversation.request(self.config)
 
-    def text(self) -> str:
-        """All that a model sees of the conversation, for looking at."""
-        return "\n\n".join(message.text for message in self._conversation.transcript.messages)
-
     async def compact(self) -> RoundResult:
         """Makes one round through the ladder, as somebody who asks for it gets."""
         notes = _Notes()

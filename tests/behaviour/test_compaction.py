@@ -16,7 +16,7 @@ from tests.behaviour.rounds import MODELS, POLICIES, SMALL, WINDOW, assert_sent,
 from tests.provider import FakeProvider, RecordedRequest
 
 LONG = os.environ.get("PALIMPSEST_TEST_LONG") == "1"
-"""All combinations run at the full length, which takes some minutes, instead of one policy per wire for a part of it."""
+"""All combinations run at the full length, in some minutes, instead of one policy per wire for a part of it."""
 
 FULL, PART, SHORT = 500, 120, 30
 PART_RUNS = {("reactive", OPENAI), ("handoff", ANTHROPIC)}

@@ -194,8 +194,8 @@ async def test_a_stretch_larger_than_the_summarisers_window_is_folded_piece_by_p
         return Reply(Text("## Completed Work\nhalf"), finish="refusal" if failed else "stop")
 
     provider.respond(answer)
-    provider.configure(windows={"small": 12_000})
-    models = {OPENAI: {"context_window": WINDOW}, "fake-openai/small": {"context_window": 12_000}}
+    provider.configure(windows={"small": 6_000})
+    models = {OPENAI: {"context_window": WINDOW}, "fake-openai/small": {"context_window": 6_000}}
     async with Client(start_server(models=models).url) as client:
         settings = {"policy": "reactive", "model": "fake-openai/small", "summary_max_tokens": 500}
         session, events = await client.run("go on", history=packed("the task", STEPS), compaction=settings)

@@ -16,6 +16,7 @@ from app.agent.summarizer import MAX_ATTEMPTS
 from app.context.budget import trigger
 from app.context.shrinking import shrunk
 from app.context.tokens import Calibration, estimate_text
+from app.errors import ProviderError
 from app.llm.base import TextDelta, ToolSchema
 from app.messages import Usage
 from tests.unit.agent.rounds import PROSE, SUMMARY, UNPRUNED, USABLE, Tight, settings_of
@@ -598,3 +599,29 @@ class TestAsked:
         tight.interrupt.fire("cancel")
         assert await ended(making) is Room.STOPPED
         assert (tight.snapshot, tight.rungs) == (before, ["cancelled"])
+
+
+class TestRecount:
+    """Under `handoff` the provider can be asked for its own count of the new context."""
+
+    @staticmethod
+    def tight(*replies: Any, **changes: Any) -> Tight:
+        return Tight(SUMMARY, *replies, settings=settings_of("handoff", **changes))
+
+    async def test_the_count_is_the_contexts_size_from_then_on(self) -> None:
+        tight = self.tight(says("1", report=usage(1_234, 1)), recount_probe=True)
+        assert await tight.make_room() is Room.MADE
+        assert tight.script.requests[-1].max_output_tokens == 16
+        state = tight.conversation.state(tight.budget)
+        assert (state.tokens, state.source) == (1_234, "reported")
+
+    async def test_it_is_not_asked_for_by_default(self) -> None:
+        tight = self.tight()
+        assert await tight.make_room() is Room.MADE
+        assert len(tight.script.requests) == 1
+        assert tight.conversation.state(tight.budget).source == "estimated"
+
+    async def test_a_provider_that_gives_none_changes_nothing(self) -> None:
+        tight = self.tight([ProviderError("No.", code="provider_bad_request")], recount_probe=True)
+        assert await tight.make_room() is Room.MADE
+        assert tight.conversation.state(tight.budget).source == "estimated"

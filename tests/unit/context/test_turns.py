@@ -54,8 +54,10 @@ def test_the_least_tail_is_a_setting_and_never_above_the_most() -> None:
     assert tail_bounds(budget_of(100_000), resolve({"tail_tokens": 0})) == TailBounds(0, 40_000)
 
 
-def test_prune_settings_are_capped_on_small_windows_alone() -> None:
-    assert prune_bounds(budget_of(60_000), REACTIVE) == PruneBounds(40_000, 20_000)
+def test_prune_settings_are_capped_where_they_would_leave_nothing_to_clear() -> None:
+    assert prune_bounds(budget_of(93_440), REACTIVE) == PruneBounds(40_000, 20_000)
+    assert prune_bounds(budget_of(80_000), REACTIVE) == PruneBounds(40_000, 20_000)
+    assert prune_bounds(budget_of(60_000), REACTIVE) == PruneBounds(18_000, 9_000)
     assert prune_bounds(budget_of(24_000, limit=32_000), REACTIVE) == PruneBounds(7_200, 3_600)
     low = resolve({"prune_protect": 100, "prune_minimum": 50})
     assert prune_bounds(budget_of(24_000, limit=32_000), low) == PruneBounds(100, 50)

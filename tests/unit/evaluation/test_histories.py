@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,12 @@ def test_a_file_may_be_packed_or_not(tmp_path: Path) -> None:
     plain.write_bytes(orjson.dumps(document()))
     packed.write_bytes(gzip.compress(orjson.dumps(document())))
     assert read_history(str(plain)) == read_history(str(packed))
+
+
+def test_the_documented_form_is_valid() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "evaluation.md"
+    (example,) = re.findall(r"^```json\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert parse_history(example.encode(), "docs").name == "my-session"
 
 
 def test_a_packaged_name_stands_for_its_history() -> None:

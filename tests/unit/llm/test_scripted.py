@@ -135,11 +135,15 @@ def check_the_story(history: list[Message], root: Path) -> None:
     assert "tr -cs" in (root / "slugify.sh").read_text()
 
 
+FOR_LONG_TASKS = {"recall", "history_search", "memory_read", "memory_write", "memory_search"}
+"""Tools that a task of a few steps has no use for."""
+
+
 async def test_the_demo_finds_its_bug_and_mends_it(tmp_path: Path) -> None:
     history = await play([user("Write me a slug function")], Workspace(tmp_path).run)
     check_the_story(history, tmp_path)
     used = {asked.name for told in history for asked in told.tool_calls}
-    assert used == set(NAMES)
+    assert used == set(NAMES) - FOR_LONG_TASKS
     assert any(len(told.tool_calls) > 1 for told in history)
     first = history[1].text
     assert "“Write me a slug function”" in first
