@@ -150,8 +150,10 @@ async def test_an_answer_that_runs_into_the_end_of_the_window(
         if asks_for_summary(request) or broken:
             return works_on(request)
         broken.append(request)
-        style = None if reported else "never"
-        return Reply(Text("word " * 20_000), finish="context_overflow", usage_style=style)
+        long = Text("word " * 20_000)
+        if reported:
+            return Reply(long, finish="context_overflow")
+        return Reply(long, finish="context_overflow", usage_style="never")
 
     provider.respond(answer)
     async with Client(start_server(**UNKNOWN).url) as client:
