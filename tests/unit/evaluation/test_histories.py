@@ -145,7 +145,11 @@ def test_what_measures_nothing_is_refused(changes: dict[str, Any], says: str) ->
     assert says in raised.value.detail
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"\x1f\x8bnonsense", gzip.compress(b"[1"), gzip.compress(b"{}")[:-9]])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"\x1f\x8bnonsense", gzip.compress(b"[1"), gzip.compress(b"{}")[:-9]],
+    ids=["empty", "half", "packed nonsense", "packed half", "half packed"],
+)
 def test_what_is_no_json_is_said_to_be_none(data: bytes) -> None:
     with pytest.raises(InvalidHistoryError, match="no JSON"):
         parse_history(data, "x")
