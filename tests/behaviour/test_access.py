@@ -30,7 +30,7 @@ async def keyed(start_server: StartServer) -> AsyncIterator[Client]:
 async def operations(client: Client, **headers: str) -> list[tuple[str, str]]:
     """Every method and path that the server documents, and what it serves besides."""
     document = (await client.http.get("/openapi.json", headers=headers)).raise_for_status().json()
-    names = {"session_id": UNKNOWN, "message_id": UNKNOWN, "call_id": "x", "path": "a/b"}
+    names = {"round": "1", "session_id": UNKNOWN, "message_id": UNKNOWN, "call_id": "x", "path": "a/b"}
     found = [(method, path.format(**names)) for path, methods in document["paths"].items() for method in methods]
     assert len(found) > 20
     return [*found, ("get", "/"), ("get", "/openapi.json"), ("get", "/static/none.js"), ("get", "/nothing")]

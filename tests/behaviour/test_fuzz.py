@@ -83,6 +83,8 @@ class Target:
             parameters.update(session_id=self.busy_id, message_id=self.message())
         if "call_id" in parameters:
             parameters["call_id"] = self.call_id
+        if "round" in parameters:
+            parameters["round"] = 1
         if "path" in parameters and case.method == "GET":
             parameters["path"] = "a.txt"
         if case.operation.path.endswith("/events"):
@@ -91,6 +93,13 @@ class Target:
             case.body.update(task="Write a file.", model=OPENAI)
             case.headers["accept"] = "text/event-stream"
         return case
+
+
+NEVER_TAKEN = {
+    "POST /v1/sessions/{session_id}/resume",
+    "DELETE /v1/sessions/{session_id}/compactions/{round}",
+}
+"""What there is nothing for here: a run that did not complete, and a round that did."""
 
 
 @pytest.mark.slow
@@ -115,7 +124,7 @@ def test_every_operation_answers_as_documented(server: RunningServer, provider: 
         ]
     assert not failures, "\n\n".join(failures)
     assert len(operations) > 20
-    assert set(refused) == {"POST /v1/sessions/{session_id}/resume"}, f"not as the document shows it: {refused}"
+    assert set(refused) == NEVER_TAKEN, f"not as the document shows it: {refused}"
 
 
 def as_shown(operation: Any) -> Any:
