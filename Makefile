@@ -35,7 +35,7 @@ bench: $(DEV) ## Measure speed and memory against the stated goals
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(DEV) ## Write docs/settings.md and docs/errors.md from the code
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m docs.generate
 
 build: $(DEV) ## Build the wheel and the source distribution into dist/
 	@rm -rf dist

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -12,10 +12,10 @@ import structlog
 from dotenv import dotenv_values
 from sqlalchemy import Connection
 
+from app.agent.collecting import Collector
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import Collector
 from app.context.policies import resolve
-from app.context.prompts import load_template
+from app.context.prompts import SYSTEM_TEMPLATE
 from app.db.engine import Database, open_database
 from app.db.migrate import upgrade
 from app.db.repositories import sessions
@@ -25,13 +25,13 @@ from app.llm.base import Prices
 from app.llm.catalog import Catalog, ModelOverride
 from app.llm.registry import ProviderConfig, Providers
 from app.runtime import compactions
+from app.runtime.admission import ServiceRules
 from app.runtime.agents import AgentSetup
-from app.runtime.lifecycle import ServiceRules
 from app.runtime.metrics import Metrics
 from app.runtime.registry import Registry
 from app.runtime.sandboxes import Sandboxes, SandboxPolicy
-from app.runtime.service import SessionService
-from app.runtime.session import RuntimeSetup
+from app.runtime.services import Services, build_services
+from app.runtime.setup import RuntimeSetup
 from app.runtime.windows import LearnedWindows
 from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
 from app.sandbox.detect import SandboxKind, open_factory
@@ -51,14 +51,25 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A built service, and what a person is told of it. `close_streams` ends the streams of all readers; `metrics`
-    gives Prometheus' text, and blocks."""
+    """A built service, and what a person is told of it. `sandbox` is the default one, None where there is none;
+    `left_out` are the kinds of sandbox that the settings allow and sessions do not get, each with the reason.
+    `close_streams` ends the streams of all readers; `metrics` gives Prometheus' text, and blocks."""
 
-    service: SessionService
+    services: Services
     model: str
-    sandbox: str
+    sandbox: str | None
+    left_out: Mapping[str, str]
     close_streams: Callable[[], None]
     metrics: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The texts that an operator may replace: the system prompt's instructions, and the sections that a summary shall
+    have, None for those of its policy and profile."""
+
+    system: str = SYSTEM_TEMPLATE
+    summary: str | None = None
 
 
 def provider_configs(settings: Settings) -> list[ProviderConfig]:
@@ -126,14 +137,19 @@ def exposes_server(kind: str, settings: Settings) -> bool:
     return kind == "bubblewrap" and settings.sandbox_network == "on" and not settings.api_keys
 
 
-async def build_sandboxes(settings: Settings, instance_id: str) -> Sandboxes:
-    """The kinds of sandbox that the settings allow and this machine has. Having none is not the end: sessions can be
-    read, and `readyz` says what is missing."""
-    kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if settings.sandbox == "auto" else (settings.sandbox,)
+def sandbox_kinds(settings: Settings) -> tuple[SandboxKind, ...]:
+    """The kinds of sandbox that the settings allow, the preferred one first."""
+    return ("docker", "bubblewrap") if settings.sandbox == "auto" else (settings.sandbox,)
+
+
+async def build_sandboxes(settings: Settings, instance_id: str) -> tuple[Sandboxes, dict[str, str]]:
+    """The kinds of sandbox that the settings allow and this machine has; and those that it has not or that would not be
+    safe, each with the reason. Having none is not the end: sessions can be read, and `readyz` says what is missing."""
     factories: dict[str, SandboxFactory] = {}
-    for kind in kinds:
+    left_out: dict[str, str] = {}
+    for kind in sandbox_kinds(settings):
         if exposes_server(kind, settings):
-            log.warning("sandbox_left_out", kind=kind, reason="its network is the host's, and the server has no keys")
+            left_out[kind] = "Its network is the host's, and the server asks for no key."
             continue
         try:
             factories[kind] = await open_factory(
@@ -144,10 +160,11 @@ async def build_sandboxes(settings: Settings, instance_id: str) -> Sandboxes:
                 image=settings.sandbox_image,
             )
         except SandboxUnavailableError as error:
-            log.warning("sandbox_not_found", kind=kind, reason=error.detail)
+            left_out[kind] = error.detail
     network = None if settings.sandbox_network is None else settings.sandbox_network == "on"
     limits = SandboxLimits(settings.sandbox_memory_mb, settings.sandbox_cpus, settings.sandbox_pids)
-    return Sandboxes(factories, SandboxPolicy(settings.sandbox_image, network, limits, settings.sandbox_idle_s))
+    policy = SandboxPolicy(settings.sandbox_image, network, limits, settings.sandbox_idle_s)
+    return Sandboxes(factories, policy), left_out
 
 
 def prepare_data_dir(settings: Settings) -> None:
@@ -160,13 +177,15 @@ def prepare_data_dir(settings: Settings) -> None:
         raise StorageError(f"The data directory {settings.data_dir} cannot be written to.")
 
 
-def _agents(settings: Settings, providers: Providers, windows: LearnedWindows) -> AgentSetup:
+def _agents(settings: Settings, prompts: Prompts, providers: Providers, windows: LearnedWindows) -> AgentSetup:
     return AgentSetup(
         models=ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts, windows=windows),
         windows=windows,
         model_info=providers.info,
+        ask_window=providers.ask_window,
         registry=ToolRegistry(default_tools(read_chars=settings.tool_output_chars)),
-        template=load_template(settings.system_prompt_file),
+        template=prompts.system,
+        summary_template=prompts.summary,
         command_timeout_s=settings.command_timeout_s,
         max_command_timeout_s=settings.command_timeout_max_s,
         output_chars=settings.tool_output_chars,
@@ -185,7 +204,7 @@ def _rules(settings: Settings) -> ServiceRules:
 
 
 @asynccontextmanager
-async def build(settings: Settings) -> AsyncIterator[Runtime]:
+async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
     """A running service: migrated, rid of what an earlier life left behind, its interrupted runs going on. Leaving the
     context parks the runs and closes everything. Raises `StorageError` where the database cannot be used."""
     async with AsyncExitStack() as stack:
@@ -194,7 +213,7 @@ async def build(settings: Settings) -> AsyncIterator[Runtime]:
         database = await asyncio.to_thread(open_database, settings.url)
         stack.push_async_callback(database.aclose)
         instance_id = await database.writer.write(sessions.instance_id)
-        sandboxes = await build_sandboxes(settings, instance_id)
+        sandboxes, left_out = await build_sandboxes(settings, instance_id)
         stack.push_async_callback(sandboxes.aclose)
         providers = await asyncio.to_thread(build_providers, settings)
         stack.push_async_callback(providers.aclose)
@@ -202,14 +221,15 @@ async def build(settings: Settings) -> AsyncIterator[Runtime]:
         stack.push_async_callback(store.aclose)
         windows = LearnedWindows(database, providers.place)
         await windows.load()
-        agents = await asyncio.to_thread(_agents, settings, providers, windows)
+        agents = _agents(settings, prompts, providers, windows)
         metrics = Metrics(agents.registry.names())
         bus = Bus(metrics.observe)
-        setup = RuntimeSetup(database, bus, sandboxes, agents, _collector(settings, store), store.path)
+        collector = _collector(settings, store)
+        setup = RuntimeSetup(database, bus, sandboxes, agents, collector, store.path, metrics.repaired)
         registry = Registry(setup)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
-        service = SessionService(
+        services = build_services(
             setup,
             registry,
             _rules(settings),
@@ -220,7 +240,8 @@ async def build(settings: Settings) -> AsyncIterator[Runtime]:
         await _take_up(database, sandboxes, registry)
         _add_readings(metrics, registry, bus, database)
         await stack.enter_async_context(metrics.measuring_lag())
-        yield Runtime(service, default_model(settings), sandboxes.describe(), bus.close, metrics.render)
+        found = sandboxes.describe() if len(left_out) < len(sandbox_kinds(settings)) else None
+        yield Runtime(services, default_model(settings), found, left_out, bus.close, metrics.render)
 
 
 def _add_readings(metrics: Metrics, registry: Registry, bus: Bus, database: Database) -> None:

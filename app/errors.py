@@ -163,17 +163,25 @@ class ProviderError(PalimpsestError):
 
 class ContextOverflowError(ProviderError):
     """The request is larger than the model's window; `limit` is the window in tokens where the provider named it,
-    `requested` the size that it counted."""
+    `requested` the size that it counted. `prompt` is the prompt's part of that, where it is known that the room asked
+    for the answer was counted too."""
 
     code = "context_overflow"
     title = "The request does not fit the model's context window"
 
     def __init__(
-        self, detail: str, *, limit: int | None = None, requested: int | None = None, http_status: int | None = None
+        self,
+        detail: str,
+        *,
+        limit: int | None = None,
+        requested: int | None = None,
+        prompt: int | None = None,
+        http_status: int | None = None,
     ) -> None:
         super().__init__(detail, http_status=http_status)
         self.limit = limit
         self.requested = requested
+        self.prompt = prompt
 
 
 class SandboxError(PalimpsestError):

@@ -8,13 +8,16 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 
 from app.api.config import no_metrics
 from app.api.main import ApiConfig, create_app
-from app.bootstrap import Runtime, build, default_model, exposes_server, provider_configs, secrets_of
+from app.bootstrap import Prompts, Runtime, build, default_model, exposes_server, provider_configs, secrets_of
 from app.errors import PalimpsestError, UnknownModelError
 from app.llm.catalog import Catalog
 from app.llm.registry import ProviderConfig, Providers
@@ -22,6 +25,15 @@ from app.logs import configure_logging
 from app.settings import Settings
 
 BACKLOG = 2048
+
+SYSTEM_PROMPT_BYTES = 1024 * 1024
+"""Largest file with a system prompt: as much as a request may have that brings one."""
+
+SUMMARY_TEMPLATE_BYTES = 8 * 1024
+"""Largest file with a summary's sections: about 2,000 tokens in ASCII, seven times the longest built-in ones. It is a
+part of every request for a summary, and so of what that request leaves no room for."""
+
+log = structlog.get_logger(__name__)
 
 
 class StartError(PalimpsestError):
@@ -78,6 +90,39 @@ def check_model(settings: Settings) -> None:
         raise StartError(f"PALIMPSEST_MODEL cannot be used: {error.detail}", code="invalid_settings") from error
 
 
+def read_prompts(settings: Settings) -> Prompts:
+    """The texts that the operator keeps in files; it reads the disk. Raises `StartError`, which names the setting and
+    the file."""
+    prompts, system, summary = Prompts(), settings.system_prompt_file, settings.summary_template_file
+    if system is not None:
+        prompts = replace(prompts, system=_text("PALIMPSEST_SYSTEM_PROMPT_FILE", system, SYSTEM_PROMPT_BYTES))
+    if summary is not None:
+        prompts = replace(prompts, summary=_text("PALIMPSEST_SUMMARY_TEMPLATE_FILE", summary, SUMMARY_TEMPLATE_BYTES))
+    return prompts
+
+
+def _text(variable: str, path: Path, most: int) -> str:
+    """What stands in a file of at most `most` bytes, without a byte order mark and without blanks around it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise _unusable(variable, f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > most:
+        raise _unusable(variable, f"{path} is larger than {most // 1024:,} KiB")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").strip()
+    except UnicodeDecodeError as error:
+        raise _unusable(variable, f"{path} is not UTF-8") from error
+    if not text:
+        raise _unusable(variable, f"{path} is empty")
+    return text
+
+
+def _unusable(variable: str, reason: str) -> StartError:
+    return StartError(f"{variable} cannot be used: {reason}.", code="invalid_settings")
+
+
 def _cannot_listen(settings: Settings, error: OSError) -> StartError:
     place = f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}."
     if error.errno == errno.EADDRINUSE:
@@ -103,12 +148,14 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
-            runtime = await self._stack.enter_async_context(build(self._settings))
-            self._app.state.service = runtime.service
+            prompts = await asyncio.to_thread(read_prompts, self._settings)
+            runtime = await self._stack.enter_async_context(build(self._settings, prompts))
+            self._app.state.services = runtime.services
             self._close_streams = runtime.close_streams
             self.metrics = runtime.metrics
             await super().startup(sockets)
             self._on_ready(runtime)
+            _log_left_out(runtime)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -119,6 +166,14 @@ class Server(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             await self._stack.aclose()
+
+
+def _log_left_out(runtime: Runtime) -> None:
+    """Says why kinds of sandbox are not used; called when a person has been told which one is. Where there is another,
+    nothing is wrong."""
+    say = log.warning if runtime.sandbox is None else log.info
+    for kind, reason in runtime.left_out.items():
+        say("sandbox_left_out", kind=kind, reason=reason)
 
 
 def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Server:
@@ -153,7 +208,7 @@ def _api_config(settings: Settings, metrics: Callable[[], bytes]) -> ApiConfig:
             metrics=metrics,
         )
     except ValueError as error:
-        raise StartError(f"PALIMPSEST_ALLOWED_HOSTS cannot be used: {error}.", code="invalid_settings") from error
+        raise _unusable("PALIMPSEST_ALLOWED_HOSTS", str(error)) from error
 
 
 async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:

@@ -62,7 +62,7 @@ Rung = Literal["prune", "summary", "fold", "shrink"]
 """What a context was made smaller by, from the mildest to the harshest: clearing old outputs, a model's summary, a
 summary made without a model, and a shorter tail."""
 
-PruneReason = Literal["trigger", "run_end"]
+PruneReason = Literal["trigger", "run_end", "model_change"]
 
 
 class CompactionFields(Value):

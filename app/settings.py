@@ -159,7 +159,12 @@ class Settings(BaseSettings):
     queue_limit: int = Field(100, ge=1, description="Messages that may wait in one session's queue.")
     upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Largest file that may be uploaded.")
     system_prompt_file: Path | None = Field(
-        None, description="A file that replaces the built-in system prompt's template."
+        None, description="A file whose text, in UTF-8, replaces the built-in instructions of the system prompt."
+    )
+    summary_template_file: Path | None = Field(
+        None,
+        description="A file with the sections that summaries shall have, in UTF-8 and at most 8 KiB, in place of the"
+        " built-in ones of all policies and profiles.",
     )
     shutdown_grace_s: float = Field(10, ge=0, description="Seconds that runs and readers get to end at shutdown.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
@@ -179,10 +184,10 @@ class Settings(BaseSettings):
     def _name_or_json(cls, value: Any) -> Any:
         return value.strip() if isinstance(value, str) else value
 
-    @field_validator("data_dir", mode="after")
+    @field_validator("data_dir", "system_prompt_file", "summary_template_file", mode="after")
     @classmethod
-    def _expand(cls, value: Path) -> Path:
-        return value.expanduser().absolute()
+    def _expand(cls, value: Path | None) -> Path | None:
+        return None if value is None else value.expanduser().absolute()
 
     @property
     def url(self) -> str:

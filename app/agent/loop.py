@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.agent.compactor import Compactor, ManualRound, Room
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
-from app.agent.ports import Change, ControlAdded, Inbox, Sink
+from app.agent.limits import LimitReached, Progress, RunLimits
+from app.agent.ports import Change, ControlAdded, GenerationOpened, Inbox, Sink
 from app.agent.step import Outcome, Step, StepResult
+from app.context.budget import less_output
 from app.context.prompts import ControlKind, control_text
 from app.context.tokens import PER_MESSAGE, estimate_text
-from app.errors import PalimpsestError, ProviderError
-from app.messages import Message, Role, TextPart, Usage, new_id, now
+from app.errors import ContextOverflowError, ProviderError
+from app.messages import Message, Role, TextPart, new_id, now
 from app.sessions import Limits
 from app.sessions import Outcome as RunOutcome
 
@@ -33,30 +32,6 @@ class RunResult:
     void: bool = False
 
 
-class LimitReached(PalimpsestError):
-    """A limit of the session ended the run; the code names it."""
-
-    status = 409
-    code = "limit_reached"
-    title = "A limit was reached"
-
-
-@dataclass(slots=True)
-class Progress:
-    """What counts against limits: steps of the run; steps in all; usage of the session, and the part of its cost, in
-    US dollars, that has a known price."""
-
-    run_steps: int
-    steps: int
-    usage: Usage
-    cost_usd: float
-
-    def add(self, usage: Usage, known_cost_usd: float | None = None) -> None:
-        """Counts the usage of model calls; their known cost is theirs where it is not given."""
-        self.usage = self.usage + usage
-        self.cost_usd += known_cost_usd if known_cost_usd is not None else usage.cost_usd or 0.0
-
-
 class AgentLoop:
     """One run of a session."""
 
@@ -69,6 +44,7 @@ class AgentLoop:
         interrupt: Interrupt,
         compactor: Compactor,
         *,
+        prepare: Callable[[], Awaitable[None]],
         asked_round: Callable[[], Awaitable[ManualRound | None]],
         config: Callable[[], AgentConfig],
         limits: Callable[[], Limits],
@@ -76,29 +52,33 @@ class AgentLoop:
         goes_on: bool,
         elapsed_s: float = 0.0,
     ) -> None:
-        """`config` and `limits` are asked before each step, since a session may be changed while it runs. `goes_on` is
-        a run with work left from an earlier one; without it there must be a message to begin with. `elapsed_s` is how
-        long ago, in seconds, the run began, before a restart of the server."""
+        """`prepare` is awaited before each step, and ended by the interrupt. `config` and `limits` are asked after it,
+        since a session may be changed while it runs. `goes_on` is a run with work left from an earlier one; without it
+        there must be a message to begin with. `elapsed_s` is how long ago, in seconds, the run began, before a restart
+        of the server."""
         self._sink = sink
         self._inbox = inbox
         self._conversation = conversation
         self._step = step
         self._interrupt = interrupt
         self._compactor = compactor
+        self._prepare = prepare
         self._asked_round = asked_round
         self._config = config
-        self._limits = limits
+        self._limits = RunLimits(limits, progress, interrupt, elapsed_s=elapsed_s)
         self._progress = progress
         self._goes_on = goes_on
         self._cut_off = False
         self._refused_limit = 0
-        self._started = time.monotonic() - elapsed_s
+        self._less_output: int | None = None
+        self._had_less_output = False
 
     async def run(self) -> RunResult:
         """Makes steps until there is a final answer, a limit, a stop or an error that does not pass."""
         if not await self._deliver() and not self._goes_on:
             return self._stopped() or RunResult(RunOutcome.COMPLETED, void=True)
         while True:
+            await self._prepare()
             await self._deliver()
             if (result := self._stopped() or self._limited()) is not None:
                 return result
@@ -111,7 +91,7 @@ class AgentLoop:
             if room is not Room.ENOUGH:
                 # It took a while: there may be messages, or a wish to stop.
                 continue
-            with self._deadline():
+            with self._limits.deadline():
                 step = await self._make_step(config, before)
             if (result := await self._take(step)) is not None:
                 return result
@@ -135,13 +115,14 @@ class AgentLoop:
 
     async def _make_room(self, config: AgentConfig, before: list[Change], asked: ManualRound | None) -> Room:
         """Makes the context smaller where that is due, or asked for."""
-        with self._deadline():
+        with self._limits.deadline():
             if asked is not None:
                 await self._flush(before)
                 room = await self._compactor.manual(config, asked)
                 self._progress.add(self._compactor.take_usage())
                 return Room.MADE if room is Room.ENOUGH else room
-            room = await self._compactor.make_room(config, self._progress.steps, lambda: self._flush(before))
+            cold = any(isinstance(c, GenerationOpened) and c.generation.reason == "model" for c in before)
+            room = await self._compactor.make_room(config, self._progress.steps, lambda: self._flush(before), cold=cold)
         self._progress.add(self._compactor.take_usage())
         return room
 
@@ -160,6 +141,7 @@ class AgentLoop:
         if (mended := self._conversation.settle()) is not None:
             before.append(mended)
         self._refused_limit = config.budget.limit
+        config = self._take_less_output(config)
         self._progress.steps += 1
         self._progress.run_steps += 1
         result = await self._step.run(self._progress.steps, config, before)
@@ -178,7 +160,7 @@ class AgentLoop:
             case Outcome.CUT_OFF:
                 return self._after_cut_off()
             case Outcome.OVERFLOWED:
-                return await self._after_overflow()
+                return await self._after_overflow(step.overflow)
             case Outcome.REFUSED | Outcome.FAILED:
                 return RunResult(RunOutcome.FAILED, step.error)
 
@@ -190,13 +172,30 @@ class AgentLoop:
         self._cut_off = True
         return None
 
-    async def _after_overflow(self) -> RunResult | None:
-        """Makes the context smaller after the provider has refused it, so that the next step fits."""
+    def _take_less_output(self, config: AgentConfig) -> AgentConfig:
+        """The configuration of a step that may write less than usual, where the one before was refused for that."""
+        less, self._less_output = self._less_output, None
+        self._had_less_output = less is not None
+        if less is None:
+            return config
+        return replace(config, budget=replace(config.budget, output_reserve=min(less, config.budget.output_reserve)))
+
+    async def _after_overflow(self, error: ContextOverflowError | None) -> RunResult | None:
+        """Makes the request smaller after the provider has refused it, so that the next step fits: the room for the
+        answer, once, where the provider says that prompt and answer together are too large, else the context."""
         refused, config = self._refused_limit, self._config()
+        if config.model != self._conversation.generation.model:
+            # The session has another model by now, of which this says nothing.
+            return None
         if config.budget.limit < refused and self._conversation.estimate <= config.budget.usable:
             # Only the room for the answer was too large for the window, as it is known now.
             return None
-        with self._deadline():
+        if error is not None and error.prompt is not None and not self._had_less_output:
+            less = less_output(config.budget, error.limit or config.budget.limit, error.prompt)
+            if less is not None and self._conversation.estimate <= config.budget.usable:
+                self._less_output = less
+                return None
+        with self._limits.deadline():
             room = await self._compactor.after_overflow(config, self._progress.steps)
         self._progress.add(self._compactor.take_usage())
         return RunResult(RunOutcome.FAILED, self._compactor.problem) if room is Room.NONE else None
@@ -218,40 +217,15 @@ class AgentLoop:
             case "shutdown":
                 return RunResult(RunOutcome.INTERRUPTED, parked=True)
             case "limit":
-                seconds = self._limits().max_seconds
-                if seconds is not None and self._elapsed_s >= seconds:
-                    return _limit_result("max_seconds", seconds)
+                if (error := self._limits.timed_out()) is not None:
+                    return _at_limit(error)
                 # It was raised or lifted while it ended the step.
                 self._interrupt.lift()
         return None
 
-    @property
-    def _elapsed_s(self) -> float:
-        return time.monotonic() - self._started
-
     def _limited(self) -> RunResult | None:
-        limits, progress = self._limits(), self._progress
-        if limits.max_steps is not None and progress.run_steps >= limits.max_steps:
-            return _limit_result("max_steps", limits.max_steps)
-        if limits.max_tokens is not None and progress.usage.total_tokens >= limits.max_tokens:
-            return _limit_result("max_tokens", limits.max_tokens)
-        if limits.max_cost_usd is not None and progress.cost_usd >= limits.max_cost_usd:
-            return _limit_result("max_cost_usd", limits.max_cost_usd)
-        return None
-
-    @contextmanager
-    def _deadline(self) -> Iterator[None]:
-        """Ends the step when the run's seconds are over. Set anew for each step, as the limit may be changed."""
-        seconds = self._limits().max_seconds
-        if seconds is None:
-            yield
-            return
-        left = max(0.0, seconds - self._elapsed_s)
-        timer = asyncio.get_running_loop().call_later(left, self._interrupt.fire, "limit")
-        try:
-            yield
-        finally:
-            timer.cancel()
+        error = self._limits.reached()
+        return _at_limit(error) if error is not None else None
 
 
 def control_message(kind: ControlKind) -> Message:
@@ -262,6 +236,5 @@ def control_message(kind: ControlKind) -> Message:
     return Message(id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=tokens, created_at=now())
 
 
-def _limit_result(code: str, value: float | None) -> RunResult:
-    error = LimitReached(f"The run has reached its limit: {code} = {value:g}.", code=code, limit=value)
+def _at_limit(error: LimitReached) -> RunResult:
     return RunResult(RunOutcome.LIMIT_REACHED, error.problem())

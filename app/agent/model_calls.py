@@ -22,6 +22,10 @@ class Windows(Protocol):
         """A prompt of this size was answered."""
         ...
 
+    async def cut(self, model: str, answered: int, estimate: int) -> None:
+        """A request of about `estimate` tokens was cut off without a word; `answered` tokens are known to fit."""
+        ...
+
     async def refused(self, model: str, named: int | None, estimate: int) -> None:
         """A request of about `estimate` tokens did not fit; `named` is the window that the provider named."""
         ...

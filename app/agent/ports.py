@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from app.agent.faults import RungCode
+from app.context.checkpoints import Checkpoint, InForce
 from app.context.generation import Generation
-from app.context.projection import Checkpoint
+from app.context.validator import Repair
 from app.events import PlanItem
 from app.messages import FinishReason, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import CompactionReason, ContextState, PruneReason, Rung
-from app.tools.base import OutputSink
-from app.tools.output import OutputLimit
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationOpened:
     """A new context generation; requests from now on are rendered from it. `pruned` and `restored` are the call ids
-    whose outputs are cleared with it, and shown again."""
+    whose outputs are cleared with it, and shown again; `repairs` are what it was begun for where that is a repair."""
 
     generation: Generation
     pruned: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
+    repairs: tuple[Repair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class RungFailed:
 
     round: int
     rung: Rung
-    code: str
+    code: RungCode
     detail: str
     usage: Usage
     next: Rung | None
@@ -143,9 +144,11 @@ class ModelUsed:
 
 @dataclass(frozen=True, slots=True)
 class RoundCompleted:
-    """A round has made the context smaller. `usage` is that of its model calls, which were billed one by one."""
+    """A round has made the context smaller. `base` are the rounds in force that it builds upon; `usage` is that of its
+    model calls, which were billed one by one."""
 
     checkpoint: Checkpoint
+    base: tuple[int, ...]
     summary: Message
     rung: Rung
     first_message_id: str
@@ -225,6 +228,12 @@ class Sink(Protocol):
         """Begins a round of compaction and gives its number. Raises as `record` does."""
         ...
 
+    def complete_round(self, completed: RoundCompleted, *changes: Change) -> Awaitable[int | InForce]:
+        """Stores a round with the changes that go with it, and gives the seq of its summary. Where the rounds that it
+        builds upon are in force no more, it is closed as discarded instead, nothing else is stored, and the answer is
+        what is in force now. Raises as `record` does."""
+        ...
+
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
         """Shows a piece of a part that is being written. Never waits, never stores more than one text a part."""
         ...
@@ -242,27 +251,6 @@ class Inbox(Protocol):
     def waiting(self) -> bool:
         """Whether a steering message may be pending; false is certain enough to skip looking before a step."""
         ...
-
-
-class CollectedOutput(Protocol):
-    @property
-    def text(self) -> str: ...
-    @property
-    def truncated(self) -> bool: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def ref(self) -> str | None: ...
-
-
-class Collector(OutputSink, Protocol):
-    """One call's output: takes it as it comes, then gives what the model sees and where the rest is."""
-
-    async def finish(self, note: str = "") -> CollectedOutput: ...
-
-
-CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimit], Collector]
-"""Makes a call's collector from the call id, a callback for the live preview (stream, text, offset) and a limit."""
 
 
 class SandboxSource(Protocol):

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from asyncio import shield, sleep
-from collections.abc import Awaitable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from asyncio import sleep
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, assert_never
+from typing import Any
 
 import structlog
 
+from app.agent.attempt import Attempt, Spent
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import AttemptVoided, Change, ResponseClosed, Sink, StepClosed, StepOpened
-from app.agent.stream_processor import StreamProcessor
+from app.agent.ports import Change, ResponseClosed, Sink, StepClosed, StepOpened
 from app.agent.tool_executor import Batch, ToolExecutor
-from app.context.tokens import PER_MESSAGE
 from app.errors import (
     ContextOverflowError,
     InvalidRequestError,
@@ -27,9 +24,9 @@ from app.errors import (
     StaleOwnerError,
     StorageError,
 )
-from app.llm.base import ModelRequest, StopReason
+from app.llm.base import ModelRequest
 from app.llm.retry import delay_s
-from app.messages import FinishReason, Message, Part, Role, Usage, new_id, now
+from app.messages import FinishReason, Usage, new_id
 
 log = structlog.get_logger(__name__)
 
@@ -49,43 +46,17 @@ class Outcome(Enum):
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """`usage` is the step's own, all attempts together, and `known_cost_usd` the part of its cost that has a price;
-    `error` a problem where the outcome has one."""
+    `error` a problem where the outcome has one, and `overflow` the refusal of a request that was too large."""
 
     outcome: Outcome
     usage: Usage
     known_cost_usd: float = 0.0
     error: dict[str, Any] | None = None
+    overflow: ContextOverflowError | None = None
 
-
-@dataclass(slots=True)
-class _Attempt:
-    """One attempt under way."""
-
-    step: int
-    number: int
-    model: str
-    processor: StreamProcessor
-    message_id: str
-    opened: Awaitable[int]
-    context_tokens: int
-    seq: int = 0
-    usage: Usage = field(default_factory=Usage)
-
-
-@dataclass(slots=True)
-class _Spent:
-    """What the step has cost so far and when it began."""
-
-    started: float = field(default_factory=time.monotonic)
-    usage: Usage = field(default_factory=Usage)
-    known_cost_usd: float = 0.0
-
-    def result(self, outcome: Outcome, error: dict[str, Any] | None = None) -> StepResult:
-        return StepResult(outcome, self.usage, self.known_cost_usd, error)
-
-    @property
-    def duration_ms(self) -> int:
-        return round((time.monotonic() - self.started) * 1000)
+    @classmethod
+    def of(cls, outcome: Outcome, spent: Spent, error: dict[str, Any] | None = None) -> StepResult:
+        return cls(outcome, spent.usage, spent.known_cost_usd, error)
 
 
 class Step:
@@ -107,103 +78,84 @@ class Step:
 
     async def run(self, number: int, config: AgentConfig, before: Sequence[Change] = ()) -> StepResult:
         """Makes step `number`; `before` are changes that belong in front of it, committed with its start."""
-        spent = _Spent()
+        spent = Spent()
         request = self._conversation.request(config)
         attempt_number = 1
         while True:
             attempt = self._open(number, attempt_number, config, before)
+            match await self._send(attempt, request):
+                case None:
+                    return await self._answered(attempt, spent)
+                case ProviderError() as error if (delay := self._delay_s(attempt, error)) is not None:
+                    spent.count(attempt)
+                    await self._sink.record(attempt.voided(error, delay))
+                case failure:
+                    return await self._failed(attempt, spent, failure)
             try:
-                await self._interrupt.guard(self._call_model(attempt, request), insist=True)
+                await self._interrupt.guard(sleep(delay))
             except Stopped:
-                return await self._end(attempt, config, spent, Outcome.STOPPED, self._stop_reason(), None)
-            except ContextOverflowError as error:
-                if self._models.windows is not None:
-                    size = attempt.context_tokens + attempt.processor.written_tokens
-                    await self._models.windows.refused(attempt.model, error.limit, size)
-                return await self._end(attempt, config, spent, Outcome.OVERFLOWED, FinishReason.ERROR, error)
-            except InvalidRequestError as error:
-                # The model was taken away, or its key, since the session chose it.
-                return await self._end(attempt, config, spent, Outcome.FAILED, FinishReason.ERROR, error)
-            except ProviderError as error:
-                self._count(attempt, spent)
-                delay = delay_s(attempt_number, error, self._models.rng, max_attempts=self._models.max_attempts)
-                if delay is None:
-                    return await self._end(attempt, config, spent, Outcome.FAILED, FinishReason.ERROR, error)
-                await self._void(attempt, error, delay)
-                try:
-                    await self._interrupt.guard(sleep(delay))
-                except Stopped:
-                    return self._close_voided(attempt, config, spent)
-            except (StaleOwnerError, StorageError):
-                raise
-            except Exception:
-                log.exception("model_call_crashed", model=attempt.model, message_id=attempt.message_id)
-                self._count(attempt, spent)
-                return await self._end(attempt, config, spent, Outcome.FAILED, FinishReason.ERROR, _CRASH)
-            else:
-                return await self._answered(attempt, config, spent)
+                # Its last attempt is void already.
+                self._record_end(attempt, spent, self._stop_reason())
+                return StepResult.of(Outcome.STOPPED, spent)
             before = ()
             attempt_number += 1
 
-    def _open(self, step: int, number: int, config: AgentConfig, before: Sequence[Change]) -> _Attempt:
-        message_id = new_id()
-        context = self._conversation.state(config.budget)
-        generation = self._conversation.generation.number
-        opened = StepOpened(step, number, message_id, config.model, generation, context, self._conversation.round)
-        recorded = self._sink.record(*before, opened)
-        processor = StreamProcessor(self._sink, message_id)
-        return _Attempt(step, number, config.model, processor, message_id, recorded, context.tokens)
+    def _open(self, step: int, number: int, config: AgentConfig, before: Sequence[Change]) -> Attempt:
+        conversation = self._conversation
+        context, generation = conversation.state(config.budget), conversation.generation.number
+        opened = StepOpened(step, number, new_id(), config.model, generation, context, conversation.round)
+        return Attempt(self._sink, self._models, config, opened, before)
 
-    async def _call_model(self, attempt: _Attempt, request: ModelRequest) -> None:
-        """Feeds the stream into the attempt's processor; its start is committed before the first event is shown."""
-        provider, name = self._models.resolve(attempt.model)
-        async with aclosing(provider.stream(_named(request, name))) as stream:  # type: ignore[type-var]
-            async for event in stream:
-                if not attempt.seq:
-                    # Shielded: a cancellation would else cancel the future itself, which is awaited again.
-                    attempt.seq = await shield(attempt.opened)
-                attempt.processor.feed(event)
-        if attempt.processor.stop_reason is None:
-            raise ProviderError("The model's stream ended before its answer did.", retryable=True)
-        if attempt.processor.stop_reason == "context_overflow":
-            usage = attempt.processor.usage
-            raise ContextOverflowError(
-                "The model's answer ran into the end of its context window.",
-                # Prompt and answer together filled it.
-                limit=usage.total_tokens if usage is not None else None,
-            )
+    async def _send(self, attempt: Attempt, request: ModelRequest) -> Stopped | PalimpsestError | None:
+        """Has the model answer; gives what kept it from doing so."""
+        try:
+            await self._interrupt.guard(attempt.send(request), insist=True)
+        except (Stopped, ProviderError) as failure:
+            return failure
+        except InvalidRequestError as error:
+            # The model was taken away, or its key, since the session chose it.
+            return error
+        except (StaleOwnerError, StorageError):
+            raise
+        except Exception:
+            log.exception("model_call_crashed", model=attempt.opened.model, message_id=attempt.opened.message_id)
+            return _CRASH
+        return None
 
-    async def _answered(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
+    def _delay_s(self, attempt: Attempt, error: ProviderError) -> float | None:
+        """How long to wait before the next attempt, None where none would help."""
+        return delay_s(attempt.opened.attempt, error, self._models.rng, max_attempts=self._models.max_attempts)
+
+    async def _answered(self, attempt: Attempt, spent: Spent) -> StepResult:
         """The stream is complete: closes the message, runs its calls, closes the step."""
         attempt.processor.close(interrupted=False)
-        reason = _finish_reason(attempt.processor)
-        self._count(attempt, spent)
+        reason = attempt.finish_reason
+        spent.count(attempt)
         if attempt.processor.usage is not None:
             await self._observe(attempt, attempt.processor.usage)
         closed = await self._take_message(attempt, reason)
         self._conversation.answered()
         if attempt.processor.calls:
             await self._sink.record(closed)
-            return await self._run_tools(attempt, config, spent, reason)
+            return await self._run_tools(attempt, spent, reason)
         # In one commit, so that a final answer is never one of an open step.
-        await self._sink.record(closed, self._closed(attempt, config, spent, reason))
-        return spent.result(_OUTCOMES[reason], _REFUSALS.get(reason))
+        await self._sink.record(closed, self._closed(attempt, spent, reason))
+        return StepResult.of(_OUTCOMES[reason], spent, _REFUSALS.get(reason))
 
-    async def _observe(self, attempt: _Attempt, usage: Usage) -> None:
-        """Takes what was reported. A prompt counted far below its estimate was cut off by the server without a word,
-        as Ollama does: that count is its window."""
-        windows = self._models.windows
+    async def _observe(self, attempt: Attempt, usage: Usage) -> None:
+        """Takes what was reported. Of a prompt that the server cut off without a word, as Ollama does, only the window
+        can be learnt."""
+        opened, windows = attempt.opened, self._models.windows
         if self._conversation.was_truncated(usage):
+            log.info("prompt_cut_off", model=opened.model, message_id=opened.message_id, left=usage.prompt_tokens)
             if windows is not None:
-                await windows.refused(attempt.model, usage.total_tokens, attempt.context_tokens)
+                await windows.cut(opened.model, self._conversation.known_to_fit(usage), opened.context.tokens)
             return
         self._conversation.observe(usage)
         if windows is not None:
-            windows.accepted(attempt.model, usage.prompt_tokens)
+            windows.accepted(opened.model, usage.prompt_tokens)
 
-    async def _run_tools(
-        self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason
-    ) -> StepResult:
+    async def _run_tools(self, attempt: Attempt, spent: Spent, reason: FinishReason) -> StepResult:
         batch = Batch(attempt.processor.calls)
         outcome = Outcome.RAN_TOOLS
         problem: dict[str, Any] | None = None
@@ -213,126 +165,64 @@ class Step:
             outcome, reason = Outcome.STOPPED, self._stop_reason()
             self._tools.abandon(batch)
         except Exception:
-            log.exception("tools_crashed", message_id=attempt.message_id)
+            log.exception("tools_crashed", message_id=attempt.opened.message_id)
             outcome, reason, problem = Outcome.FAILED, FinishReason.ERROR, _CRASH.problem()
             self._tools.abandon(batch)
-        return await self._close(attempt, config, spent, batch, spent.result(outcome, problem), reason)
+        self._conversation.append(await batch.message())
+        self._record_end(attempt, spent, reason)
+        return StepResult.of(outcome, spent, problem)
 
-    async def _end(
-        self,
-        attempt: _Attempt,
-        config: AgentConfig,
-        spent: _Spent,
-        outcome: Outcome,
-        reason: FinishReason,
-        error: PalimpsestError | None,
-    ) -> StepResult:
+    async def _failed(self, attempt: Attempt, spent: Spent, failure: Stopped | PalimpsestError) -> StepResult:
         """Closes a step whose stream did not end well: what came of it stays, its calls get results."""
-        problem = error.problem() if error is not None else None
+        outcome, reason, problem = Outcome.FAILED, FinishReason.ERROR, None
+        match failure:
+            case Stopped():
+                outcome, reason = Outcome.STOPPED, self._stop_reason()
+            case ContextOverflowError():
+                outcome, problem = Outcome.OVERFLOWED, failure.problem()
+                await self._learn_window(attempt, failure)
+            case _:
+                problem = failure.problem()
         attempt.processor.close(interrupted=True)
-        if error is None or isinstance(error, ContextOverflowError):
-            self._count(attempt, spent)
+        spent.count(attempt)
         await self._sink.record(await self._take_message(attempt, reason, problem))
         batch = Batch(attempt.processor.calls)
         self._tools.abandon(batch)
-        return await self._close(attempt, config, spent, batch, spent.result(outcome, problem), reason)
+        if batch.calls:
+            self._conversation.append(await batch.message())
+        self._record_end(attempt, spent, reason)
+        overflow = failure if isinstance(failure, ContextOverflowError) else None
+        return replace(StepResult.of(outcome, spent, problem), overflow=overflow)
+
+    async def _learn_window(self, attempt: Attempt, error: ContextOverflowError) -> None:
+        if self._models.windows is not None:
+            size = attempt.opened.context.tokens + attempt.processor.written_tokens
+            await self._models.windows.refused(attempt.opened.model, error.limit, size)
 
     async def _take_message(
-        self, attempt: _Attempt, reason: FinishReason, problem: dict[str, Any] | None = None
+        self, attempt: Attempt, reason: FinishReason, problem: dict[str, Any] | None = None
     ) -> ResponseClosed:
         """Appends the model's message to the conversation; gives the change that stores its end."""
-        parts: tuple[Part, ...] = attempt.processor.ordered_parts
-        tokens = PER_MESSAGE + sum(part.tokens for part in parts)
-        attempt.seq = attempt.seq or await attempt.opened
-        self._conversation.append(
-            Message(
-                id=attempt.message_id,
-                seq=attempt.seq,
-                role=Role.ASSISTANT,
-                parts=parts,
-                tokens=tokens,
-                model=attempt.model,
-                finish_reason=reason,
-                error=problem,
-                created_at=now(),
-            )
-        )
-        return ResponseClosed(attempt.step, attempt.number, attempt.message_id, reason, attempt.usage, tokens, problem)
-
-    async def _take_results(self, batch: Batch) -> None:
-        """Appends the tool message once all of its results are committed."""
-        seqs = [await recorded for recorded in batch.recorded]
-        results = batch.ordered
-        tokens = PER_MESSAGE + sum(part.tokens for part in results)
-        message = Message(
-            id=batch.message_id, seq=min(seqs), role=Role.TOOL, parts=results, tokens=tokens, created_at=now()
-        )
+        message = await attempt.message(reason, problem)
         self._conversation.append(message)
+        return attempt.closed(message, reason)
 
-    async def _close(
-        self,
-        attempt: _Attempt,
-        config: AgentConfig,
-        spent: _Spent,
-        batch: Batch,
-        result: StepResult,
-        reason: FinishReason,
-    ) -> StepResult:
-        """Ends a step once the results of its calls are stored."""
-        if batch.calls:
-            await self._take_results(batch)
-        self._record_end(attempt, config, spent, reason)
-        return result
-
-    def _record_end(self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason) -> None:
+    def _record_end(self, attempt: Attempt, spent: Spent, reason: FinishReason) -> None:
         """Nobody waits for this commit: whatever comes next is committed after it, or with it, or not at all."""
-        self._sink.record(self._closed(attempt, config, spent, reason))
+        self._sink.record(self._closed(attempt, spent, reason))
 
-    def _closed(self, attempt: _Attempt, config: AgentConfig, spent: _Spent, reason: FinishReason) -> StepClosed:
+    def _closed(self, attempt: Attempt, spent: Spent, reason: FinishReason) -> StepClosed:
+        opened = attempt.opened
         return StepClosed(
-            attempt.step,
-            attempt.number,
-            attempt.message_id,
-            attempt.model,
+            opened.step,
+            opened.attempt,
+            opened.message_id,
+            opened.model,
             reason,
             spent.usage,
-            self._conversation.state(config.budget),
+            self._conversation.state(attempt.config.budget),
             spent.duration_ms,
         )
-
-    async def _void(self, attempt: _Attempt, error: ProviderError, delay: float) -> None:
-        await self._sink.record(
-            AttemptVoided(
-                attempt.step,
-                attempt.number,
-                attempt.message_id,
-                attempt.usage,
-                round(delay * 1000),
-                error.code,
-                error.detail,
-            )
-        )
-
-    def _close_voided(self, attempt: _Attempt, config: AgentConfig, spent: _Spent) -> StepResult:
-        """Ends a step whose last attempt is void already: it was stopped while it waited to try again."""
-        self._record_end(attempt, config, spent, self._stop_reason())
-        return spent.result(Outcome.STOPPED)
-
-    def _count(self, attempt: _Attempt, spent: _Spent) -> None:
-        """Notes an attempt's usage and adds it to the step's."""
-        processor = attempt.processor
-        usage = self._models.bill(
-            attempt.model,
-            processor.usage,
-            attempt.context_tokens,
-            processor.written_tokens,
-            finished=processor.stop_reason is not None,
-        )
-        if usage is None:
-            return
-        attempt.usage = usage
-        spent.usage = spent.usage + usage
-        spent.known_cost_usd += usage.cost_usd or 0.0
 
     def _stop_reason(self) -> FinishReason:
         return FinishReason.INTERRUPTED if self._interrupt.reason == "shutdown" else FinishReason.CANCELLED
@@ -354,32 +244,3 @@ _REFUSALS = {
         "The provider's content filter ended the answer.", code="content_filter"
     ).problem(),
 }
-
-
-def _finish_reason(processor: StreamProcessor) -> FinishReason:
-    """The provider's reason in our words. Calls run whatever it says, and a reason nobody knows is a plain end."""
-    reason: StopReason | None = processor.stop_reason
-    match reason:
-        case "length":
-            return FinishReason.LENGTH
-        case "content_filter":
-            return FinishReason.CONTENT_FILTER
-        case "refusal":
-            return FinishReason.REFUSAL
-        case "stop" | "tool_calls" | "other" | "context_overflow" | None:
-            return FinishReason.TOOL_CALLS if processor.calls else FinishReason.STOP
-    assert_never(reason)
-
-
-def _named(request: ModelRequest, name: str) -> ModelRequest:
-    """The request under the model's name at its provider."""
-    return ModelRequest(
-        model=name,
-        system=request.system,
-        messages=request.messages,
-        tools=request.tools,
-        max_output_tokens=request.max_output_tokens,
-        temperature=request.temperature,
-        stop=request.stop,
-        wire_cache=request.wire_cache,
-    )

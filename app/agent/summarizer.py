@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from app.agent.apart import apart
+from app.agent.faults import SummaryFailed
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import ModelUsed, Sink
 from app.agent.stream_processor import MAX_ANSWER_CHARS
@@ -34,22 +36,14 @@ MAX_ATTEMPTS = 3
 """Times that one request is made where its errors may pass; fewer than a step's, since there is another rung."""
 
 
-class SummaryFailed(Exception):
-    """A model gave no summary; `code` and `detail` say why."""
-
-    def __init__(self, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.code = code
-        self.detail = detail
-
-
 @dataclass(frozen=True, slots=True)
 class SummaryJob:
     """What is to be summarised, and how.
 
     `prefix` is the conversation's own next request, for a summary that is asked for in it; None gives the model the
     messages as text, in as many pieces of `input_tokens` as it takes. `max_tokens` is the longest answer, on top of
-    which a model that reasons gets `reasoning_tokens`.
+    which a model that reasons gets `reasoning_tokens`. `template` are sections that take the place of the built-in
+    ones.
     """
 
     settings: CompactionSettings
@@ -63,6 +57,7 @@ class SummaryJob:
     input_tokens: int
     prefix: ModelRequest | None = None
     instructions: str | None = None
+    template: str | None = None
 
 
 @dataclass(slots=True)
@@ -96,6 +91,7 @@ class Summarizer:
                 job.previous_round,
                 job.instructions,
                 max_tokens=job.max_tokens,
+                template=job.template,
             )
             asked = replace(job.prefix, messages=[*job.prefix.messages, _question(instruction)])
             return await self._answer(job, replace(asked, temperature=job.settings.summary_temperature))
@@ -113,7 +109,7 @@ class Summarizer:
     async def _window_by_window(self, job: SummaryJob) -> str:
         """Folds the messages into the summary one piece at a time, each time merging what came before."""
         previous = job.previous
-        pieces = windows(transcript_items(job.covered), job.input_tokens)
+        pieces = await apart(job.covered, _pieces, job)
         if len(pieces) > MAX_CALLS:
             detail = f"It takes {len(pieces)} pieces to tell the model all; a round has {MAX_CALLS} model calls."
             raise SummaryFailed("too_many_calls", detail)
@@ -127,6 +123,7 @@ class Summarizer:
                 job.task,
                 (number, len(pieces)),
                 max_tokens=job.max_tokens,
+                template=job.template,
             )
             request = ModelRequest(
                 model=job.model,
@@ -150,7 +147,7 @@ class Summarizer:
         if fault is not None:
             raise SummaryFailed(fault.code, fault.detail)
         prose = answer.text.strip()
-        if any(prose in part.output for message in job.covered for part in message.tool_results):
+        if await apart(job.covered, _is_output, prose, job.covered):
             # As it does where it obeys what a page or a file has told it to say.
             raise SummaryFailed("summary_is_output", "The model repeated a tool's output instead of writing a summary.")
         return prose
@@ -171,11 +168,11 @@ class Summarizer:
             except ProviderError as error:
                 delay = delay_s(attempt, error, self._models.rng, max_attempts=MAX_ATTEMPTS)
                 if delay is None or self._calls >= MAX_CALLS:
-                    raise SummaryFailed(error.code, error.detail) from error
+                    raise SummaryFailed.by(error) from error
                 await sleep(delay)
             except PalimpsestError as error:
                 # The model was taken away, or its key.
-                raise SummaryFailed(error.code, error.detail) from error
+                raise SummaryFailed.by(error) from error
             except Exception as error:
                 # As in a step: a fault of ours costs the session no more than this rung.
                 log.exception("summary_crashed", model=request.model)
@@ -206,6 +203,14 @@ class Summarizer:
         if usage is not None:
             self.usage = self.usage + usage
             self._sink.record(ModelUsed(request.model, usage))
+
+
+def _pieces(job: SummaryJob) -> list[str]:
+    return windows(transcript_items(job.covered), job.input_tokens)
+
+
+def _is_output(prose: str, covered: Sequence[Message]) -> bool:
+    return any(prose in part.output for message in covered for part in message.tool_results)
 
 
 def _take(answer: _Answer, event: object) -> None:

@@ -10,14 +10,15 @@ from itertools import groupby
 
 import structlog
 
+from app.agent.collecting import Collector, CollectorFactory
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.ports import Collector, CollectorFactory, LivePart, ResultClosed, SandboxSource, Sink
-from app.context.tokens import estimate_part
+from app.agent.ports import LivePart, ResultClosed, SandboxSource, Sink
+from app.context.tokens import PER_MESSAGE, estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
-from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
+from app.messages import Message, Role, ToolCallPart, ToolResultPart, ToolStatus, new_id, now
 from app.sandbox.base import Sandbox, Stream
-from app.tools.base import Arguments, NoHistory, SessionHistory, Tool, ToolContext, ToolOutcome
+from app.tools.base import NoHistory, SessionHistory, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
 
@@ -62,6 +63,14 @@ class Batch:
     @property
     def ordered(self) -> tuple[ToolResultPart, ...]:
         return tuple(self.results[call.call_id] for call in self.calls if call.call_id in self.results)
+
+    async def message(self) -> Message:
+        """The tool message, once all of its results are committed."""
+        seqs = [await recorded for recorded in self.recorded]
+        tokens = PER_MESSAGE + sum(part.tokens for part in self.ordered)
+        return Message(
+            id=self.message_id, seq=min(seqs), role=Role.TOOL, parts=self.ordered, tokens=tokens, created_at=now()
+        )
 
 
 class ToolExecutor:
@@ -117,12 +126,13 @@ class ToolExecutor:
         started = time.monotonic()
         part_id = new_id()
         live = LivePart("tool_result", batch.message_id, part_id, index, call.call_id, call.name)
-        collector = self._setup.collector(call.call_id, self._preview(live), self._setup.output_limit(len(batch.calls)))
+        limit = self._setup.output_limit(len(batch.calls))
+        collector = self._setup.collector(call.call_id, self._preview(live), limit)
         begun = False
         try:
             async with self._slots:
                 begun = True
-                outcome = await self._outcome(call, collector)
+                outcome = await self._outcome(call, collector, limit)
         except asyncio.CancelledError:
             if begun:
                 status, why = _STOPS[self._interrupt.reason]
@@ -140,11 +150,11 @@ class ToolExecutor:
     def _preview(self, live: LivePart) -> Callable[[Stream, str, int], None]:
         return lambda stream, text, _offset: self._sink.live(live, text, stream=stream)
 
-    async def _outcome(self, call: ToolCallPart, collector: Collector) -> ToolOutcome:
+    async def _outcome(self, call: ToolCallPart, collector: Collector, limit: OutputLimit) -> ToolOutcome:
         """Runs the call; what it raises becomes an error that the model sees and can act on."""
         try:
             tool, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
-            return await self._run_tool(tool, arguments, call, collector)
+            return await tool.run(arguments, self._context(call, collector, limit))
         except PalimpsestError as error:
             return ToolOutcome(ToolStatus.ERROR, note=f"Error: {error.detail}")
         except asyncio.CancelledError:
@@ -153,10 +163,8 @@ class ToolExecutor:
             log.exception("tool_crashed", tool=call.name, call_id=call.call_id)
             return ToolOutcome(ToolStatus.ERROR, note=f"Error: {call.name} failed inside the service. Try another way.")
 
-    async def _run_tool(
-        self, tool: Tool[Arguments], arguments: Arguments, call: ToolCallPart, collector: Collector
-    ) -> ToolOutcome:
-        context = ToolContext(
+    def _context(self, call: ToolCallPart, collector: Collector, limit: OutputLimit) -> ToolContext:
+        return ToolContext(
             call_id=call.call_id,
             sandbox=self._sandbox,
             output=collector,
@@ -164,8 +172,8 @@ class ToolExecutor:
             command_timeout_s=self._setup.command_timeout_s,
             max_command_timeout_s=self._setup.max_command_timeout_s,
             history=self._setup.history,
+            limit=limit,
         )
-        return await tool.run(arguments, context)
 
     async def _sandbox(self) -> Sandbox:
         try:

@@ -1,4 +1,4 @@
-"""What routes are given: the service, and path and query values in their one accepted form."""
+"""What routes are given: the services, and path and query values in their one accepted form."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import AfterValidator
 
 from app.errors import NotFoundError, UnavailableError
-from app.runtime.service import SessionService
-from app.runtime.values import Text
+from app.runtime import services
+from app.runtime.values.fields import Text
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ID_EXAMPLE = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
 
 
-async def get_service(request: Request) -> SessionService:
-    """The service that the start put in place; until then, and after the end, 503.
+async def get_services(request: Request) -> services.Services:
+    """The services that the start put in place; until then, and after the end, 503.
 
     It waits for nothing, but a plain function would be given a thread for each request.
     """
-    service: SessionService | None = getattr(request.app.state, "service", None)
-    if service is None:
+    found: services.Services | None = getattr(request.app.state, "services", None)
+    if found is None:
         raise UnavailableError("The server is starting or stopping.")
-    return service
+    return found
 
 
 def _session_id(value: str) -> str:
@@ -39,7 +39,7 @@ def _message_id(value: str) -> str:
     return value
 
 
-Service = Annotated[SessionService, Depends(get_service)]
+Services = Annotated[services.Services, Depends(get_services)]
 SessionId = Annotated[str, AfterValidator(_session_id), Path(description="The session's id.", examples=[_ID_EXAMPLE])]
 MessageId = Annotated[str, AfterValidator(_message_id), Path(description="The message's id.", examples=[_ID_EXAMPLE])]
 CallId = Annotated[Text, Path(description="The call's `call_id`.", examples=[_ID_EXAMPLE])]

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.api.errors import RangeNotSatisfiableError, problem_response
 from app.errors import NotFoundError
-from app.runtime.values import RawOutput
+from app.runtime.values.history import RawOutput
 
 CHUNK_BYTES = 256 * 1024
 

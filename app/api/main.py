@@ -1,4 +1,4 @@
-"""The application: routers, guards and error handling around one service."""
+"""The application: routers, guards and error handling around the services."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.api.errors import install_error_handlers
 from app.api.guard import Guard
 from app.api.openapi import install_openapi
 from app.api.routers import compactions, events, files, health, history, models, page, queue, sessions
-from app.runtime.service import SessionService
+from app.runtime.services import Services
 
 __all__ = ["ApiConfig", "create_app"]
 
@@ -47,13 +47,11 @@ class Application(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(
-    config: ApiConfig, *, service: SessionService | None = None, lifespan: Lifespan | None = None
-) -> FastAPI:
+def create_app(config: ApiConfig, *, services: Services | None = None, lifespan: Lifespan | None = None) -> FastAPI:
     """The ASGI application.
 
-    Either `service` is given, or `lifespan` puts one into `app.state.service`; until it is there the routes answer 503.
-    The interactive documentation is off, since its pages load their scripts from elsewhere.
+    Either `services` are given, or `lifespan` puts them into `app.state.services`; until they are there the routes
+    answer 503. The interactive documentation is off, since its pages load their scripts from elsewhere.
     """
     app = Application(
         title="Palimpsest",
@@ -65,7 +63,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.config = config
-    app.state.service = service
+    app.state.services = services
     app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     for router in ROUTERS:
         app.include_router(router)

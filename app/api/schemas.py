@@ -1,4 +1,4 @@
-"""Schemas of the API alone; requests and answers of the service are in `runtime.values`."""
+"""Schemas of the API alone; requests and answers of the services are in `runtime.values`."""
 
 from __future__ import annotations
 

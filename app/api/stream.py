@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.api.config import ApiConfig
 from app.api.connection import drop
 from app.api.errors import MalformedEventIdError
-from app.runtime.values import EventStream, StreamItem
+from app.runtime.values.events import EventStream, StreamItem
 
 MAX_SEQ = 2**63 - 1
 """The largest integer that the databases store."""

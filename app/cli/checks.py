@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import aiodocker
-
 from app.bootstrap import default_model, provider_configs
 from app.cli.target import answers, own_url
 from app.db.engine import sqlite_path
@@ -21,7 +19,7 @@ from app.sandbox.base import SandboxFactory
 from app.sandbox.bubblewrap import BubblewrapFactory
 from app.sandbox.docker import DockerFactory
 from app.sandbox.engine import Engine
-from app.server import bind, check_model, is_loopback
+from app.server import bind, check_model, is_loopback, read_prompts
 from app.settings import DEMO_MODEL, Settings
 
 OLDEST_PYTHON = (3, 11)
@@ -121,24 +119,23 @@ async def _bubblewrap() -> Check:
 
 async def _docker(settings: Settings) -> Check:
     check = await _works("docker", DockerFactory("doctor", settings.docker_host))
-    if check.status != "ok":
-        return check
-    if await _image_is_here(settings):
-        return Check("docker", "ok", f"{check.detail}, image {settings.sandbox_image} is here")
-    detail = f"{check.detail}, image {settings.sandbox_image} is not here yet"
-    fix = f"It is pulled at first use; `docker pull {settings.sandbox_image}` does so now."
-    return Check("docker", "warning", detail, fix)
+    return check if check.status != "ok" else await _image(settings, check.detail)
 
 
-async def _image_is_here(settings: Settings) -> bool:
-    engine = Engine(settings.docker_host)
+async def _image(settings: Settings, engine_is: str) -> Check:
+    """Whether the image is here or can be had, asked for as at a server's start, which leaves Docker out if not."""
+    image, engine = settings.sandbox_image, Engine(settings.docker_host)
     try:
-        await engine.docker.images.inspect(settings.sandbox_image)
-    except aiodocker.DockerError:
-        return False
+        if await engine.has_image(image):
+            return Check("docker", "ok", f"{engine_is}, image {image} is here")
+        await engine.find_remote(image)
+    except SandboxUnavailableError as error:
+        fix = "Until the image is there, a server that is started leaves Docker out."
+        return Check("docker", "missing", f"{engine_is}. {error.detail}", fix)
     finally:
         await engine.aclose()
-    return True
+    fix = f"The first session that needs it pulls it; `docker pull {image}` does so now."
+    return Check("docker", "warning", f"{engine_is}, image {image} is not here yet", fix)
 
 
 async def _works(name: str, factory: SandboxFactory) -> Check:
@@ -173,6 +170,19 @@ def _default_model(settings: Settings) -> Check:
         fix = f"Set {variable}, or choose another model in PALIMPSEST_MODEL."
         return Check("model", "missing", f"{model}: {NO_KEY}", fix)
     return Check("model", "ok", model)
+
+
+def prompts(settings: Settings) -> list[Check]:
+    """The operator's own texts; nothing where none is set."""
+    given = {"system prompt": settings.system_prompt_file, "summary template": settings.summary_template_file}
+    set_here = [f"{name} {path}" for name, path in given.items() if path is not None]
+    if not set_here:
+        return []
+    try:
+        read_prompts(settings)
+    except PalimpsestError as error:
+        return [Check("prompts", "missing", error.detail, "Mend the file, or unset the variable.")]
+    return [Check("prompts", "ok", ", ".join(set_here))]
 
 
 def missing_key(settings: Settings) -> str | None:

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from app.cli.errors import CANCELLED, CLOSED_PIPE, FAILED
+from app.cli.loading import loading
 from app.errors import PalimpsestError
 
 if TYPE_CHECKING:
@@ -86,9 +87,13 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on; else PALIMPSEST_PORT or 8000.")] = None,
 ) -> None:
     """Start the server and say how to try it."""
-    from app.cli.serve import serve as start
+    from app.cli.config import load_settings
 
-    start(host, port)
+    # First, since what is wrong with them can be said in a third of the time that a server takes to load.
+    settings = load_settings(host=host, port=port)
+    with loading():
+        from app.cli.serve import serve as start
+    start(settings)
 
 
 @app.command(context_settings={"help_option_names": ["-h", "--help"]})

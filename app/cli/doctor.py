@@ -52,6 +52,7 @@ async def _of(settings: Settings) -> list[Check]:
         asyncio.to_thread(checks.storage, settings),
         checks.sandboxes(settings),
         asyncio.to_thread(checks.models, settings),
+        asyncio.to_thread(checks.prompts, settings),
         checks.address(settings),
         asyncio.to_thread(checks.access, settings),
     ]

@@ -13,7 +13,7 @@ from typing import Any, cast
 import typer
 
 from app.agent.model_calls import ModelCalls
-from app.bootstrap import build_providers, default_model
+from app.bootstrap import build_providers, default_model, secrets_of
 from app.cli.config import load_settings
 from app.cli.errors import CANCELLED, COMPLETED, FAILED, CliError, UsageError
 from app.cli.evaluation_table import percent, render
@@ -33,6 +33,8 @@ from app.evaluation import (
     work_of,
 )
 from app.evaluation.results import recall
+from app.logs import configure_logging
+from app.server import read_prompts
 from app.settings import Settings
 
 SCRIPTED = "scripted/"
@@ -55,12 +57,15 @@ def run_evaluation(
 ) -> int:
     """Measures and prints; returns the exit status. Ctrl-C ends it, and what was done until then is printed."""
     settings = load_settings()
+    # What the rows tell anyway is not logged too.
+    configure_logging("warning", settings.log_format, secrets_of(settings))
     chosen = policies_of(policies)
     loaded = [read_history(given) for given in histories] or [load_packaged(name) for name in packaged_names()]
     if out is not None:
         _check_writable(out)
     name = model or default_model(settings)
-    evaluation = Evaluation(name, _distinct(loaded), chosen, judge, window)
+    template = read_prompts(settings).summary
+    evaluation = Evaluation(name, _distinct(loaded), chosen, judge, window, summary_template=template)
     Screen(sys.stderr).line(_announcement(evaluation), dim=True)
     stopped = False
     try:
@@ -110,6 +115,8 @@ async def _measure(settings: Settings, evaluation: Evaluation) -> None:
     )
     progress = Progress(evaluation)
     try:
+        for model in filter(None, (evaluation.model, evaluation.judge)):
+            await providers.ask_window(model)
         await evaluate(evaluation, models, progress)
     finally:
         progress.clear()

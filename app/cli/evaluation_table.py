@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from app.cli import amounts
 from app.evaluation import BASELINE, KINDS, Report, Row
 from app.evaluation.results import Sums, cached, recall, share
 from app.messages import Usage
+from app.sessions import Rung
 
 _HEADINGS = {"task": "task", "files": "files", "decisions": "decis.", "errors": "errors", "next_step": "next"}
 
@@ -44,7 +45,7 @@ def _compared(report: Report) -> str:
 
 def _titles(judged: bool) -> list[str]:
     judge = ["judge"] if judged else []
-    return ["", *(_HEADINGS[kind] for kind in KINDS), "all", *judge, "tokens", "the round cost", "cached"]
+    return ["", *(_HEADINGS[kind] for kind in KINDS), "all", *judge, "rung", "tokens", "the round cost", "cached"]
 
 
 def _sum_cells(sums: Sums, judged: bool) -> list[str]:
@@ -55,6 +56,7 @@ def _sum_cells(sums: Sums, judged: bool) -> list[str]:
         *(percent(sums.recall[kind]) for kind in KINDS),
         percent(sums.overall),
         *([percent(sums.judged)] if judged else []),
+        _rungs(sums.rungs),
         *_costs(sums.policy, sums.tokens_before, sums.tokens_after, sums.compaction),
     ]
 
@@ -67,12 +69,20 @@ def _row_cells(row: Row, judged: bool) -> list[str]:
         *(percent(recall(answer for answer in row.answers if answer.kind == kind)) for kind in KINDS),
         percent(recall(row.answers)),
         *([percent(share(fact for answer in row.answers for fact in answer.judged or ()))] if judged else []),
+        row.rung or "–",
         *_costs(row.policy, row.tokens_before, row.tokens_after, row.compaction),
     ]
 
 
 def _name(policy: str) -> str:
     return "full context" if policy == BASELINE else policy
+
+
+def _rungs(rungs: Mapping[Rung, int]) -> str:
+    """`summary`, or `prune 2, summary 4` where histories differ; a dash where nothing was made smaller."""
+    if len(rungs) <= 1:
+        return next(iter(rungs), "–")
+    return ", ".join(f"{rung} {count}" for rung, count in rungs.items())
 
 
 def _costs(policy: str, before: int, after: int, usage: Usage) -> list[str]:

@@ -22,7 +22,7 @@ _RUNGS = {
     "shrink": "a shorter tail",
 }
 
-_PRUNED = {"trigger": "", "run_end": " at the end of the run"}
+_PRUNED = {"trigger": "", "run_end": " at the end of the run", "model_change": " with the change of the model"}
 
 
 def started(data: Data) -> str:

@@ -11,16 +11,16 @@ from pathlib import Path
 from app import __version__
 from app.bootstrap import Runtime, prepare_data_dir
 from app.cli.checks import A_DEMO, GIVE_A_KEY, NO_KEY, missing_key
-from app.cli.config import load_settings
 from app.cli.presence import announce, claimed
 from app.cli.screen import Screen
 from app.server import run
 from app.settings import DEMO_MODEL, Settings
 
+NO_SANDBOX = "none: commands cannot run. `palimpsest doctor` says what is missing"
 
-def serve(host: str | None, port: int | None) -> None:
+
+def serve(settings: Settings) -> None:
     """Serves until a signal ends it."""
-    settings = load_settings(host=host, port=port)
     prepare_data_dir(settings)
     with claimed(settings.data_dir) as file:
 
@@ -38,7 +38,7 @@ def reachable(url: str) -> str:
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
-def greeting(settings: Settings, model: str, sandbox: str, url: str) -> str:
+def greeting(settings: Settings, model: str, sandbox: str | None, url: str) -> str:
     """What a person needs to know once the server is ready. No secret is in it."""
     key = ' -H "Authorization: Bearer $PALIMPSEST_API_KEY"' if settings.api_keys else ""
     aside = ", which reads the key from there too" if settings.api_keys else ""
@@ -47,7 +47,7 @@ def greeting(settings: Settings, model: str, sandbox: str, url: str) -> str:
             f"Palimpsest {__version__} at {url}",
             "",
             f"  model    {model}{_model_note(settings, model)}",
-            f"  sandbox  {_sandbox(sandbox)}",
+            f"  sandbox  {sandbox or NO_SANDBOX}",
             f"  data     {settings.data_dir}",
             f"  access   {_access(settings)}",
             "",
@@ -85,12 +85,6 @@ def command() -> str:
     if not script.is_file():
         return f"{sys.executable} -m app"
     return os.path.relpath(script) if script.is_relative_to(Path.cwd()) else str(script)
-
-
-def _sandbox(found: str) -> str:
-    if found == "no sandbox":
-        return "none: commands cannot run. `palimpsest doctor` says what is missing"
-    return found
 
 
 def _access(settings: Settings) -> str:

@@ -11,6 +11,7 @@ import httpx
 from app.cli.client import Target
 from app.cli.config import environment, load_settings
 from app.cli.errors import NoServerError
+from app.cli.loading import loading
 from app.cli.presence import announced_url
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ async def running_or_embedded(server: str | None, key: str | None) -> AsyncItera
     if found is not None:
         yield found, False
         return
-    from app.cli.embedded import EmbeddedServer
+    with loading():
+        from app.cli.embedded import EmbeddedServer
 
     async with EmbeddedServer(settings) as url:
         yield Target(url, key or first_key(environment())), True

@@ -19,7 +19,7 @@ from app.context.budget import (
 from app.context.generation import Generation, GenerationReason
 from app.context.policies import CompactionSettings, preset, public, resolve
 from app.context.projection import Checkpoint, ContextItem, Projection, Transcript, project
-from app.context.prompts import ControlKind, PromptEnvironment, control_text, load_template, render_system
+from app.context.prompts import ControlKind, PromptEnvironment, control_text, render_system, with_plan
 from app.context.pruning import PruneBatch, select_prunable
 from app.context.selection import Selection, select
 from app.context.shrinking import FixedPart, largest_fixed, shrunk
@@ -53,7 +53,6 @@ __all__ = [
     "estimate_text",
     "estimate_tools",
     "largest_fixed",
-    "load_template",
     "make_budget",
     "preset",
     "project",
@@ -67,4 +66,5 @@ __all__ = [
     "shrunk",
     "tail_bounds",
     "trigger",
+    "with_plan",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.context.policies import CompactionSettings
-from app.llm.base import ModelInfo, WindowSource
+from app.llm.base import LEAST_WINDOW, ModelInfo, WindowSource
 from app.messages import Usage
 from app.sessions import ContextState
 
@@ -22,8 +22,9 @@ SMALL_WINDOW = 32_768
 MOST_RESERVED = 0.9
 """Share of a larger window that reserves may take together, whatever the settings ask for."""
 
-LEAST_LEARNED = 1_024
-"""A smaller window read from an error text is taken for a misreading."""
+LEAST_OUTPUT, LEAST_OUTPUT_SHARE = 1_024, 0.25
+"""Tokens, or share of the output reserve where that is less, below which less room for the answer is no help: it would
+be cut off, and a smaller context is better."""
 
 TAIL_SHARE = 0.25
 """Share of usable that the verbatim tail has at least, within the next two."""
@@ -110,6 +111,14 @@ def trigger(budget: Budget, settings: CompactionSettings) -> int:
     return budget.usable
 
 
+def less_output(budget: Budget, limit: int, prompt_tokens: int) -> int | None:
+    """Output tokens to ask for beside a prompt, once its provider has counted it and said that the two together are
+    more than its window of `limit`; None where that is not less than before, or too little to answer in."""
+    room = limit - prompt_tokens - budget.safety_buffer
+    least = max(1, min(LEAST_OUTPUT, int(budget.output_reserve * LEAST_OUTPUT_SHARE)))
+    return room if least <= room < budget.output_reserve else None
+
+
 def tail_bounds(budget: Budget, settings: CompactionSettings) -> TailBounds:
     """How large the verbatim tail is: 25 % of usable within 2,000 and 15,000, or `tail_tokens`; never above 40 %."""
     most = int(budget.usable * TAIL_MOST)
@@ -143,10 +152,11 @@ def context_state(budget: Budget, tokens: int, reported: bool) -> ContextState:
 
 
 def _window(info: ModelInfo, learned: int | None) -> tuple[int, WindowSource | Literal["learned"]]:
-    """An operator's own limit may be below the real one on purpose, so only a smaller number corrects it."""
-    if learned is None or learned < LEAST_LEARNED:
+    """An operator's own limit may be below the real one on purpose, and a server knows what it serves, so only a
+    smaller number corrects these two."""
+    if learned is None or learned < LEAST_WINDOW:
         return info.context_window, info.window_source
-    if info.window_source == "setting" and learned >= info.context_window:
+    if info.window_source in ("setting", "server") and learned >= info.context_window:
         return info.context_window, info.window_source
     return learned, "learned"
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.messages import Message
+from app.messages import Message, Role
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A compaction round: the messages with a seq from `first_seq` to `last_seq`, both included, are replaced by those
-    of them that `kept` names, word for word, and then the summary. A later round that covers the same range takes the
-    place of this one.
+    of them that `kept` names, word for word, and then the summary. A round made later that covers the same range takes
+    the place of this one. Rounds are made in the order of their summaries, which need not be that of their numbers: one
+    that somebody asks for has its number before it is made.
 
     `clips` are ids of parts outside the range and the number of characters to show of each.
     """
@@ -28,6 +29,37 @@ class Checkpoint:
         """Whether the message is in the range."""
         return self.first_seq <= message.seq <= self.last_seq
 
+    def replaces(self, earlier: Checkpoint) -> bool:
+        """Whether this round, made later, covers all that the earlier one does."""
+        return self.first_seq <= earlier.first_seq and earlier.last_seq <= self.last_seq
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What shapes a context: the checkpoints that were not reverted, superseded ones included, in the order in which
+    they were made, and the calls whose outputs are cleared."""
+
+    checkpoints: tuple[Checkpoint, ...] = ()
+    pruned: frozenset[str] = frozenset()
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """The numbers of the rounds, ascending."""
+        return tuple(sorted(checkpoint.round for checkpoint in self.checkpoints))
+
+    @property
+    def latest(self) -> int:
+        """The number of the round that was made last, 0 without one."""
+        return self.checkpoints[-1].round if self.checkpoints else 0
+
+    def clearing(self, call_ids: Iterable[str]) -> InForce:
+        """The same, with these outputs cleared as well."""
+        return replace(self, pruned=self.pruned.union(call_ids))
+
+    def covering(self, checkpoint: Checkpoint) -> InForce:
+        """The same, with one round more."""
+        return replace(self, checkpoints=(*self.checkpoints, checkpoint))
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -39,33 +71,47 @@ class Round:
 
 
 def rounds_in_force(rows: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> list[Round]:
-    """Checkpoints with a summary that no later round has taken up, in order of their place."""
+    """Checkpoints with a summary that no round made later has taken up, in order of their place."""
     if not checkpoints:
         return []
     summaries = {message.id: message for message in rows if message.is_summary}
     known = [checkpoint for checkpoint in checkpoints if checkpoint.summary_message_id in summaries]
-    in_force = [old for old in known if not any(_supersedes(new, old) for new in known)]
+    known.sort(key=lambda checkpoint: summaries[checkpoint.summary_message_id].seq)
+    in_force = [c for place, c in enumerate(known) if not any(later.replaces(c) for later in known[place + 1 :])]
     return [
         Round(c, tuple(_kept(rows, c)), summaries[c.summary_message_id])
-        for c in sorted(in_force, key=lambda c: (c.first_seq, c.round))
+        for c in sorted(in_force, key=lambda checkpoint: checkpoint.first_seq)
     ]
 
 
+def reachable(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> list[Message]:
+    """The messages that contexts with these checkpoints, and such as come later, are made of: those outside all ranges,
+    those kept, summaries, and the user's own, of which a later round may keep one. The rest was summarised."""
+    rounds = rounds_in_force(history, checkpoints)
+    if not rounds:
+        return list(history)
+    outside = {message.id for message in uncovered(history, rounds)}
+    outside.update(message.id for r in rounds for message in r.kept)
+    return [m for m in history if m.is_summary or m.role is Role.USER or m.id in outside]
+
+
 def clips_in_force(rounds: Iterable[Round]) -> Mapping[str, int]:
-    """Characters to show of each clipped part; where two rounds name one part, the later round decides."""
-    newest_last = sorted((r.checkpoint for r in rounds), key=lambda c: c.round)
-    return {part_id: limit for checkpoint in newest_last for part_id, limit in checkpoint.clips}
+    """Characters to show of each clipped part; where two rounds name one part, the one made later decides."""
+    newest_last = sorted(rounds, key=lambda r: r.summary.seq)
+    return {part_id: limit for made in newest_last for part_id, limit in made.checkpoint.clips}
 
 
 def uncovered(rows: Iterable[Message], rounds: Sequence[Round]) -> Iterator[Message]:
     """The rows outside all ranges, summaries left out."""
+    ranges = [(r.checkpoint.first_seq, r.checkpoint.last_seq) for r in rounds]
     for message in rows:
-        if not message.is_summary and not any(r.checkpoint.covers(message) for r in rounds):
+        if message.is_summary:
+            continue
+        for first, last in ranges:
+            if first <= message.seq <= last:
+                break
+        else:
             yield message
-
-
-def _supersedes(new: Checkpoint, old: Checkpoint) -> bool:
-    return new.round > old.round and new.first_seq <= old.first_seq and old.last_seq <= new.last_seq
 
 
 def _kept(rows: Iterable[Message], checkpoint: Checkpoint) -> Iterator[Message]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID, uuid5
 
-from app.context.tokens import counted_tokens, estimate_part
+from app.context.tokens import PER_MESSAGE, estimate_part, image_tokens
 from app.messages import (
     ImagePart,
     Message,
@@ -39,11 +39,28 @@ def sendable(message: Message, model: str) -> Message | None:
     return message if len(parts) == len(message.parts) else with_parts(message, parts)
 
 
+def counted_for(message: Message, model: str) -> Message:
+    """The message with its images counted by the rule of `model`, the same object where that makes no difference. They
+    were stored with one count for all models."""
+    if not any(isinstance(part, ImagePart) for part in message.parts):
+        return message
+    if not any(isinstance(part, ImagePart) for part in message.parts):
+        return message
+    parts = [_counted_image(part, model) if isinstance(part, ImagePart) else part for part in message.parts]
+    same = all(new is old for new, old in zip(parts, message.parts, strict=True))
+    return message if same else with_parts(message, parts)
+
+
+def _counted_image(part: ImagePart, model: str) -> ImagePart:
+    tokens = image_tokens(part, model)
+    return part if part.tokens == tokens else part.model_copy(update={"tokens": tokens})
+
+
 def with_parts(message: Message, parts: Sequence[Part]) -> Message:
     """The message with other parts, numbered and counted again."""
     placed = tuple(_placed(part, index) for index, part in enumerate(parts))
-    changed = message.model_copy(update={"parts": placed})
-    return changed.model_copy(update={"tokens": counted_tokens(changed)})
+    tokens = PER_MESSAGE + sum(part.tokens or estimate_part(part) for part in placed)
+    return message.model_copy(update={"parts": placed, "tokens": tokens})
 
 
 def _placed(part: Part, index: int) -> Part:

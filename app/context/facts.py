@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from app.context.excerpts import readable
+from app.context.turns import task_of
 from app.events import PlanItem
 from app.messages import Message, Role, ToolCallPart, ToolResultPart, ToolStatus
 
@@ -43,42 +44,76 @@ class FailedCommand:
     succeeded_later: bool = False
 
 
+class UserRequest(NamedTuple):
+    """One of the user's messages, images in it named."""
+
+    message_id: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`requests` are the user's messages after the task, newest last; `files` and `failed_commands` have the newest
+    """`requests` are the user's messages besides the task, newest last; `files` and `failed_commands` have the newest
     first; `calls` are completed calls per tool, the most used first; `rounds` is the number of compactions."""
 
     task: str = ""
-    requests: tuple[str, ...] = ()
+    requests: tuple[UserRequest, ...] = ()
     files: tuple[FileFact, ...] = ()
     failed_commands: tuple[FailedCommand, ...] = ()
     calls: tuple[tuple[str, int], ...] = ()
     plan: tuple[PlanItem, ...] = ()
     rounds: int = 0
 
+    def without(self, message_ids: Container[str]) -> Facts:
+        """The facts without those of the requests, as they are told elsewhere."""
+        return replace(self, requests=tuple(r for r in self.requests if r.message_id not in message_ids))
 
-def compute_facts(history: Sequence[Message], plan: Sequence[PlanItem], rounds: int) -> Facts:
+
+def compute_facts(
+    history: Sequence[Message], plan: Sequence[PlanItem], rounds: int, task_id: str | None = None
+) -> Facts:
     """The facts of a history, which is the whole of it and not what a context shows.
 
-    A call counts as done where its result completed. Voided attempts and summaries do not count, nor do results whose
+    `task_id` is the message that carries the session's task; the first request is the task where that is not there. A
+    call counts as done where its result completed. Voided attempts and summaries do not count, nor do results whose
     call is missing. Denied commands never ran and are not among the failed ones.
     """
-    tally = _Tally()
-    requests: list[str] = []
-    for message in lived(history):
-        if message.role is Role.USER and (request := readable(message)).strip():
-            requests.append(request)
-    for call, result in ended_calls(history):
-        tally.add(call, result)
-    return Facts(
-        task=requests[0] if requests else "",
-        requests=tuple(requests[1:]),
-        files=tuple(reversed(tally.files.values())),
-        failed_commands=tuple(reversed(tally.failed.values())),
-        calls=tuple(tally.calls.most_common()),
-        plan=tuple(plan),
-        rounds=rounds,
-    )
+    ledger = Ledger()
+    ledger.advance(history)
+    return ledger.facts(plan, rounds, task_id)
+
+
+class Ledger:
+    """The facts of a history that grows: each of its messages is looked at once."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._asked: list[Message] = []
+        self._open_calls: dict[str, ToolCallPart] = {}
+        self._tally = _Tally()
+
+    def advance(self, history: Sequence[Message]) -> None:
+        """Takes in what of the history is new since the last time; what was there must not have changed."""
+        fresh = history[self._next :]
+        self._next = len(history)
+        for message in lived(fresh):
+            if message.role is Role.USER and readable(message).strip():
+                self._asked.append(message)
+            for call, result in _ended(message, self._open_calls):
+                self._tally.add(call, result)
+
+    def facts(self, plan: Sequence[PlanItem], rounds: int, task_id: str | None = None) -> Facts:
+        """The facts so far; see `compute_facts`."""
+        task, tally = task_of(self._asked, task_id), self._tally
+        return Facts(
+            task=readable(task) if task is not None else "",
+            requests=tuple(UserRequest(m.id, readable(m)) for m in self._asked if m is not task),
+            files=tuple(reversed(tally.files.values())),
+            failed_commands=tuple(reversed(tally.failed.values())),
+            calls=tuple(tally.calls.most_common()),
+            plan=tuple(plan),
+            rounds=rounds,
+        )
 
 
 def lived(history: Sequence[Message]) -> Iterator[Message]:
@@ -90,10 +125,14 @@ def ended_calls(history: Sequence[Message]) -> Iterator[tuple[ToolCallPart, Tool
     """Each call with the first result that follows it, in order of the results."""
     open_calls: dict[str, ToolCallPart] = {}
     for message in lived(history):
-        for result in message.tool_results:
-            if (call := open_calls.pop(result.call_id, None)) is not None:
-                yield call, result
-        open_calls.update((call.call_id, call) for call in message.tool_calls)
+        yield from _ended(message, open_calls)
+
+
+def _ended(message: Message, open_calls: dict[str, ToolCallPart]) -> Sequence[tuple[ToolCallPart, ToolResultPart]]:
+    """The open calls that the message's results end; its own calls are open from now on."""
+    ended = [(open_calls.pop(r.call_id), r) for r in message.tool_results if r.call_id in open_calls]
+    open_calls.update((call.call_id, call) for call in message.tool_calls)
+    return ended
 
 
 def failed(result: ToolResultPart) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from app.context.excerpts import CHARS_PER_TOKEN, clip_middle, fit_tokens, most_that_fit, one_line, plural
-from app.context.facts import Facts, FailedCommand, FileFact
-from app.context.prompts import render_plan
+from app.context.facts import Facts, FailedCommand, FileFact, UserRequest
+from app.context.prompts import plan_lines
 from app.context.tokens import estimate_text
 from app.events import PlanItem
 from app.messages import ToolStatus
@@ -123,15 +123,15 @@ def _task_section(task: str) -> str:
     return f"### Original Task\n{task}" if task else ""
 
 
-def _requests_section(requests: tuple[str, ...], shown: int) -> str:
+def _requests_section(requests: tuple[UserRequest, ...], shown: int) -> str:
     if not shown:
         return ""
     total = len(requests)
     entries = (
-        f"[user message {number} of {total}]\n{clip_middle(requests[number - 1], REQUEST_CHARS, _REST_OF_REQUEST)}"
+        f"[user message {number} of {total}]\n{clip_middle(requests[number - 1].text, REQUEST_CHARS, _REST_OF_REQUEST)}"
         for number in range(total, total - shown, -1)
     )
-    return "\n".join(("### User messages since the task, newest first", *entries))
+    return "\n".join(("### Earlier user messages, newest first", *entries))
 
 
 def _files_section(files: tuple[FileFact, ...]) -> str:
@@ -166,7 +166,7 @@ def _plan_section(plan: tuple[PlanItem, ...], shown: int) -> str:
     if not shown:
         return ""
     by_need = sorted(range(len(plan)), key=lambda index: plan[index].status == "completed")
-    lines = render_plan([plan[index] for index in sorted(by_need[:shown])]).partition("\n")[2]
+    lines = plan_lines([plan[index] for index in sorted(by_need[:shown])])
     return f"### Plan ([x] is done, [>] in progress)\n{lines}"
 
 

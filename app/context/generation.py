@@ -9,10 +9,8 @@ from typing import Literal
 from app.context.tokens import estimate_text, estimate_tools
 from app.llm.base import ToolSchema
 
-GenerationReason = Literal[
-    "created", "model", "tools", "system_prompt", "plan", "repair", "checkpoint", "prune", "revert"
-]
-"""What began a generation."""
+GenerationReason = Literal["created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert"]
+"""What began a generation. A changed plan begins none: the system text holds the plan as it was at the beginning."""
 
 
 @dataclass(frozen=True)

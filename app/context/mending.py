@@ -41,6 +41,11 @@ class Repair:
     call_id: str | None
     detail: str
 
+    @property
+    def key(self) -> tuple[RepairKind, str, str | None]:
+        """Tells a repair from others, and is the same whenever the same thing is mended."""
+        return self.kind, self.message_id, self.call_id
+
 
 def mend(messages: Sequence[Message], model: str) -> tuple[list[Message], list[Repair]]:
     """A sound conversation made of any messages, and what had to be done."""

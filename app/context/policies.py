@@ -79,7 +79,7 @@ class CompactionSettings(Value):
         200_000, description="`handoff`: tokens of the last call at which a summary is due; 0 turns this trigger off."
     )
     summary_max_tokens: Annotated[Whole, Field(ge=1, le=100_000_000)] | None = Field(
-        2_000, description="Longest summary, reasoning not counted; null sets no cap beside the output reserve."
+        2_000, description="Longest summary, reasoning not counted; null is 4,000. Never above a quarter of the window."
     )
     summary_temperature: Annotated[float, BeforeValidator(_number)] | None = Field(
         None, ge=0, le=2, allow_inf_nan=False, description="Temperature of the summary; null sends none."
@@ -128,7 +128,8 @@ DEFAULT = preset("reactive")
 
 
 def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DEFAULT) -> CompactionSettings:
-    """A request's `compaction` merged over `base`, the server's default or the session's settings so far.
+    """A request's `compaction` merged over `base`: the server's default for a new session, the session's settings so
+    far for a change and for a round.
 
     None changes nothing. Where the policy changes, its preset takes the place of the old one's, and settings of `base`
     that differ from its own preset stay. Raises `InvalidRequestError` (code `invalid_compaction`), whose `field` names

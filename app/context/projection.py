@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.context.checkpoints import Checkpoint, Round, clips_in_force, rounds_in_force, uncovered
 from app.context.clipping import clip_message
-from app.context.content import control_message, sendable, text_part, with_parts
+from app.context.content import control_message, counted_for, sendable, text_part, with_parts
 from app.context.generation import Generation
 from app.context.mending import BEGINNING
-from app.context.tokens import PER_MESSAGE, counted_tokens
+from app.context.tokens import PER_MESSAGE, counted_tokens, estimate_result
 from app.context.validator import Repair, SoundnessCheck, repair
 from app.messages import Message, Part, Role, ToolResultPart
 
-__all__ = ["Checkpoint", "ContextItem", "ItemReason", "Projection", "Transcript", "placeholder", "project"]
+__all__ = [
+    "Checkpoint",
+    "ContextItem",
+    "ItemReason",
+    "Projection",
+    "Transcript",
+    "placeholder",
+    "placeholder_tokens",
+    "project",
+]
 
 ItemReason = Literal["placeholder", "clip", "summary", "repair", "control"]
 
@@ -103,10 +112,22 @@ class Transcript:
         """Estimated tokens of a request: system text, tools and messages."""
         return self.generation.fixed_tokens + self.tokens
 
+    def count_messages_at(self, per_message: int) -> None:
+        """Counts so many tokens for each message besides its parts from here on, for those that are there too."""
+        more = per_message - self._per_message
+        if more:
+            self._per_message = per_message
+            self.items[:] = [replace(item, tokens=item.tokens + more) for item in self.items]
+            self.tokens += more * len(self.items)
+
     def append(self, message: Message) -> None:
         """Adds the history's next message, complete; it may turn out to be nothing that a model sees."""
         for shown in uncovered([message], self._rounds):
             self._add(shown)
+
+    def is_sound(self) -> bool:
+        """Whether `messages` may be sent as they are; looks only at what is new."""
+        return self._check.advance(self.messages)
 
     def settle(self) -> list[Repair]:
         """Makes `messages` fit to be sent and returns what had to be mended; no repairs is the rule.
@@ -114,7 +135,7 @@ class Transcript:
         Looks only at what is new, unless a repair is needed. The caller records the repairs and starts a generation;
         the transcript itself stays in use until then.
         """
-        if self._check.advance(self.messages):
+        if self.is_sound():
             return []
         mended, repairs = repair(self.messages, model=self.generation.model)
         self._replace(mended)
@@ -142,6 +163,7 @@ class Transcript:
         kept = sendable(message, self.generation.model)
         if kept is None:
             return
+        kept = counted_for(kept, self.generation.model)
         if _needs_line(self._open_summary, kept):
             self._close_summary()
         self._open_summary = kept if kept.is_summary and kept.role is Role.ASSISTANT else None
@@ -195,7 +217,13 @@ def _without_results(message: Message) -> Message:
 
 def placeholder(part: ToolResultPart) -> ToolResultPart:
     """What is shown in the place of a pruned result."""
-    return part.model_copy(update={"output": PLACEHOLDER.format(call_id=part.call_id), "tokens": 0})
+    output = PLACEHOLDER.format(call_id=part.call_id)
+    return part.model_copy(update={"output": output, "tokens": placeholder_tokens(part)})
+
+
+def placeholder_tokens(part: ToolResultPart) -> int:
+    """Estimated tokens of what is shown in the place of a pruned result."""
+    return estimate_result(part.call_id, PLACEHOLDER.format(call_id=part.call_id))
 
 
 def _with_placeholders(message: Message, pruned: AbstractSet[str]) -> Message:

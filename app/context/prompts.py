@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Literal
 
@@ -34,6 +33,12 @@ _NETWORK = {
     True: "on. Packages can be installed and pages fetched.",
     False: "off. Nothing can be downloaded or installed from outside; work with what is there.",
 }
+
+PLAN_HEAD = (
+    "## Your plan\nThis is the plan as it was when this context began. Where a result of `update_plan` follows in the"
+    " conversation, the latest of them is the present plan."
+)
+"""What stands above the plan in a system text, which is not written anew when the plan changes."""
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
@@ -96,26 +101,33 @@ class Notes:
         return cls() if stored is None else cls(**orjson.loads(stored))
 
 
-def load_template(path: Path | None) -> str:
-    """The instructions in the file at `path`, or the built-in ones. For use at start; it reads the disk."""
-    return SYSTEM_TEMPLATE if path is None else path.read_text(encoding="utf-8")
-
-
 def render_system(
     template: str,
     environment: PromptEnvironment,
-    plan: Sequence[PlanItem],
     system_prompt: str | None = None,
     notes: str = "",
 ) -> str:
-    """The system text of a generation; equal arguments give equal bytes.
+    """The system text of a generation, the plan apart; equal arguments give equal bytes.
 
     `system_prompt`, a session's own, takes the place of `template`; both stand as they are, nothing in them is
-    substituted. Environment, rendered `notes` and plan follow in either case, the plan last because it changes most
-    often.
+    substituted. Environment and rendered `notes` follow in either case.
     """
     instructions = template if system_prompt is None or not system_prompt.strip() else system_prompt
-    sections = [instructions, render_environment(environment), notes, render_plan(plan)]
+    return _joined(instructions, render_environment(environment), notes)
+
+
+def with_plan(system: str, plan: Sequence[PlanItem]) -> str:
+    """A system text with the plan of now behind it. It stays so for the whole generation: a plan that changes while
+    one goes on is known from the results of `update_plan`."""
+    return _joined(system, render_plan(plan))
+
+
+def differs_by_plan_alone(system: str, other: str) -> bool:
+    """Whether a generation's system text is the other one, which has no plan, with any plan or none."""
+    return system == other or system.startswith(_joined(other, PLAN_HEAD))
+
+
+def _joined(*sections: str) -> str:
     return "\n\n".join(section.strip() for section in sections if section.strip())
 
 
@@ -160,12 +172,14 @@ def clip_head(text: str, tokens: int) -> str:
 
 
 def render_plan(plan: Sequence[PlanItem]) -> str:
-    """The section on the plan, one line an item; empty without one. Line breaks in an item become spaces, so that it
-    cannot pass for a section of its own."""
-    if not plan:
-        return ""
-    lines = [f"- {_MARKS[item.status]} {' '.join(item.text.split())}" for item in plan]
-    return "\n".join(["## Your plan", *lines])
+    """The section on the plan; empty without one."""
+    return f"{PLAN_HEAD}\n{plan_lines(plan)}" if plan else ""
+
+
+def plan_lines(plan: Sequence[PlanItem]) -> str:
+    """A plan, one line an item. Line breaks in an item become spaces, so that it cannot pass for a section of its
+    own."""
+    return "\n".join(f"- {_MARKS[item.status]} {' '.join(item.text.split())}" for item in plan)
 
 
 def control_text(kind: ControlKind) -> str:

@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from app.context.budget import Budget, prune_bounds, tail_bounds
 from app.context.policies import CompactionSettings
-from app.context.projection import placeholder
+from app.context.projection import placeholder_tokens
 from app.context.tokens import estimate_part
 from app.context.turns import after_last_summary, recent_start
 from app.messages import Message, ToolResultPart, ToolStatus
 
 
 @dataclass(frozen=True, slots=True)
-class PruneBatch:
-    """Outputs that are cleared together, newest first. `tokens_before` are those of all tool outputs in the context,
-    `tokens_saved` what clearing frees once the placeholders are paid for; `tools` are the names, each once."""
+class OldOutput:
+    """The output of a call, and the tokens that clearing it frees once its placeholder is paid for."""
 
-    call_ids: tuple[str, ...]
+    call_id: str
+    tool: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PruneBatch:
+    """Outputs that are cleared together, newest first. `tokens_before` are those of all tool outputs in the context."""
+
+    outputs: tuple[OldOutput, ...]
     tokens_before: int
-    tokens_saved: int
-    tools: tuple[str, ...]
+
+    @property
+    def call_ids(self) -> tuple[str, ...]:
+        return tuple(output.call_id for output in self.outputs)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools, each once."""
+        return tuple(dict.fromkeys(output.tool for output in self.outputs))
+
+    @property
+    def tokens_saved(self) -> int:
+        """What clearing them frees."""
+        return sum(output.tokens for output in self.outputs)
+
+    def beside(self, covered: Iterable[Message]) -> PruneBatch | None:
+        """What there is to clear beside messages that a summary stands for; None where that is nothing."""
+        gone = {part.call_id for message in covered for part in message.tool_results}
+        left = tuple(output for output in self.outputs if output.call_id not in gone)
+        return PruneBatch(left, self.tokens_before) if left else None
 
 
 def select_prunable(
@@ -36,18 +62,13 @@ def select_prunable(
     `pruned` are the call ids that are cleared already. All or nothing: every clearing costs the prompt cache.
     """
     bounds = prune_bounds(budget, settings)
-    found = [
-        part for part in _beyond(_clearable(messages, settings, budget, pruned), bounds.protect) if _saved(part) > 0
-    ]
-    saved = sum(map(_saved, found))
-    if not found or saved < bounds.minimum:
-        return None
-    return PruneBatch(
-        call_ids=tuple(part.call_id for part in found),
+    beyond = _beyond(_clearable(messages, settings, budget, pruned), bounds.protect)
+    old = (OldOutput(part.call_id, part.name, _saved(part)) for part in beyond)
+    batch = PruneBatch(
+        tuple(output for output in old if output.tokens > 0),
         tokens_before=sum(_tokens(part) for message in messages for part in message.tool_results),
-        tokens_saved=saved,
-        tools=tuple(dict.fromkeys(part.name for part in found)),
     )
+    return batch if batch.outputs and batch.tokens_saved >= bounds.minimum else None
 
 
 def _clearable(
@@ -77,4 +98,4 @@ def _tokens(part: ToolResultPart) -> int:
 
 
 def _saved(part: ToolResultPart) -> int:
-    return _tokens(part) - estimate_part(placeholder(part))
+    return _tokens(part) - placeholder_tokens(part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import takewhile
 
 from app.context.budget import Budget, tail_bounds
 from app.context.checkpoints import Checkpoint, clips_in_force, rounds_in_force
@@ -12,8 +13,8 @@ from app.context.content import sendable
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
 from app.context.projection import project
-from app.context.turns import after_last_summary, cuts, first_unseen, is_request, tail_start
-from app.messages import Message
+from app.context.turns import after_last_summary, cuts, first_unseen, is_request, tail_start, task_of
+from app.messages import ImagePart, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Selection:
     `kept` are ids of the user's messages in the range that stay word for word. `covered` is what the summary must tell
     of: the range as a model sees it now, without the kept messages and the summary in force, which is `previous` and is
     merged. `tail` is what stays behind the range, as it is shown now, and `clips` are the clips in it that stay.
-    `latest_request` and `task` are the user's last and first message, wherever they are.
+    `latest_request` is the user's last message and `task` the one that everything is about, wherever they are.
     """
 
     first_seq: int
@@ -36,6 +37,22 @@ class Selection:
     task: Message | None
     clips: tuple[tuple[str, int], ...] = ()
 
+    def stands(self, message: Message) -> bool:
+        """Whether a request stays in the context as a message of its own, word for word."""
+        if message.seq <= self.last_seq:
+            return message.id in self.kept
+        clipped = {part_id for part_id, _ in self.clips}
+        return clipped.isdisjoint(part.id for part in message.parts)
+
+    def quoted(self, history: Sequence[Message]) -> Message | None:
+        """The latest request where the summary alone can tell it: it is covered, and none has come since, as may be
+        while a summary is prepared."""
+        latest = self.latest_request
+        if latest is None or latest.seq > self.last_seq or latest.id in self.kept:
+            return None
+        later = takewhile(lambda message: message.seq > self.last_seq, reversed(history))
+        return None if any(map(is_request, later)) else latest
+
 
 def select(
     history: Sequence[Message],
@@ -46,11 +63,13 @@ def select(
     *,
     pruned: AbstractSet[str] = frozenset(),
     urgent: bool = False,
+    task_id: str | None = None,
 ) -> Selection | None:
     """What the policy would cover of `history` now; None where nothing new is old enough.
 
     The boundary never parts calls from their results, nor the parts of one model message. Sizes are those of what
-    `model` sees, cleared outputs of `pruned` as their placeholders. `urgent` is for a context that is too large
+    `model` sees, cleared outputs of `pruned` as their placeholders. `task_id` is the message that carries the session's
+    task, if the history has it. `urgent` is for a context that is too large
     although nothing is old enough: all that the model has seen is covered, or simply all if these are requests alone.
     """
     shown = _shown(history, checkpoints, model, pruned)
@@ -58,10 +77,11 @@ def select(
     hurried = urgent and settings.policy != "handoff"
     start = _urgent_boundary(shown, fresh) if hurried else _boundary(shown, fresh, settings, budget)
     requests = [message for message in history if is_request(message) and sendable(message, model) is not None]
-    task, latest = (requests[0], requests[-1]) if requests else (None, None)
+    task, latest = task_of(requests, task_id), requests[-1] if requests else None
     tail = shown[start:]
-    unseen = filter(is_request, shown[first_unseen(shown) :])
-    kept = () if settings.policy == "handoff" else kept_ids((task, latest, *unseen), tail)
+    unseen = list(filter(is_request, shown[first_unseen(shown) :]))
+    stays = _beside_handoff(latest, unseen) if settings.policy == "handoff" else [task, latest, *unseen]
+    kept = kept_ids(stays, tail)
     told = _outside(shown[fresh:start], kept)
     if all(latest is not None and message.id == latest.id for message in told):
         return None
@@ -77,6 +97,14 @@ def select(
         task=task,
         clips=carried(clips_in_force(rounds).items(), tail),
     )
+
+
+def _beside_handoff(latest: Message | None, unseen: Iterable[Message]) -> list[Message]:
+    """What stays beside the summary that ends with the latest request: requests that the model has not seen either, and
+    the latest itself where it has images, which no text can tell."""
+    in_text = latest is not None and not any(isinstance(part, ImagePart) for part in latest.parts)
+    stays = [message for message in unseen if latest is None or message.id != latest.id]
+    return stays if latest is None or in_text else [*stays, latest]
 
 
 def kept_ids(requests: Iterable[Message | None], tail: Iterable[Message]) -> tuple[str, ...]:

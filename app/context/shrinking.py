@@ -10,7 +10,7 @@ from app.context.clipping import part_length
 from app.context.generation import Generation
 from app.context.selection import Selection, carried, kept_ids
 from app.context.tokens import counted_tokens
-from app.context.turns import cuts, first_unseen, is_request
+from app.context.turns import cuts, first_unseen, is_request, task_of
 from app.messages import Message
 
 CLIP_STEPS = (8_000, 2_000, 500)
@@ -46,15 +46,23 @@ def shrunk(selection: Selection) -> Iterator[Selection]:
         yield _shortened(smaller, places[-1 - remaining])
 
 
-def largest_fixed(generation: Generation, messages: Sequence[Message]) -> FixedPart:
-    """The largest of what no rung can make smaller: the system prompt, the tool schemas, or one of the requests of
-    `messages` that always stay, which are the first, the last and those that the model has not seen yet."""
+def largest_fixed(
+    generation: Generation, messages: Sequence[Message], history: Sequence[Message] = (), task_id: str | None = None
+) -> FixedPart:
+    """The largest of what no rung can make smaller: the system prompt, the tool schemas, or one of the requests that
+    always stay.
+
+    These are the task and the requests in `messages`, the context, that the model has not seen yet, and the latest one
+    of `history`, which a summary may have taken up word for word. `task_id` is the message with the session's task.
+    """
     requests = [message for message in messages if is_request(message)]
+    task, latest = task_of(requests, task_id), next(filter(is_request, reversed(history)), None)
     unseen = filter(is_request, messages[first_unseen(messages) :])
     parts = [FixedPart("system prompt", generation.system_tokens), FixedPart("tool schemas", generation.tools_tokens)]
     parts += [
         FixedPart(f"user message {message.id}", counted_tokens(message))
-        for message in (*requests[:1], *requests[-1:], *unseen)
+        for message in (task, *requests[-1:], latest, *unseen)
+        if message is not None
     ]
     return max(parts, key=lambda part: part.tokens)
 

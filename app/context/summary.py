@@ -6,7 +6,6 @@ import re
 from itertools import chain, count
 
 from app.context.excerpts import plural
-from app.context.policies import Policy
 
 _TAGS = re.compile(r"</?(notes(?:-\d+)?)>")
 
@@ -20,21 +19,24 @@ _RETRIEVAL = (
 )
 
 
-def compose_summary(policy: Policy, round: int, prose: str, facts_text: str, latest_request: str | None = None) -> str:
+def compose_summary(
+    round: int, prose: str, facts_text: str, latest_request: str | None = None, *, earlier: int = 0
+) -> str:
     """The text of the summary of compaction round `round`, counted from 1.
 
     `prose` is a model's or a fold's and `facts_text` the computed facts, both put in as they are. `latest_request` ends
-    the text under `handoff`; the other policies keep that message itself.
+    the text where that message itself does not stay, as under `handoff`. `earlier` is how many rounds in force went
+    before, which may be fewer than the number says: some come to nothing, and some are reverted.
     """
     tag = _unused_tag(prose, facts_text, latest_request or "")
     blocks = [
         f"## Session Summary (Compaction Round {round})",
-        _introduction(round, tag),
+        _introduction(earlier, tag),
         facts_text,
         f"<{tag}>\n{prose}\n</{tag}>",
         _RETRIEVAL,
     ]
-    if policy == "handoff" and latest_request:
+    if latest_request:
         blocks.append(f"Last request from user was: {latest_request}")
     return "\n\n".join(filter(None, blocks))
 
@@ -53,10 +55,10 @@ def prose_of(summary_text: str) -> str:
     return prose if opening and closing else summary_text
 
 
-def _introduction(round: int, tag: str) -> str:
-    earlier = f" and incorporates {plural(round - 1, 'earlier round')}" if round > 1 else ""
+def _introduction(earlier: int, tag: str) -> str:
+    taken_up = f" and incorporates {plural(earlier, 'earlier round')}" if earlier else ""
     return (
-        f"This stands for the earlier part of the conversation{earlier}. Between <{tag}> and </{tag}> are notes on the"
+        f"This stands for the earlier part of the conversation{taken_up}. Between <{tag}> and </{tag}> are notes on the"
         " work; all else is computed from the history."
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 from itertools import product
-from pathlib import Path
 from string import Template
 from typing import Literal, get_args
 
@@ -37,20 +36,6 @@ _AGENTS: Mapping[Profile, str] = {"coding": "a coding agent", "content": "a cont
 _NOT_REPEATED = "Merge what still holds of it into your summary, once and in its sections; do not quote it as a whole."
 
 
-def load_summary_template(path: Path | None) -> str | None:
-    """The sections of an operator's own, for the `template` of the requests; None, the built-in ones, without a path.
-
-    They stand as they are, nothing in them is substituted. For use at start: it reads the disk. Raises `ValueError`
-    for a file without text, which would ask for an empty summary.
-    """
-    if path is None:
-        return None
-    text = path.read_text(encoding="utf-8").strip()
-    if not text:
-        raise ValueError(f"the summary template {path} is empty")
-    return text
-
-
 def text_request(
     policy: Policy,
     profile: Profile,
@@ -67,7 +52,8 @@ def text_request(
 
     `items_text` is a window of `transcript_items`; `part` is its number and the number of windows. `previous` is the
     prose of the summary so far, of an earlier round or of the windows before. `max_tokens` is the answer's cap, and
-    `template` takes the place of the built-in sections. Every text is put in once and never read as a template.
+    `template`, an operator's own sections, takes the place of the built-in ones. Every text is put in once and never
+    read as a template.
     """
     user = _REQUEST.substitute(
         previous=_previous_block(previous),

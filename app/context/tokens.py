@@ -6,6 +6,7 @@ four undercounts Chinese, Japanese and Korean text about four times.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
@@ -33,6 +34,15 @@ IMAGE_TOKENS = 1600
 PIXELS_PER_TOKEN = 750
 """Anthropic's published rule: width times height over 750."""
 
+TILE_SQUARE, TILE_SIDE, TILE = 2_048, 768, 512
+"""OpenAI's rule for GPT models as published, in pixels: an image is scaled down into the square, then its shorter side
+down to that length, and it is counted in tiles."""
+
+TILE_BASE, TILE_TOKENS = 85, 170
+"""What an image and each of its tiles cost there; GPT-4o's numbers, newer models ask for a little less."""
+
+_TILE_NAMES = re.compile(r"(chat)?gpt|o\d")
+
 CALIBRATION_MINIMUM = 1000
 """Prompts below this many tokens are mostly fixed overhead and say little about the text."""
 
@@ -48,7 +58,8 @@ def estimate_text(text: str) -> int:
 def estimate_part(part: Part) -> int:
     """Estimated tokens of one part as it goes out.
 
-    Calls and results count as their JSON, escapes included; images by their pixels and never by their bytes. Reasoning
+    Calls and results count as their JSON, escapes included; images by their pixels, as `image_tokens` does without a
+    model, and never by their bytes. Reasoning
     counts by its text, or by the provider's block where the text is withheld; a projection leaves out what is not sent.
     """
     match part:
@@ -60,10 +71,35 @@ def estimate_part(part: Part) -> int:
             head = f'{{"id":"{part.call_id}","name":"{part.name}","arguments":'
             return estimate_text(f"{head}{part.arguments_text or '{}'}}}")
         case ImagePart():
-            return _image_tokens(part)
+            return image_tokens(part)
         case CompactionMarkerPart():
             return 0
-    return _json_tokens({"call_id": part.call_id, "output": clean_text(part.output)})
+    return estimate_result(part.call_id, part.output)
+
+
+def estimate_result(call_id: str, output: str) -> int:
+    """Estimated tokens of a call's result: its JSON, escapes included."""
+    return _json_tokens({"call_id": call_id, "output": clean_text(output)})
+
+
+def image_tokens(part: ImagePart, model: str = "") -> int:
+    """Estimated tokens of an image for `model`, by the rule of who made it: OpenAI's tiles for its models, and for all
+    others, or before a model is known, Anthropic's pixels. One of unknown size is taken for the largest there is."""
+    width, height = part.width or 0, part.height or 0
+    if _has_tiles(model):
+        return TILE_BASE + TILE_TOKENS * (_tiles(width, height) if width and height else _tiles(TILE_SQUARE, TILE_SIDE))
+    return min(IMAGE_TOKENS, ceil(width * height / PIXELS_PER_TOKEN)) if width and height else IMAGE_TOKENS
+
+
+def _has_tiles(model: str) -> bool:
+    provider, _, name = model.lower().partition("/")
+    return provider == "openai" or _TILE_NAMES.match(name.rpartition("/")[2]) is not None
+
+
+def _tiles(width: int, height: int) -> int:
+    scale = min(1.0, TILE_SQUARE / max(width, height))
+    scale = min(scale, TILE_SIDE / min(width, height))
+    return ceil(max(1, round(width * scale)) / TILE) * ceil(max(1, round(height * scale)) / TILE)
 
 
 def estimate_message(message: Message, per_message: int = PER_MESSAGE) -> int:
@@ -85,12 +121,6 @@ def estimate_tools(schemas: Iterable[ToolSchema]) -> int:
 
 def _json_tokens(value: object) -> int:
     return estimate_text(orjson.dumps(value).decode())
-
-
-def _image_tokens(part: ImagePart) -> int:
-    if not part.width or not part.height:
-        return IMAGE_TOKENS
-    return min(IMAGE_TOKENS, ceil(part.width * part.height / PIXELS_PER_TOKEN))
 
 
 @dataclass(frozen=True, slots=True)

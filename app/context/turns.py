@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.context.budget import TailBounds
 from app.context.tokens import counted_tokens
-from app.messages import ImagePart, Message, Role, TextPart
+from app.messages import ImagePart, Message, Role, TextPart, ToolCallPart, ToolResultPart
 
 
 def is_request(message: Message) -> bool:
@@ -14,6 +14,12 @@ def is_request(message: Message) -> bool:
     that came in with it."""
     own = message.role is Role.USER and not message.is_summary
     return own and any(isinstance(part, TextPart | ImagePart) for part in message.parts)
+
+
+def task_of(requests: Sequence[Message], task_id: str | None) -> Message | None:
+    """The task among a history's requests: the message that carries the session's, else the first one, as in a history
+    that came with none; None without requests."""
+    return next((m for m in requests if m.id == task_id), requests[0] if requests else None)
 
 
 def cuts(messages: Sequence[Message]) -> list[int]:
@@ -92,9 +98,10 @@ def _answered_at(messages: Sequence[Message]) -> dict[int, int]:
     waiting: dict[str, list[int]] = {}
     found: dict[int, int] = {}
     for index, message in enumerate(messages):
-        for call in message.tool_calls:
-            waiting.setdefault(call.call_id, []).append(index)
-        for result in message.tool_results:
-            if callers := waiting.get(result.call_id):
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                waiting.setdefault(part.call_id, []).append(index)
+        for part in message.parts:
+            if isinstance(part, ToolResultPart) and (callers := waiting.get(part.call_id)):
                 found[callers.pop()] = index
     return found

@@ -225,6 +225,7 @@ generations = Table(
     Column("rounds", Json, comment="The rounds of compaction in force."),
     Column("pruned", Json, comment="Calls whose outputs are cleared from this generation on."),
     Column("restored", Json, comment="Calls whose outputs are shown again from this generation on."),
+    Column("repairs", Json, comment="What was mended first in this generation."),
     Column("created_at", UtcTime, nullable=False),
 )
 

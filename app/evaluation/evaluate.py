@@ -10,8 +10,9 @@ from app.context.policies import Policy
 from app.errors import PalimpsestError
 from app.evaluation.histories import Probe, RecordedHistory
 from app.evaluation.probing import ask, judge
-from app.evaluation.replay import Models, Replay, RoundResult
+from app.evaluation.replay import Models, Replay
 from app.evaluation.results import BASELINE, Answer, Row
+from app.evaluation.rounds import RoundResult
 from app.evaluation.scoring import found
 from app.messages import Message, Usage
 
@@ -25,7 +26,7 @@ Progress = Callable[[str, str, str], None]
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """What is to be measured. `window` is the one that rounds are made for; None is, for each history and policy, one
-    that the history has just filled."""
+    that the history has just filled. `summary_template` are an operator's sections of a summary."""
 
     model: str
     histories: Sequence[RecordedHistory]
@@ -33,6 +34,7 @@ class Evaluation:
     judge: str | None = None
     window: int | None = None
     parallel: int = MAX_PARALLEL
+    summary_template: str | None = None
     rows: dict[tuple[str, str], Row] = field(default_factory=dict)
     """What is done; filled while `evaluate` works, so that one that was stopped still has something to show."""
 
@@ -99,7 +101,13 @@ class _History:
 
     async def _policy(self, policy: Policy, messages: Sequence[Message]) -> None:
         replay = Replay(
-            self._history, messages, self._evaluation.model, self._models, policy=policy, window=self._evaluation.window
+            self._history,
+            messages,
+            self._evaluation.model,
+            self._models,
+            policy=policy,
+            window=self._evaluation.window,
+            summary_template=self._evaluation.summary_template,
         )
         before = replay.tokens
         self._tell(policy, f"makes a round: {before:,} tokens in a window of {replay.window:,}")
@@ -155,23 +163,17 @@ class _History:
 
 
 def _row(history: str, policy: str, before: int, replay: Replay, result: RoundResult) -> Row:
-    notes = tuple(f"{failure.rung}: {failure.detail} ({failure.code})" for failure in result.failures)
-    row = Row(
+    return Row(
         history=history,
         policy=policy,
         tokens_before=before,
         tokens_after=replay.tokens,
         window=replay.window,
+        rung=result.rung,
+        messages_compacted=result.messages_compacted,
+        outputs_pruned=result.outputs_pruned,
         compaction=result.usage,
-        notes=notes,
-    )
-    if result.made is None:
-        return row.model_copy(update={"error": f"No round was made. {notes[-1] if notes else ''}".strip()})
-    return row.model_copy(
-        update={
-            "rung": result.made.rung,
-            "messages_compacted": result.made.messages_compacted,
-            "outputs_pruned": len(result.made.pruned),
-            "summary": result.made.prose,
-        }
+        notes=tuple(f"{failure.rung}: {failure.detail} ({failure.code})" for failure in result.failures),
+        error=f"No round was made. {result.problem}" if result.rung is None else None,
+        summary=result.summary,
     )

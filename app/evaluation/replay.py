@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from app.agent.compactor import Compactor, ManualRound
+from app.agent.compactor import NOTHING, Compactor, ManualRound
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import Change, LivePart, RoundCompleted, RoundEnded, RoundOpening, RungFailed
+from app.agent.triggers import due
 from app.context.budget import make_budget, trigger
 from app.context.policies import CompactionSettings, Policy, preset
-from app.context.prompts import PromptEnvironment, load_template, render_system
+from app.context.prompts import SYSTEM_TEMPLATE, PromptEnvironment, render_system
 from app.context.tokens import Calibration
 from app.evaluation.histories import RecordedHistory, plan_of
 from app.evaluation.probing import answer_room
-from app.events import PlanItem
+from app.evaluation.rounds import RoundNotes, RoundResult
 from app.llm.base import ModelInfo, ModelRequest, ToolSchema
-from app.messages import Message, Usage
-from app.sandbox.base import Stream
+from app.messages import Message
 from app.tools.registry import ToolRegistry, default_tools
 
 SMALLEST_WINDOW = 4_096
@@ -42,49 +40,6 @@ class Models:
     info: Callable[[str], ModelInfo]
 
 
-@dataclass(frozen=True, slots=True)
-class RoundResult:
-    """What a round came to. `made` is None where nothing was made smaller; `usage` is what its model calls cost, and
-    `failures` are the rungs that did not do."""
-
-    made: RoundCompleted | None
-    usage: Usage
-    failures: tuple[RungFailed, ...] = ()
-
-
-@dataclass(slots=True)
-class _Notes:
-    """A sink that stores nothing: it keeps what a round says of itself."""
-
-    made: RoundCompleted | None = None
-    ended: RoundEnded | None = None
-    failures: list[RungFailed] = field(default_factory=list)
-
-    def record(self, *changes: Change) -> Awaitable[int]:
-        for change in changes:
-            match change:
-                case RoundCompleted():
-                    self.made = change
-                case RoundEnded():
-                    self.ended = change
-                case RungFailed():
-                    self.failures.append(change)
-        return _done(0)
-
-    def open_round(self, opening: RoundOpening) -> Awaitable[int]:
-        return _done(1)
-
-    def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
-        """Nobody watches."""
-
-
-def _done(value: int) -> Awaitable[int]:
-    """What is ready, and may as well not be awaited."""
-    future = asyncio.get_running_loop().create_future()
-    future.set_result(value)
-    return future
-
-
 class Replay:
     """A history as its session's next step would send it, under one policy and model."""
 
@@ -97,6 +52,7 @@ class Replay:
         *,
         policy: Policy | None = None,
         window: int | None = None,
+        summary_template: str | None = None,
     ) -> None:
         """`messages` are those of `history.conversation()`, given so that all replays of a history send the same bytes
         and share the provider's cache. Without a `policy` the context stays whole. `window` takes the place of the
@@ -107,14 +63,15 @@ class Replay:
         self._settings = preset(policy or "reactive")
         info = models.info(model)
         self.real_window = info.context_window
-        plan = plan_of(messages)
-
-        def render(items: Sequence[PlanItem]) -> str:
-            return render_system(load_template(None), ENVIRONMENT, items, history.system_prompt)
-
-        config = AgentConfig(model, _tools(), render, make_budget(info, self._settings), settings=self._settings)
-        calibration = Calibration()
-        self._conversation = Conversation(messages, plan, None, None, calibration)
+        config = AgentConfig(
+            model,
+            _tools(),
+            render_system(SYSTEM_TEMPLATE, ENVIRONMENT, history.system_prompt),
+            make_budget(info, self._settings),
+            settings=self._settings,
+            summary_template=summary_template,
+        )
+        self._conversation = Conversation(messages, plan_of(messages), None, None, Calibration())
         self._conversation.refresh(config)
         self._conversation.settle()
         if policy is not None:
@@ -149,20 +106,17 @@ class Replay:
         return self._conversation.request(self.config)
 
     async def compact(self) -> RoundResult:
-        """Makes one round through the ladder, as somebody who asks for it gets."""
-        notes = _Notes()
+        """Makes the round that the policy makes at its trigger, which under `reactive` may be no more than to clear old
+        outputs; below the trigger one as somebody gets who asks for it."""
+        notes = RoundNotes()
         ladder = Ladder(notes, self._conversation, self._models.calls, self._window_of)
-
-        async def refreshed() -> AgentConfig:
-            return self.config
-
-        compactor = Compactor(notes, self._conversation, ladder, Interrupt(), refreshed=refreshed)
-        await compactor.manual(self.config, ManualRound(1, self._settings))
-        if notes.made is not None:
-            self._conversation.settle()
-            return RoundResult(notes.made, notes.made.usage, tuple(notes.failures))
-        usage = notes.ended.usage if notes.ended is not None else Usage()
-        return RoundResult(None, usage, tuple(notes.failures))
+        compactor = Compactor(notes, self._conversation, ladder, Interrupt(), refreshed=_unchanged)
+        if due(self._conversation, self.config) is None:
+            await compactor.manual(self.config, ManualRound(1, self._settings))
+        else:
+            await compactor.make_room(self.config, 1, _nothing)
+        self._conversation.settle()
+        return notes.result(_problem(compactor))
 
     def _window_of(self, model: str) -> int:
         return self.window if model == self.config.model else self._models.info(model).context_window
@@ -177,6 +131,22 @@ def filled_window(tokens: int, info: ModelInfo, settings: CompactionSettings) ->
         budget = make_budget(replace(info, context_window=middle, window_source="setting"), settings)
         low, high = (middle, high) if trigger(budget, settings) < tokens else (low, middle)
     return low
+
+
+async def _unchanged(config: AgentConfig) -> AgentConfig:
+    """There is no workspace that notes could be read from."""
+    return config
+
+
+async def _nothing() -> None:
+    """No step is under way that would have to be told."""
+
+
+def _problem(compactor: Compactor) -> str:
+    """Why the context could not be made smaller, if it was not."""
+    code, detail = NOTHING
+    problem = compactor.problem or {"code": code, "detail": detail}
+    return f"{problem['detail']} ({problem['code']})"
 
 
 def _tools() -> tuple[ToolSchema, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from app.evaluation.histories import KINDS, Kind
 from app.messages import Usage, Value
@@ -11,6 +11,8 @@ from app.sessions import Rung
 
 BASELINE = "full"
 """The row of the context as it was, nothing left out."""
+
+RUNGS: tuple[Rung, ...] = get_args(Rung)
 
 
 class Answer(Value):
@@ -27,7 +29,8 @@ class Answer(Value):
 
 class Row(Value):
     """One history under one policy, or the full context. Tokens are estimates of the whole request; `window` is the
-    one that the round was made for. `error` is why there are no answers, or not all; `notes` are rungs that failed."""
+    one that the round was made for, and `rung` what made the context smaller. `error` is why there are no answers, or
+    not all; `notes` are rungs that failed."""
 
     history: str
     policy: str
@@ -52,8 +55,8 @@ class Row(Value):
 
 class Sums(Value):
     """Rows of one policy together. A recall is the share of facts that were found, null where none was asked for;
-    `cached` is the share of the summary requests' tokens that the provider read from its cache, null where no model
-    was asked."""
+    `rungs` says how many contexts were made smaller by which rung, from the mildest to the harshest; `cached` is the
+    share of the summary requests' tokens that the provider read from its cache, null where no model was asked."""
 
     policy: str
     rows: int
@@ -61,6 +64,7 @@ class Sums(Value):
     recall: dict[str, float | None]
     overall: float | None
     judged: float | None
+    rungs: dict[Rung, int]
     tokens_before: int
     tokens_after: int
     compaction: Usage
@@ -114,6 +118,7 @@ def _sums(policy: str, rows: Sequence[Row], compared: Sequence[str]) -> Sums:
         recall={kind: recall(answer for answer in answers if answer.kind == kind) for kind in KINDS},
         overall=recall(answers),
         judged=share(fact for answer in answers for fact in answer.judged or ()),
+        rungs={rung: n for rung in RUNGS if (n := sum(row.rung == rung for row in counted))},
         tokens_before=sum(row.tokens_before for row in counted),
         tokens_after=sum(row.tokens_after for row in counted),
         compaction=compaction,

@@ -59,7 +59,8 @@ class Appender:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a session's log stands: its last seq and whether nothing runs and nothing deliverable waits."""
+    """Where a session's log stands: its last seq, and whether no run and no compaction is under way and nothing
+    deliverable waits."""
 
     last_seq: int
     quiet: bool
@@ -84,7 +85,7 @@ class EventLog:
 def _head_of(session_id: str) -> Callable[[Connection], Head]:
     def query(connection: Connection) -> Head:
         row = sessions.row(connection, session_id)
-        idle = row.status == Status.IDLE
+        idle = row.status == Status.IDLE and not row.compaction_in_progress
         deliverable = not row.queue_held and queue.count(connection, session_id) > 0
         return Head(row.last_seq, idle and not deliverable)
 

@@ -21,7 +21,6 @@ MAY_END = frozenset(
         "message.edited",
         "message.withdrawn",
         "prune.completed",
-        "compaction.started",
         "compaction.completed",
         "compaction.failed",
         "compaction.cancelled",
@@ -36,8 +35,9 @@ MAY_END = frozenset(
 async def follow(log: EventLog, bus: Bus, session_id: str, *, after: int, until_idle: bool) -> AsyncIterator[Batches]:
     """A session's events after a seq: first the log, then one delta for each open part, then what comes.
 
-    Yields batches of what waited for this reader. With `until_idle` it ends once the head was sent, no run is active
-    and nothing deliverable waits. Raises `NotFoundError`, or `ConflictError` (code `ahead_of_log`) for a seq to come.
+    Yields batches of what waited for this reader. With `until_idle` it ends once the head was sent, no run and no
+    compaction is under way and nothing deliverable waits. Raises `NotFoundError`, or `ConflictError` (code
+    `ahead_of_log`) for a seq to come.
     """
     wake = asyncio.Event()
     # Subscribed before the log is read, so that nothing falls in between.

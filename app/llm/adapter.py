@@ -57,6 +57,10 @@ class HttpProvider(ABC):
         """The request's body."""
 
     @abstractmethod
+    async def window(self, model: str) -> int | None:
+        """The model's window in tokens as its server reports it, None where it reports none. Raises `ProviderError`."""
+
+    @abstractmethod
     def open_stream(self) -> ResponseStream:
         """The state of a new response."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
+from app.errors import ProviderError
 from app.llm.adapter import HttpProvider
 from app.llm.anthropic_stream import AnthropicStream
 from app.llm.anthropic_wire import encode_body
 from app.llm.base import ModelRequest
 from app.llm.quirks import Quirks
+from app.llm.window_reports import entry_of, listed_window
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2023-06-01"
@@ -34,6 +37,16 @@ class AnthropicProvider(HttpProvider):
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
         return encode_body(request, parameters, self.name)
+
+    async def window(self, model: str) -> int | None:
+        """As the model's own document has it; other servers that speak this format offer a list alone."""
+        try:
+            entry = await self._client.document(f"/models/{quote(model, safe='')}")
+        except ProviderError as error:
+            if error.code != "provider_not_found":
+                raise
+            entry = entry_of(await self._client.document("/models"), model)
+        return listed_window(entry) if isinstance(entry, dict) else None
 
     def open_stream(self) -> AnthropicStream:
         return AnthropicStream(self._client.failure)

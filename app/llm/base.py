@@ -127,6 +127,10 @@ class Prices:
 
 WindowSource = Literal["setting", "catalog", "server", "assumed"]
 
+LEAST_WINDOW, MOST_WINDOW = 1_024, 20_000_000
+"""Tokens between which a number that a server names can be a window: below it is a misreading, and the most is twice
+the largest window that any model is offered with."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import email.utils
 import math
 import re
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
 import orjson
-from httpx_aiohttp import AiohttpTransport
 
 from app.errors import ProviderError
 from app.llm.overflow import classify
+from app.llm.transport import make_transport
 
 CONNECT_TIMEOUT_S = 15.0
 ERROR_BODY_BYTES = 64 * 1024
 """Bytes of an error answer that are read; some gateways answer with whole web pages."""
 ANSWER_BYTES = 32 * 1024 * 1024
 """Bytes of an answer without a stream that are read."""
+DOCUMENT_BYTES = 4 * 1024 * 1024
+"""Bytes of a document about the server that are read; the longest list of models in use has about one million."""
 CLIP_CHARS = 1000
 _PIECE = 256 * 1024
 _RETRYABLE = frozenset({408, 409, 425, 429, 529})
@@ -97,7 +95,7 @@ class ProviderClient:
         self._secret = secret
         self._idle_timeout_s = idle_timeout_s
         self._client = httpx.AsyncClient(
-            transport=_transport(self._base_url),
+            transport=make_transport(self._base_url),
             headers={"accept": "text/event-stream", "accept-encoding": "identity", **headers},
             timeout=httpx.Timeout(connect=connect_timeout_s, read=idle_timeout_s, write=None, pool=None),
             trust_env=False,
@@ -109,13 +107,31 @@ class ProviderClient:
 
         Raises `ContextOverflowError`, `AnswerError` for an error status, or another `ProviderError`.
         """
-        response = await self._send(path, body)
+        headers = {"content-type": "application/json", "content-length": str(len(body))}
+        response = await self._send("POST", self._base_url + path, headers, body)
         try:
             if response.status_code != 200:
                 raise await self._refusal(response)
             yield Answer(self, response)
         finally:
             await response.aclose()
+
+    async def document(self, path: str, *, beside_version: bool = False) -> Any:
+        """The JSON document at `path` below the base URL; `beside_version` leaves its `/v1` out, for what a server
+        offers beside the API. Raises `ProviderError`, for what is no JSON too."""
+        base = self._base_url.removesuffix("/v1") if beside_version else self._base_url
+        response = await self._send("GET", base + path, {"accept": "application/json"})
+        try:
+            if response.status_code != 200:
+                raise await self._refusal(response)
+            body = await Answer(self, response).read(DOCUMENT_BYTES)
+        finally:
+            await response.aclose()
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError as exc:
+            detail = f"{self._name} answered with something else than a JSON document."
+            raise ProviderError(detail, code="provider_bad_response") from exc
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -156,10 +172,12 @@ class ProviderClient:
             http_status=http_status,
         )
 
-    async def _send(self, path: str, body: bytes) -> httpx.Response:
-        headers = {"content-type": "application/json", "content-length": str(len(body))}
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> httpx.Response:
+        content = _pieces(body) if body is not None else None
         try:
-            request = self._client.build_request("POST", self._base_url + path, content=_pieces(body), headers=headers)
+            request = self._client.build_request(method, url, content=content, headers=headers)
             return await self._client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError) as exc:
             raise self.translate(exc) from exc
@@ -223,33 +241,3 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
     view = memoryview(body)
     for start in range(0, len(view), _PIECE):
         yield bytes(view[start : start + _PIECE])
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """One for all providers: loading the certificates takes some 30 ms."""
-    return httpx.create_ssl_context()
-
-
-def _transport(base_url: str) -> AiohttpTransport:
-    """aiohttp's parser under httpx's interface: measured at 0.56 of the CPU of the default transport per delta.
-
-    No limit on connections, since a session that streams holds one for minutes, and no cookies. A proxy of the
-    environment is looked up once; aiohttp's own lookup would also send credentials from a netrc file.
-    """
-    proxy = _proxy_url(base_url)
-
-    def session() -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ssl=transport.ssl_context)
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-
-    transport = AiohttpTransport(verify=_ssl_context(), client=session, proxy=httpx.Proxy(proxy) if proxy else None)
-    return transport
-
-
-def _proxy_url(base_url: str) -> str | None:
-    parts = urlsplit(base_url)
-    if not parts.hostname or proxy_bypass(parts.hostname):
-        return None
-    proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
+from app.errors import ProviderError
 from app.llm.adapter import HttpProvider
 from app.llm.base import ModelRequest
 from app.llm.openai_stream import OpenAiStream
 from app.llm.openai_wire import encode_body
 from app.llm.quirks import Quirks
+from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
 OPENAI_URL = "https://api.openai.com/v1"
 _NEW_NAME_HOSTS = ("api.openai.com", ".openai.azure.com")
 """Who takes `max_completion_tokens`; elsewhere the old name is the safer first guess."""
+
+_SECOND_LOOK_S = 2.0
+"""Longest that a local server may take for a second document: one that loads the model for it says nothing so soon."""
 
 
 class OpenAiProvider(HttpProvider):
@@ -40,6 +46,26 @@ class OpenAiProvider(HttpProvider):
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
         return encode_body(request, parameters)
+
+    async def window(self, model: str) -> int | None:
+        """As the list of models has it, or what a local server says beside it."""
+        entry = entry_of(await self._client.document("/models"), model)
+        if entry is None:
+            return None
+        if is_llama_cpp(entry):
+            return props_window(await self._beside(f"/props?model={quote(model, safe='')}")) or listed_window(entry)
+        if is_lm_studio(entry):
+            found = await self._beside(f"/api/v0/models/{quote(model)}")
+            return listed_window(found) if isinstance(found, dict) else None
+        return listed_window(entry)
+
+    async def _beside(self, path: str) -> Any:
+        """A document that the server offers beside the API; None where it does not."""
+        try:
+            async with asyncio.timeout(_SECOND_LOOK_S):
+                return await self._client.document(path, beside_version=True)
+        except (ProviderError, TimeoutError):
+            return None
 
     def open_stream(self) -> OpenAiStream:
         return OpenAiStream(self._client.failure)

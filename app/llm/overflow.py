@@ -78,6 +78,17 @@ _REQUESTED = tuple(
 
 _INPUT_PLUS_OUTPUT = re.compile(rf"exceed context limit: {_N} \+ {_N}", re.I)
 
+_PROMPTS = tuple(
+    re.compile(pattern, re.I)
+    for pattern in (
+        rf"exceed context limit: {_N} \+ ",  # Anthropic
+        rf"tokens \({_N} in the messages, [^)]{{0,80}} in the completion\)",  # OpenAI
+        rf"tokens \({_N} of text input, [^)]{{0,80}} in the output\)",  # OpenRouter
+        rf"output tokens and your prompt contains (?:at least )?{_N} input tokens",  # vLLM
+    )
+)
+"""A prompt's tokens, in sentences that count the room asked for the answer beside them."""
+
 
 def classify(status: int | None, body_text: str) -> ContextOverflowError | None:
     """The overflow that an error answer means, or None where it means something else.
@@ -88,8 +99,9 @@ def classify(status: int | None, body_text: str) -> ContextOverflowError | None:
     """
     if status == 429 or not _is_overflow(status, body_text):
         return None
-    limit, requested = _first(_LIMITS, body_text), _requested(body_text)
-    return ContextOverflowError(_sentence(limit, requested), limit=limit, requested=requested, http_status=status)
+    limit, requested, prompt = _first(_LIMITS, body_text), _requested(body_text), _first(_PROMPTS, body_text)
+    detail = _sentence(limit, requested)
+    return ContextOverflowError(detail, limit=limit, requested=requested, prompt=prompt, http_status=status)
 
 
 def _is_overflow(status: int | None, text: str) -> bool:

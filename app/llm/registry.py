@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.errors import MissingApiKeyError, UnknownModelError
+from app.llm.adapter import HttpProvider
 from app.llm.anthropic import AnthropicProvider
 from app.llm.base import ModelInfo, Provider
 from app.llm.catalog import Catalog
 from app.llm.openai import OpenAiProvider
 from app.llm.scripted import DEMO_MODEL, ScriptedProvider
+from app.llm.server_windows import ServerWindows
 
 DEFAULT_IDLE_TIMEOUT_S = 120.0
 
@@ -47,6 +49,7 @@ class Providers:
         self._configs = {config.name: config for config in configs}
         self._catalog = catalog
         self._idle_timeout_s = idle_timeout_s
+        self._server_windows = ServerWindows()
         self._open = {config.name: self._build(config) for config in self._configs.values() if config.ready}
 
     @property
@@ -68,7 +71,24 @@ class Providers:
     def info(self, model: str) -> ModelInfo:
         """What is known of a model. Raises `UnknownModelError`; a missing key is no error here."""
         config, _ = self._split(model)
-        return self._catalog.info(model, config.ready)
+        info = self._catalog.info(model, config.ready)
+        if info.window_source == "assumed" and (window := self._server_windows.get(self.place(model))) is not None:
+            return replace(info, context_window=window, window_source="server")
+        return info
+
+    async def ask_window(self, model: str) -> None:
+        """Asks a model's server for its window where neither a setting nor the catalog knows it, so that `info` has it.
+        Waits for the first answer of a model, `ASK_TIMEOUT_S` at most. Never raises: a server that does not say, or
+        does not answer, leaves the window assumed, and is asked again later."""
+        try:
+            config, name = self._split(model)
+        except UnknownModelError:
+            return
+        if not config.ready or self._catalog.info(model, config.ready).window_source != "assumed":
+            return
+        provider, _ = self.resolve(model)
+        if isinstance(provider, HttpProvider):
+            await self._server_windows.ask(self.place(model), model, lambda: provider.window(name))
 
     def place(self, model: str) -> str:
         """A model's place in the world: base URL and name. Two providers may offer one name with different windows."""
@@ -85,6 +105,7 @@ class Providers:
 
     async def aclose(self) -> None:
         """Closes all connections."""
+        await self._server_windows.aclose()
         providers, self._open = list(self._open.values()), {}
         await asyncio.gather(*(provider.aclose() for provider in providers))
 

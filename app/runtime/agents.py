@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +10,14 @@ from sqlalchemy import Connection, Row
 
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.model_calls import ModelCalls
-from app.context.budget import make_budget
+from app.context.budget import Budget, make_budget
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
 from app.context.projection import Checkpoint
 from app.context.prompts import Notes, PromptEnvironment, render_notes, render_system
 from app.context.tokens import Calibration
-from app.db.repositories import compactions, messages, steps
+from app.context.validator import Repair
+from app.db.repositories import compactions, messages, queue, steps
 from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
 from app.messages import Message, Role, Usage
@@ -27,10 +28,13 @@ from app.tools.registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
-    """What all agents of this server share. Times are in seconds, `output_chars` in characters."""
+    """What all agents of this server share. Times are in seconds, `output_chars` in characters. `template` are the
+    instructions of the system prompt, `summary_template` an operator's sections of a summary. `ask_window` has a
+    model's server asked for its window where nothing else tells it; then `model_info` knows it."""
 
     models: ModelCalls
     model_info: Callable[[str], ModelInfo]
+    ask_window: Callable[[str], Awaitable[None]]
     registry: ToolRegistry
     template: str
     command_timeout_s: float
@@ -39,10 +43,34 @@ class AgentSetup:
     windows: LearnedWindows
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     """By model; learnt while the server runs."""
+    summary_template: str | None = None
 
-    def config(self, row: Row[Any]) -> AgentConfig:
-        """What a session's row says of its agent."""
+    async def ask_windows(self, *models: str | None) -> None:
+        """Has the servers of a session's models asked for their windows, where nothing else tells them."""
+        for model in dict.fromkeys(models):
+            if model is not None:
+                await self.ask_window(model)
+
+    def known_window(self, model: str) -> tuple[int, int | None]:
+        """A model's window in tokens, as it is described and as refusals have taught it."""
+        return self.model_info(model).context_window, self.windows.get(model)
+
+    def config(self, row: Row[Any], notes: Notes | None = None) -> AgentConfig:
+        """What a session's row says of its agent; `notes` take the place of those that are kept there."""
         settings = CompactionSettings(**row.compaction)
+        budget = make_budget(self.model_info(row.model), settings, self.windows.get(row.model))
+        return AgentConfig(
+            model=row.model,
+            tools=tuple(self.registry.schemas(row.tools)),
+            system=self.system(row, budget, notes),
+            budget=budget,
+            calibration=self.calibration(row.model),
+            settings=settings,
+            summary_template=self.summary_template,
+        )
+
+    def system(self, row: Row[Any], budget: Budget, notes: Notes | None = None) -> str:
+        """The system text of a session, the plan apart, with notes that this budget has room for."""
         environment = PromptEnvironment(
             sandbox=row.sandbox["kind"],
             network=bool(row.sandbox["network"]),
@@ -50,43 +78,34 @@ class AgentSetup:
             max_command_timeout_s=self.max_command_timeout_s,
             output_chars=self.output_chars,
         )
-
-        budget = make_budget(self.model_info(row.model), settings, self.windows.get(row.model))
-        notes = render_notes(Notes.load(row.notes), budget.usable)
-
-        def render(plan: Sequence[PlanItem]) -> str:
-            return render_system(self.template, environment, plan, row.system_prompt, notes)
-
-        return AgentConfig(
-            model=row.model,
-            tools=tuple(self.registry.schemas(row.tools)),
-            render=render,
-            budget=budget,
-            calibration=self.calibration(row.model),
-            settings=settings,
-        )
+        shown = render_notes(notes or Notes.load(row.notes), budget.usable)
+        return render_system(self.template, environment, row.system_prompt, shown)
 
     def calibration(self, model: str) -> Calibration:
         """How far estimates are off for a model, as far as this server has learnt."""
         return self.calibrations.get(model) or Calibration.starting(model.partition("/")[0])
 
     def learn(self, conversation: Conversation) -> None:
-        """Remembers what a conversation has shown of its model's tokenizer."""
+        """Remembers what a conversation has shown of the tokenizers of its models."""
         if conversation.has_generation:
-            self.calibrations[conversation.generation.model] = conversation.calibration
+            self.calibrations.update(conversation.take_calibrations())
 
     def conversation(self, stored: StoredConversation, row: Row[Any]) -> Conversation:
-        """A session's conversation, as it was left."""
+        """A session's conversation, as it was left. What it counts for is the model that it was left with."""
+        model = stored.generation.model if stored.generation is not None else row.model
         return Conversation(
             stored.history,
             [PlanItem(**item) for item in row.plan],
             stored.generation,
             stored.last_usage,
-            self.calibration(row.model),
+            self.calibration(model),
             reported_until=stored.reported_until,
             checkpoints=stored.checkpoints,
             pruned=stored.pruned,
             shown_pruned=stored.shown_pruned,
+            task_id=stored.first_queued if row.task is not None else None,
+            model=model,
+            repairs=stored.repairs,
         )
 
 
@@ -94,7 +113,9 @@ class AgentSetup:
 class StoredConversation:
     """What the database holds of a conversation. `last_usage` is the size of the context after the last step of this
     generation, if its provider reported it; it covers the history up to and with the seq `reported_until`.
-    `checkpoints` and `pruned` are those in force, `shown_pruned` the outputs that the generation clears."""
+    `checkpoints` and `pruned` are those in force, `shown_pruned` the outputs that the generation clears, and
+    `first_queued` is the message that was posted first, which carries the task of a session made with one. `repairs`
+    were made in its requests."""
 
     history: list[Message]
     generation: Generation | None
@@ -103,6 +124,8 @@ class StoredConversation:
     checkpoints: list[Checkpoint]
     pruned: frozenset[str]
     shown_pruned: frozenset[str]
+    first_queued: str | None
+    repairs: tuple[Repair, ...] = ()
 
 
 def load_conversation(connection: Connection, session_id: str) -> StoredConversation:
@@ -111,17 +134,19 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
     history = messages.history(connection, session_id)
     checkpoints = rounds.checkpoints(connection, session_id)
     pruned = compactions.pruned_calls(connection, session_id)
+    first = queue.first_id(connection, session_id)
     if row is None:
-        return StoredConversation(history, None, None, 0, checkpoints, pruned, pruned)
+        return StoredConversation(history, None, None, 0, checkpoints, pruned, pruned, first)
     shown = compactions.pruned_in(connection, session_id, row.number)
+    mended = tuple(Repair(**repair) for repair in steps.repairs(connection, session_id))
     last = steps.last_closed(connection, session_id)
     if last is None or last.generation != row.number or last.context["source"] != "reported":
-        return StoredConversation(history, generation_of(row), None, 0, checkpoints, pruned, shown)
+        return StoredConversation(history, generation_of(row), None, 0, checkpoints, pruned, shown, first, mended)
     # What a step leaves in the context was counted at its end, its results included; only what was said to the model
     # since then comes on top.
     until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL)), default=0)
     reported = Usage(input_tokens=last.context["tokens"])
-    return StoredConversation(history, generation_of(row), reported, until, checkpoints, pruned, shown)
+    return StoredConversation(history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended)
 
 
 def generation_of(row: Row[Any]) -> Generation:

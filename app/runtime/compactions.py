@@ -8,8 +8,8 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row
 
 from app.agent.ports import OutputsPruned, RoundCompleted, RoundEnded, RoundOpening, RungFailed
+from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings
-from app.context.projection import Checkpoint
 from app.db.repositories import compactions, messages, sessions
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
@@ -98,17 +98,18 @@ def request(
 
 
 def revert(connection: Connection, session_id: str, round: int) -> tuple[None, list[StreamItem]]:
-    """Takes the latest completed round back. Raises `NotFoundError` for a round that never was, and `ConflictError` for
-    an older one, one that did not complete, and while another is under way."""
+    """Takes the round back that was made last. Raises `NotFoundError` for a round that never was, and `ConflictError`
+    for one made before it, one that did not complete, and while another is under way."""
     size = ContextState(**sessions.row(connection, session_id).context).tokens
     row = compactions.find(connection, session_id, round)
     if row is None:
         raise NotFoundError(f"The session has no round {round}.", code="round_not_found")
     if compactions.is_running(connection, session_id):
         raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
-    completed = compactions.all_rounds(connection, session_id, status="completed")
-    if row.status != "completed" or completed[-1].round != round:
-        latest = f"the latest that can be is {completed[-1].round}" if completed else "none can be"
+    # Not the one with the highest number: one that was asked for has its number before it is made.
+    latest_made = in_force(connection, session_id).latest
+    if round != latest_made:
+        latest = f"the latest that can be is {latest_made}" if latest_made else "none can be"
         raise ConflictError(f"Round {round} cannot be reverted: {latest}.", code="not_the_latest_round")
     appender = Appender(connection, session_id)
     seq = appender.take()
@@ -222,8 +223,14 @@ def end_round(connection: Connection, appender: Appender, seq: int, change: Roun
     appender.add(seq, event)
 
 
+def in_force(connection: Connection, session_id: str) -> InForce:
+    """What shapes the session's context now."""
+    pruned = compactions.pruned_calls(connection, session_id)
+    return InForce(tuple(checkpoints(connection, session_id)), pruned)
+
+
 def checkpoints(connection: Connection, session_id: str, rounds: Collection[int] | None = None) -> list[Checkpoint]:
-    """The checkpoints in force, or those of the rounds named, whether in force or not; oldest first."""
+    """The checkpoints in force, or those of the rounds named, whether in force or not; as they were made."""
     found = compactions.checkpoints(connection, session_id, rounds)
     return [
         Checkpoint(

@@ -10,14 +10,16 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from app.context.projection import Transcript
+from app.context.prompts import Notes
 from app.context.tokens import estimate_tools
-from app.db.repositories import compactions, messages, sessions, steps
-from app.errors import ConflictError, MalformedRequestError, NotFoundError
+from app.db.repositories import compactions, messages, parts, sessions, steps
+from app.errors import ConflictError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
 from app.runtime import compactions as rounds
 from app.runtime.agents import AgentSetup, generation_of, load_conversation
-from app.runtime.values import (
-    CompactionList,
+from app.runtime.notes import are_due as notes_are_due
+from app.runtime.values.compactions import CompactionList
+from app.runtime.values.history import (
     ContextItemView,
     ContextView,
     MessagePage,
@@ -26,21 +28,9 @@ from app.runtime.values import (
     SystemView,
     ToolCallView,
     ToolView,
-    UsageByModel,
-    UsageReport,
 )
+from app.runtime.values.server import UsageByModel, UsageReport
 from app.sessions import ContextState
-
-MAX_SEQ = 2**62
-
-
-def read_seq(text: str | None) -> int:
-    """A place in the history. Raises `MalformedRequestError` (code `malformed_cursor`)."""
-    if text is None:
-        return 0
-    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < MAX_SEQ):
-        raise MalformedRequestError("`after` is the seq of a message, or a `next_cursor`.", code="malformed_cursor")
-    return int(text)
 
 
 def message_page(connection: Connection, session_id: str, after: int, limit: int) -> MessagePage:
@@ -80,11 +70,21 @@ def _step_view(row: Row[Any]) -> StepView:
     )
 
 
-def context_view(connection: Connection, session_id: str, step: int | None, agents: AgentSetup) -> ContextView:
-    """What the next step would send, or what step N sent, built from what is stored."""
+def reads_notes(connection: Connection, session_id: str) -> Row[Any] | None:
+    """The session's row where its next step begins by reading the workspace's notes."""
+    row = sessions.row(connection, session_id)
+    has_generation = steps.generation(connection, session_id) is not None
+    return row if notes_are_due(row, has_generation=has_generation) else None
+
+
+def context_view(
+    connection: Connection, session_id: str, step: int | None, agents: AgentSetup, notes: Notes | None = None
+) -> ContextView:
+    """What the next step would send, or what step N sent, built from what is stored; `notes` are those that the next
+    step would begin with, if not the stored ones."""
     row = sessions.row(connection, session_id)
     if step is None:
-        return _next_context(connection, row, agents)
+        return _next_context(connection, row, agents, notes)
     attempt = steps.last_attempt(connection, session_id, step)
     if attempt is None:
         raise NotFoundError(f"The session has made no step {step}.", code="step_not_found")
@@ -101,10 +101,10 @@ def context_view(connection: Connection, session_id: str, step: int | None, agen
     return _view(row, step, transcript, ContextState(**attempt.context))
 
 
-def _next_context(connection: Connection, row: Row[Any], agents: AgentSetup) -> ContextView:
+def _next_context(connection: Connection, row: Row[Any], agents: AgentSetup, notes: Notes | None) -> ContextView:
     stored = load_conversation(connection, row.id)
     conversation = agents.conversation(stored, row)
-    config = agents.config(row)
+    config = agents.config(row, notes)
     conversation.refresh(config)
     conversation.settle()
     return _view(row, None, conversation.transcript, conversation.state(config.budget))
@@ -145,9 +145,9 @@ def round_list(connection: Connection, session_id: str) -> CompactionList:
 def tool_call(connection: Connection, session_id: str, call_id: str) -> ToolCallView:
     """A call and its result. Raises `NotFoundError`."""
     call, result = _call_rows(connection, session_id, call_id)
-    call_part = messages.part_of(call)
+    call_part = parts.part_of(call)
     assert isinstance(call_part, ToolCallPart)
-    result_part = messages.part_of(result) if result is not None else None
+    result_part = parts.part_of(result) if result is not None else None
     assert result_part is None or isinstance(result_part, ToolResultPart)
     return ToolCallView(
         message_id=call.message_id,
@@ -176,7 +176,7 @@ def stored_output(connection: Connection, session_id: str, call_id: str) -> Stor
 
 def _call_rows(connection: Connection, session_id: str, call_id: str) -> tuple[Row[Any], Row[Any] | None]:
     sessions.row(connection, session_id)
-    by_type = {row.type: row for row in messages.call_parts(connection, session_id, call_id)}
+    by_type = {row.type: row for row in parts.of_call(connection, session_id, call_id)}
     if "tool_call" not in by_type:
         raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
     return by_type["tool_call"], by_type.get("tool_result")

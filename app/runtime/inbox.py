@@ -16,9 +16,9 @@ from app.eventlog.log import Appender, StreamItem
 from app.events import MessageDequeued, MessageEdited, MessageQueued, MessageWithdrawn
 from app.messages import Message, Role, TextPart, new_id
 from app.runtime import runs
-from app.runtime.changes import add_message
+from app.runtime.message_changes import add_message
 from app.runtime.recorder import Recorder
-from app.runtime.values import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
+from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
 
 

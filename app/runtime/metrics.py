@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from app.context.validator import Repair
 from app.eventlog.log import StreamItem
 
 LAG_PERIOD_S = 1.0
@@ -46,6 +47,12 @@ class Metrics:
         self._retries = Counter("palimpsest_step_retries", "Model calls made again.", ("code",), registry=registry)
         self._tokens = Counter(
             "palimpsest_tokens", "Tokens; reasoning is part of output.", ("kind",), registry=registry
+        )
+        self._repairs = Counter(
+            "palimpsest_context_repairs",
+            "What was mended in requests before they were sent, each once.",
+            ("kind",),
+            registry=registry,
         )
         self._cost = Counter("palimpsest_cost_usd", "Cost of steps with a known price.", registry=registry)
         self._unpriced = Counter("palimpsest_unpriced_steps", "Steps without a known price.", registry=registry)
@@ -87,6 +94,11 @@ class Metrics:
                     self._retries.labels(orjson.loads(item.data)["code"]).inc()
                 case "tool.result":
                     self._call(orjson.loads(item.data))
+
+    def repaired(self, repairs: Iterable[Repair]) -> None:
+        """Counts repairs that are stored; they have no event."""
+        for repair in repairs:
+            self._repairs.labels(repair.kind).inc()
 
     def _step(self, data: dict[str, object]) -> None:
         usage = data["usage"]

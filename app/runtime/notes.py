@@ -62,18 +62,36 @@ def may_have_files(row: Row[Any]) -> bool:
     return began > _AT_ONCE
 
 
-async def refresh_notes(database: Database, row: Row[Any], sandbox: Callable[[], Sandbox]) -> Row[Any] | None:
-    """Reads a session's notes again and keeps them; gives the session's row where they have changed. Where they cannot
-    be read the old ones stay, since a run must not fail for its notes. Raises `StaleOwnerError` where the session has
-    another owner by now."""
+def are_due(row: Row[Any], *, has_generation: bool) -> bool:
+    """Whether the first context of a session is still to be made, so that its notes are read for it; one of a session
+    that was only compacted does not count."""
+    return (not has_generation or not row.steps) and may_have_files(row)
+
+
+async def read_notes(session_id: str, sandbox: Callable[[], Sandbox]) -> Notes | None:
+    """A session's notes as a new context would have them; None where they cannot be read, since nothing must fail for
+    its notes."""
     try:
-        notes = (await workspace_notes(sandbox())).dump()
+        return Notes.load((await workspace_notes(sandbox())).dump())
     except (PalimpsestError, TimeoutError) as error:
-        log.warning("notes_not_read", session_id=row.id, reason=str(error) or "the sandbox took too long")
+        log.warning("notes_not_read", session_id=session_id, reason=str(error) or "the sandbox took too long")
         return None
-    if notes == row.notes:
+
+
+async def refresh_notes(database: Database, row: Row[Any], sandbox: Callable[[], Sandbox]) -> Row[Any] | None:
+    """Reads a session's notes again and keeps them, as `keep_notes` does. Where they cannot be read the old ones
+    stay."""
+    notes = await read_notes(row.id, sandbox)
+    return None if notes is None else await keep_notes(database, row, notes)
+
+
+async def keep_notes(database: Database, row: Row[Any], notes: Notes) -> Row[Any] | None:
+    """Makes these a session's notes; gives the session's row where they have changed. Raises `StaleOwnerError` where
+    the session has another owner by now."""
+    kept = notes.dump()
+    if kept == row.notes:
         return None
-    return await database.writer.write(lambda c: _store(c, row, notes))
+    return await database.writer.write(lambda c: _store(c, row, kept))
 
 
 def _store(connection: Connection, row: Row[Any], notes: str | None) -> Row[Any]:

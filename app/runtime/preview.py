@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from app.agent.ladder import Ladder, Round, Target
+from app.agent.candidates import folded
+from app.agent.coverage import asked_selection, prunable
+from app.agent.rounds import Round, Target
+from app.agent.triggers import most
 from app.context.budget import trigger
 from app.context.policies import CompactionSettings
 from app.db.repositories import sessions
 from app.runtime.agents import AgentSetup, load_conversation
-from app.runtime.values import CompactionPreview
+from app.runtime.values.compactions import CompactionPreview
 
 
 def preview(
@@ -20,16 +23,14 @@ def preview(
     conversation = agents.conversation(load_conversation(connection, session_id), row)
     config = agents.config(row)
     conversation.refresh(config)
-    ladder = Ladder(None, conversation, agents.models, lambda model: agents.model_info(model).context_window)
     before = conversation.size
-    batch = ladder.prunable(config) if settings.policy == "reactive" else None
-    pruned = ladder.pruned(batch)
-    round = Round(conversation.round + 1, config, settings, Target(config.budget.usable, before), instructions)
-    selection = ladder.asked_selection(round, settings, pruned)
-    after = before
-    if selection is not None:
-        after = ladder.folded(round, selection, pruned).tokens
-    cleared = batch.call_ids if batch is not None and selection is not None else ()
+    batch = prunable(conversation, config.budget, settings)
+    target = Target(most(config.budget, settings), before)
+    round = Round(conversation.round + 1, config, settings, target, batch, instructions)
+    selection = asked_selection(conversation, round)
+    after = folded(conversation, round, selection).tokens if selection is not None else before
+    marks = round.batch_beside(selection.covered) if selection is not None else None
+    cleared = marks.call_ids if marks is not None else ()
     return CompactionPreview(
         policy=settings.policy,
         first_message_id=selection.covered[0].id if selection is not None else None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import messages, search
+from app.db.repositories import parts, search
 from app.db.repositories.search import Found
 from app.errors import ConflictError, NotFoundError
 from app.messages import ToolResultPart
@@ -66,11 +66,11 @@ class StoredHistory:
 
 def _result(connection: Connection, session_id: str, call_id: str) -> tuple[ToolResultPart, str | None]:
     """A call's result, and the key of its raw output where that is stored apart."""
-    by_type = {row.type: row for row in messages.call_parts(connection, session_id, call_id)}
+    by_type = {row.type: row for row in parts.of_call(connection, session_id, call_id)}
     if "tool_call" not in by_type:
         raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
     if "tool_result" not in by_type:
         raise ConflictError(f"Call {call_id} has no result yet.", code="call_open")
-    part = messages.part_of(by_type["tool_result"])
+    part = parts.part_of(by_type["tool_result"])
     assert isinstance(part, ToolResultPart)
     return part, by_type["tool_result"].output_ref

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import structlog
 from sqlalchemy import Connection
 
-from app.agent.ports import Change, LivePart, RoundOpening
+from app.agent.ports import Change, GenerationOpened, LivePart, RoundCompleted, RoundEnded, RoundOpening
+from app.context.checkpoints import InForce
+from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import events, messages
+from app.db.repositories import events, messages, parts
 from app.eventlog.bus import Bus, OpenPart
 from app.eventlog.log import StreamItem
 from app.messages import Part, ReasoningPart, TextPart, ToolCallPart, now
 from app.runtime import compactions
 from app.runtime.changes import commit_changes
 from app.sandbox.base import Stream
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -35,7 +41,15 @@ class Recorder:
     """The sink of one owner of one session. After a failed write nothing more of this owner's is written: its picture
     of the session would no longer be the stored one."""
 
-    def __init__(self, database: Database, bus: Bus, session_id: str, epoch: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        bus: Bus,
+        session_id: str,
+        epoch: int,
+        repaired: Callable[[Sequence[Repair]], None] = lambda _: None,
+    ) -> None:
+        """`repaired` hears of what was mended in a context, once that is stored."""
         self._database = database
         self._bus = bus
         self._session_id = session_id
@@ -44,14 +58,19 @@ class Recorder:
         self._dirty: dict[str, tuple[LivePart, OpenPart]] = {}
         self._flush_timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
+        self._repaired = repaired
 
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
-        return self.submit(lambda c: commit_changes(c, self._session_id, self._epoch, changes))
+        return self.submit(
+            lambda c: commit_changes(c, self._session_id, self._epoch, changes), lambda: self._tell(changes)
+        )
 
-    def submit(self, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> asyncio.Future[T]:
+    def submit(
+        self, work: Callable[[Connection], tuple[T, list[StreamItem]]], committed: Callable[[], None] = lambda: None
+    ) -> asyncio.Future[T]:
         """Submits a write of this owner's own making, which returns a value and the events to publish; its order among
-        the changes is that of the calls."""
+        the changes is that of the calls. `committed` is called after the commit."""
 
         def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
             if self._failure is not None:
@@ -65,9 +84,19 @@ class Recorder:
 
         def publish(result: tuple[T, list[StreamItem]]) -> None:
             self._bus.publish(self._session_id, result[1])
+            committed()
 
         written = self._database.writer.submit(fenced, publish, self._fail)
         return _first(written)
+
+    def _tell(self, changes: Sequence[Change]) -> None:
+        """Says what was mended: there is no event of it, since the history is as it was."""
+        for change in changes:
+            if isinstance(change, GenerationOpened) and change.repairs:
+                kinds = dict(Counter(repair.kind for repair in change.repairs))
+                number = change.generation.number
+                log.warning("context_repaired", session_id=self._session_id, generation=number, repairs=kinds)
+                self._repaired(change.repairs)
 
     def _fail(self, error: Exception) -> None:
         self._failure = self._failure or error
@@ -75,6 +104,10 @@ class Recorder:
     def open_round(self, opening: RoundOpening) -> asyncio.Future[int]:
         """See `ports.Sink.open_round`."""
         return self.submit(lambda c: compactions.open_round(c, self._session_id, self._epoch, opening))
+
+    def complete_round(self, completed: RoundCompleted, *changes: Change) -> asyncio.Future[int | InForce]:
+        """See `ports.Sink.complete_round`."""
+        return self.submit(lambda c: _complete_round(c, self._session_id, self._epoch, completed, changes))
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
         """See `ports.Sink.live`."""
@@ -93,7 +126,7 @@ class Recorder:
     def _flush(self) -> None:
         """Stores what has been written of the open parts, so that a crash loses little of it."""
         self._flush_timer = None
-        parts = [
+        written = [
             (live.message_id, _partial(live, text.text))
             for live, text in self._dirty.values()
             if live.part_id in self._channel.parts
@@ -103,12 +136,12 @@ class Recorder:
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             # Nothing is appended, but the fence holds here too.
             events.allocate(connection, self._session_id, 0, now(), epoch=self._epoch)
-            ids = {message_id for message_id, _ in parts}
+            ids = {message_id for message_id, _ in written}
             voided = {message_id for message_id in ids if messages.is_voided(connection, self._session_id, message_id)}
-            messages.put_open_parts(connection, self._session_id, [part for part in parts if part[0] not in voided])
+            parts.put_open(connection, self._session_id, [part for part in written if part[0] not in voided])
             return None, []
 
-        if parts and self._failure is None:
+        if written and self._failure is None:
             self.submit(work)
 
     def close(self) -> None:
@@ -116,6 +149,18 @@ class Recorder:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+
+
+def _complete_round(
+    connection: Connection, session_id: str, epoch: int, completed: RoundCompleted, changes: Sequence[Change]
+) -> tuple[int | InForce, list[StreamItem]]:
+    in_force = compactions.in_force(connection, session_id)
+    if in_force.rounds == completed.base:
+        return commit_changes(connection, session_id, epoch, [completed, *changes])
+    # A revert came first: what the round was made from is not what the context begins with any more.
+    ended = RoundEnded(completed.checkpoint.round, "discarded", completed.usage)
+    _, items = commit_changes(connection, session_id, epoch, [ended])
+    return in_force, items
 
 
 def _first(written: asyncio.Future[tuple[T, list[StreamItem]]]) -> asyncio.Future[T]:

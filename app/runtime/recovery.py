@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row
 from app.agent.loop import RunResult
 from app.agent.ports import Change, PartClosed, ResponseClosed, ResultClosed, StepClosed
 from app.context.tokens import PER_MESSAGE, estimate_part
-from app.db.repositories import messages, sessions, steps
+from app.db.repositories import messages, parts, sessions, steps
 from app.errors import UnavailableError
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionRecovered, SessionRunning
@@ -23,7 +23,7 @@ from app.messages import (
     Usage,
     new_id,
 )
-from app.runtime.changes import ChangeWriter, events_of
+from app.runtime.changes import events_of, write_changes
 from app.sessions import ContextState, Outcome
 
 MAX_RECOVERIES = 3
@@ -38,8 +38,8 @@ def is_needed(connection: Connection, row: Row[Any]) -> bool:
     return (
         row.run_steps > 0
         or _open_step(connection, row) is not None
-        or bool(messages.open_parts(connection, row.id))
-        or bool(messages.open_calls(connection, row.id))
+        or bool(parts.open_parts(connection, row.id))
+        or bool(parts.open_calls(connection, row.id))
     )
 
 
@@ -55,8 +55,7 @@ def recover(connection: Connection, session_id: str, epoch: int) -> tuple[RunRes
     appender = Appender(connection, session_id, epoch=epoch)
     events = sum(map(events_of, changes))
     seq = appender.take(events + (2 if result is None else 1))
-    for change in changes:
-        seq = ChangeWriter(connection, appender).write(change, seq)
+    seq = write_changes(connection, appender, seq, changes)
     recovered = SessionRecovered(
         session_id=session_id,
         at=appender.at,
@@ -106,11 +105,11 @@ def _closing_changes(
 ) -> tuple[list[Change], list[str]]:
     """The changes that close parts, calls and step, in their order, and the ids of the calls."""
     changes: list[Change] = []
-    partial = messages.open_parts(connection, session_id)
+    partial = parts.open_parts(connection, session_id)
     changes += [PartClosed(row.message_id, _interrupted(row)) for row in partial]
-    open_calls = messages.open_calls(connection, session_id)
+    open_calls = parts.open_calls(connection, session_id)
     if open_step is not None and messages.is_open(connection, session_id, open_step.message_id):
-        tokens = PER_MESSAGE + messages.part_tokens(connection, session_id, open_step.message_id)
+        tokens = PER_MESSAGE + parts.tokens_of(connection, session_id, open_step.message_id)
         tokens += sum(change.part.tokens for change in changes if isinstance(change, PartClosed))
         changes.append(
             ResponseClosed(
@@ -141,7 +140,7 @@ def _closing_changes(
 
 def _interrupted(row: Row[Any]) -> TextPart | ReasoningPart | ToolCallPart:
     """A part as far as it was stored, marked as cut off."""
-    part = messages.part_of(row)
+    part = parts.part_of(row)
     assert isinstance(part, TextPart | ReasoningPart | ToolCallPart)
     update: dict[str, Any] = {"tokens": estimate_part(part)}
     if not isinstance(part, ToolCallPart):
@@ -154,7 +153,7 @@ def _results(connection: Connection, session_id: str, open_calls: list[Row[Any]]
     if not open_calls:
         return []
     message_id = messages.tool_message_after(connection, session_id, open_calls[0].seq) or new_id()
-    order = messages.call_ids(connection, session_id, open_calls[0].message_id)
+    order = parts.call_ids(connection, session_id, open_calls[0].message_id)
     return [ResultClosed(message_id, _interrupted_result(row, order.index(row.call_id))) for row in open_calls]
 
 

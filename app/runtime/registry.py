@@ -12,7 +12,8 @@ from sqlalchemy import Row
 
 from app.agent.interrupt import StopReason
 from app.errors import PalimpsestError, StorageError
-from app.runtime.session import RuntimeSetup, SessionOwner
+from app.runtime.session import SessionOwner
+from app.runtime.setup import RuntimeSetup
 
 log = structlog.get_logger(__name__)
 

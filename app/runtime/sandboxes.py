@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from app.db.repositories.events import session_not_found
-from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxUnavailableError
+from app.errors import ForbiddenError, PalimpsestError, SandboxUnavailableError
 from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory, SandboxLimits
 from app.sessions import SandboxSpec
 
@@ -243,13 +243,3 @@ def _forbid(refused: bool, name: str, allowed: object) -> None:
 def _tightened(name: str, asked: float | None, allowed: float) -> float:
     _forbid(asked is not None and asked > allowed, name, allowed)
     return allowed if asked is None else asked
-
-
-def checked_tools(asked: list[str] | None, known: tuple[str, ...]) -> list[str] | None:
-    """The names of tools that a session asks for. Raises `InvalidRequestError` for one that does not exist."""
-    for name in asked or ():
-        if name not in known:
-            raise InvalidRequestError(
-                f"There is no tool {name[:100]!r}; the tools are {', '.join(known)}.", code="unknown_tool"
-            )
-    return asked

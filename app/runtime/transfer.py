@@ -12,7 +12,7 @@ from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated
 from app.interchange import WireFormat, page_length, settled, to_wire
 from app.messages import Message, Role
-from app.runtime.values import ExportPage
+from app.runtime.values.history import ExportPage
 
 CHUNK = 500
 """Messages per statement: bounds the memory that a statement's parameters take beside the messages themselves."""

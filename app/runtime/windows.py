@@ -8,16 +8,13 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from app.context.budget import LEAST_LEARNED
 from app.db.engine import Database
 from app.db.models import model_windows
+from app.llm.base import LEAST_WINDOW, MOST_WINDOW
 from app.messages import now
 
 BELIEVED_FOR = timedelta(hours=24)
 """A provider may raise a model's window, and a refusal may have been a mistake."""
-
-MOST_LEARNED = 20_000_000
-"""Twice the largest window that any model is offered with; a larger number is none of tokens."""
 
 GUESS_SHARE = 0.9
 """Share of a refused request's own estimate that stands in for a window that the refusal does not name."""
@@ -54,12 +51,20 @@ class LearnedWindows:
         if prompt_tokens > self._accepted.get(key, 0):
             self._accepted[key] = prompt_tokens
 
+    async def cut(self, model: str, answered: int, estimate: int) -> None:
+        """A request of about `estimate` tokens was cut off without a word; `answered` tokens, prompt and answer, are
+        known to fit. Where as large a prompt was taken whole before, the count means something else and teaches
+        nothing."""
+        accepted = self._accepted.get(self._key_of(model), 0)
+        if accepted < estimate:
+            await self.refused(model, max(answered, accepted + 1), estimate)
+
     async def refused(self, model: str, named: int | None, estimate: int) -> None:
         """A request of about `estimate` tokens did not fit; `named` is the window that the provider named. A number
         that can be no window's teaches nothing."""
         tokens = named if named is not None else int(estimate * GUESS_SHARE)
         key = self._key_of(model)
-        if not LEAST_LEARNED <= tokens <= MOST_LEARNED or tokens <= self._accepted.get(key, 0):
+        if not LEAST_WINDOW <= tokens <= MOST_WINDOW or tokens <= self._accepted.get(key, 0):
             return
         at = now()
         self._known[key] = (tokens, at)

@@ -117,14 +117,16 @@ class Engine:
         return self.docker.containers.container(name)
 
     async def has_image(self, image: str) -> bool:
-        """Whether the Engine holds an image."""
+        """Whether the Engine holds an image. Raises `SandboxUnavailableError` also for a name that it refuses."""
         with self.translated():
             try:
                 await self.docker.images.inspect(image)
             except aiodocker.DockerError as exc:
                 if exc.status == 404:
                     return False
-                raise
+                if exc.status == 900:  # no answer at all
+                    raise
+                raise _no_image(image, exc) from exc
         return True
 
     async def find_remote(self, image: str) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from app.errors import InvalidRequestError
 from app.sandbox.base import ExecResult, OnOutput, Stream
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 DRAIN_S = 0.2
 """How long output is still read after a command has ended while something else holds its pipes open."""
+READ_BYTES = 64 * 1024
+"""What a pipe holds at most, as Linux makes them."""
 MAX_COMMAND_BYTES = 128 * 1024 - 1
 """MAX_ARG_STRLEN of Linux, 32 pages, without the closing NUL: the longest single argument of a program."""
 
@@ -45,7 +47,7 @@ class Process:
         self.pid = popen.pid
         self._popen = popen
         self._pidfd = pidfd
-        self._pipes: list[_OutputPipe] = []
+        self._pipes: list[OutputPipe] = []
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
 
@@ -55,13 +57,13 @@ class Process:
         popen, pidfd = await asyncio.to_thread(_popen, spawn)
         process = cls(popen, pidfd)
         process._loop.add_reader(pidfd, process._on_exit)
-        await process._connect("stdout", popen.stdout, on_output)
-        await process._connect("stderr", popen.stderr, on_output)
+        assert popen.stdout is not None
+        assert popen.stderr is not None
+        process._pipes = [
+            OutputPipe("stdout", popen.stdout, on_output, process._loop),
+            OutputPipe("stderr", popen.stderr, on_output, process._loop),
+        ]
         return process
-
-    async def _connect(self, stream: Stream, pipe: Any, on_output: OnOutput) -> None:
-        _, protocol = await self._loop.connect_read_pipe(lambda: _OutputPipe(stream, on_output, self._loop), pipe)
-        self._pipes.append(protocol)
 
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -85,35 +87,46 @@ class Process:
             raise failure
 
 
-class _OutputPipe(asyncio.Protocol):
-    """Hands on what one pipe brings. An error of the reader ends the reading, not the event loop's callback."""
+class OutputPipe:
+    """Hands on what one pipe brings. An error of the reader ends the reading, not the event loop's callback.
 
-    def __init__(self, stream: Stream, on_output: OnOutput, loop: asyncio.AbstractEventLoop) -> None:
+    It reads by itself, and closes the pipe by itself: uvloop's `connect_read_pipe` closes the descriptor twice
+    (MagicStack/uvloop#763), and what another thread has opened in between, a database file for instance, is closed
+    under it.
+    """
+
+    def __init__(self, stream: Stream, pipe: IO[bytes], on_output: OnOutput, loop: asyncio.AbstractEventLoop) -> None:
         self._stream = stream
+        self._pipe = pipe
         self._on_output = on_output
-        self._transport: asyncio.BaseTransport | None = None
+        self._loop = loop
         self.closed: asyncio.Future[None] = loop.create_future()
         self.failure: Exception | None = None
+        os.set_blocking(pipe.fileno(), False)
+        loop.add_reader(pipe.fileno(), self._on_readable)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        if self.failure is not None:
+    def _on_readable(self) -> None:
+        try:
+            data = os.read(self._pipe.fileno(), READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
             return
         try:
-            self._on_output(self._stream, bytes(data))
+            self._on_output(self._stream, data)
         except Exception as exc:  # raised again by `drain`
             self.failure = exc
             self.close()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def close(self) -> None:
+        if not self._pipe.closed:
+            self._loop.remove_reader(self._pipe.fileno())
+            self._pipe.close()
         if not self.closed.done():
             self.closed.set_result(None)
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
 
 
 def _popen(spawn: Spawn) -> tuple[subprocess.Popen[bytes], int]:

@@ -13,6 +13,7 @@ from app.errors import NotFoundError
 from app.events import PlanItem
 from app.messages import ToolStatus
 from app.sandbox.base import Sandbox, Stream
+from app.tools.output import OutputLimit
 
 
 class Arguments(BaseModel):
@@ -83,7 +84,8 @@ class NoHistory:
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a call may use. `sandbox` gives the session's sandbox, started; a tool that needs none works without.
-    `set_plan` replaces the session's plan."""
+    `set_plan` replaces the session's plan. `limit` is how much of `output` the model will see: a tool whose answer can
+    be read on keeps within it, so that no answer is clipped in its middle."""
 
     call_id: str
     sandbox: Callable[[], Awaitable[Sandbox]]
@@ -92,6 +94,7 @@ class ToolContext:
     command_timeout_s: float
     max_command_timeout_s: float
     history: SessionHistory
+    limit: OutputLimit
 
 
 @dataclass(frozen=True, slots=True)

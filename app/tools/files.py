@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from shlex import quote
 from typing import ClassVar
 
 from pydantic import Field
 
 from app.errors import NotFoundError, TooLargeError, ToolError
 from app.sandbox.base import FileInfo, Sandbox
+from app.sandbox.paths import resolve
 from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.output import OutputLimit
 from app.tools.text import CleanText, WorkspacePath, escape_name, plural, read_text_bytes, split_lines
 
 MAX_ENTRIES = 1000
@@ -22,26 +25,40 @@ READ_CHARS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Lines `first` to `last`, counted from 1, of a text of `total` lines; an empty text has 0 to 0 of 0."""
+    """Lines `first` to `last`, counted from 1, of a text of `total` lines; an empty text has 0 to 0 of 0. `cut` where
+    the only one of them is not whole."""
 
     text: str
     first: int
     last: int
     total: int
+    cut: bool = False
 
-    def note(self) -> str:
-        """What the reader must know to read on; empty where the excerpt is the whole."""
+    def note(self, path: str = "FILE") -> str:
+        """What the reader must know to read on; empty where the excerpt is the whole. `path` names the file in a
+        command."""
         if self.total == 0:
             return "[the file is empty]"
-        if (self.first, self.last) == (1, self.total):
+        if (self.first, self.last) == (1, self.total) and not self.cut:
             return ""
         more = f"; read on with start_line={self.last + 1}" if self.last < self.total else ""
+        if self.cut:
+            return (
+                f"[line {self.first} of {self.total} is longer than this and cut here; its next part is the output of "
+                f"{self._next_part(path)}{more}]"
+            )
         return f"[lines {self.first}-{self.last} of {self.total}{more}]"
 
+    def _next_part(self, path: str) -> str:
+        """A command for as many bytes as the cut line has here. A byte that is not UTF-8 is shown as three, so what
+        looks like one counts as one: better some bytes twice than none."""
+        size = len(self.text.encode()) - 2 * self.text.count("\ufffd")
+        return f"`sed -n {self.first}p < {quote(path)} | tail -c +{size + 1} | head -c {size}`"
 
-def excerpt(text: str, start: int | None, end: int | None, max_chars: int) -> Excerpt:
-    """Whole lines from `start` to `end`, both inclusive and counted from 1, at most `max_chars` characters, though
-    always one line. Raises `ToolError` for a range that holds no line of the text."""
+
+def excerpt(text: str, start: int | None, end: int | None, limit: OutputLimit) -> Excerpt:
+    """Whole lines from `start` to `end`, both inclusive and counted from 1, within the limit, though always one line,
+    cut where it alone is too long. Raises `ToolError` for a range that holds no line of the text."""
     lines = split_lines(text)
     total = len(lines)
     first, last = start or 1, min(end or total, total)
@@ -51,11 +68,10 @@ def excerpt(text: str, start: int | None, end: int | None, max_chars: int) -> Ex
         raise ToolError(f"end_line ({end}) comes before start_line ({first}).")
     if first > total:
         raise ToolError(f"start_line is {first}, but the file has only {plural(total, 'line')}.")
-    size, stop = 0, first - 1
-    while stop < last and (stop == first - 1 or size + len(lines[stop]) <= max_chars):
-        size += len(lines[stop])
-        stop += 1
-    return Excerpt("".join(lines[first - 1 : stop]), first, stop, total)
+    asked = "".join(lines[first - 1 : last])
+    shown = limit.lines_of(asked)
+    stop = first - 1 + len(split_lines(shown))
+    return Excerpt(shown, first, stop, total, shown != asked and not shown.endswith("\n"))
 
 
 class ReadFileArguments(Arguments):
@@ -79,14 +95,20 @@ class ReadFile:
     async def run(self, args: ReadFileArguments, context: ToolContext) -> ToolOutcome:
         """What is not UTF-8 is shown as U+FFFD, and the note says so."""
         data = await read_text_bytes(await context.sandbox(), args.path)
-        part, valid = await asyncio.to_thread(self._read, data, args)
+        part, valid = await asyncio.to_thread(self._read, data, args, context.limit.at_most(self._max_chars))
         context.output.write("stdout", part.text.encode())
-        notes = [part.note(), "" if valid else "[the file is not valid UTF-8; other bytes are shown as U+FFFD]"]
+        notes = [
+            part.note("/".join(resolve(args.path))),
+            "" if valid else "[the file is not valid UTF-8; other bytes are shown as U+FFFD]",
+        ]
         return ToolOutcome(note="\n".join(filter(None, notes)))
 
-    def _read(self, data: bytes, args: ReadFileArguments) -> tuple[Excerpt, bool]:
+    def _read(self, data: bytes, args: ReadFileArguments, limit: OutputLimit) -> tuple[Excerpt, bool]:
         text = data.decode("utf-8", "replace")
-        return excerpt(text, args.start_line, args.end_line, self._max_chars), text.encode() == data
+        valid = text.encode() == data
+        # As it will be shown, where it counts for more than a NUL.
+        text = text.replace("\x00", "\ufffd")
+        return excerpt(text, args.start_line, args.end_line, limit), valid
 
 
 class WriteFileArguments(Arguments):

@@ -13,6 +13,7 @@ import regex
 
 from app.errors import ToolError
 from app.tools.lines import OVERLAP, PIECE, Piece, pieces
+from app.tools.output import OutputLimit
 
 CONTEXT = 2
 """Lines shown before and after a match."""
@@ -63,7 +64,7 @@ class Grep:
     def __init__(
         self,
         pattern: regex.Pattern[str],
-        max_chars: int,
+        limit: OutputLimit,
         *,
         seconds: float = SEARCH_S,
         clock: Callable[[], float] = time.thread_time,
@@ -71,11 +72,10 @@ class Grep:
         self._pattern = pattern
         whole = _LINE_BOUND.search(pattern.pattern) is None
         self._block_pattern = regex.compile(pattern.pattern, regex.MULTILINE) if whole else None
-        self._max_chars = max_chars
+        self._left = limit
         self._clock = clock
         self._deadline = clock() + seconds
         self._shown: list[str] = []
-        self._size = 0
         self._before: deque[Piece] = deque(maxlen=CONTEXT)
         self._after = 0
         self._last_line = 0
@@ -194,11 +194,14 @@ class Grep:
         """Adds a line to what is shown, unless there is no room for it, which ends the search."""
         gap = "--\n" if self._last_line and line > self._last_line + 1 else ""
         entry = f"{gap}{line}{mark}{text}\n"
-        if self.go_on is None and self._size + len(entry) > self._max_chars:
+        if self.go_on is None and not self._shown:
+            # The first is shown in any case, if need be its start, so that going on gets ahead.
+            entry = self._left.start_of(entry)
+        elif self.go_on is None and self._left.start_of(entry) != entry:
             self.go_on = line + (line == self._last_line)
         if self.go_on is None:
             self._shown.append(entry)
-            self._size += len(entry)
+            self._left = self._left.less(entry)
             self._last_line = line
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
+from app.tools.output import OutputLimit
+
 PIECE = 64 * 1024
 """Bytes of a line that are looked at together; a longer line comes in pieces, so that memory stays bounded, and the
 backtracking of a pattern too."""
@@ -82,28 +84,22 @@ def pieces(file: BinaryIO, line: int = 1) -> Iterator[Piece]:
         line, first, data = line + last, last, following
 
 
-def read_range(file: BinaryIO, start: int, end: int, max_chars: int) -> LineRange | None:
-    """Whole lines from `start` to `end`, both included, at most `max_chars` characters, though always one line, cut to
-    that length where it is longer. None for a start beyond the last line."""
+def read_range(file: BinaryIO, start: int, end: int, limit: OutputLimit) -> LineRange | None:
+    """Whole lines from `start` to `end`, both included, within the limit, though always one line, cut where it alone is
+    too long. None for a start beyond the last line."""
     offset, total = locate(file, start)
     if offset is None:
         return None
     file.seek(offset)
-    kept: list[str] = []
-    line: list[str] = []
-    size = length = 0
+    read: list[str] = []
+    size = 0
     for piece in pieces(file, start):
-        part = piece.text[piece.shared :] + piece.end
-        length += len(part)
-        if length <= max_chars + PIECE:
-            line.append(part)
-        if not piece.last:
-            continue
-        if kept and size + length > max_chars:
+        read.append(piece.text[piece.shared :] + piece.end)
+        size += len(read[-1])
+        if size > limit.chars or (piece.last and piece.line >= end):
             break
-        kept.append("".join(line)[:max_chars])
-        size += length
-        if size > max_chars or piece.line >= end:
-            break
-        line, length = [], 0
-    return LineRange("".join(kept), start, start + len(kept) - 1, total, size > max_chars)
+    text = "".join(read)
+    shown = limit.lines_of(text)
+    cut = shown != text and not shown.endswith("\n")
+    count = shown.count("\n") + (not shown.endswith("\n"))
+    return LineRange(shown, start, start + count - 1, total, cut)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +16,7 @@ from app.errors import InvalidRequestError, NotFoundError, PalimpsestError, TooL
 from app.sandbox.base import FileInfo, Sandbox
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.files import READ_CHARS, excerpt
+from app.tools.output import OutputLimit
 from app.tools.text import CleanText, escape_name, looks_binary, plural, split_lines
 
 MEMORY_FILE = "MEMORY.md"
@@ -65,17 +65,23 @@ class MemoryRead:
     async def run(self, args: MemoryReadArguments, context: ToolContext) -> ToolOutcome:
         sandbox = await context.sandbox()
         text = await read_note(sandbox, MEMORY_FILE)
+        limit = context.limit.at_most(self._max_chars)
+        listing = _listing(await note_files(sandbox), limit.half())
         notes = []
         if text is None:
             notes.append(f"[there is no {MEMORY_FILE} yet; memory_write makes it]")
         else:
-            part = await asyncio.to_thread(excerpt, text, None, None, self._max_chars)
+            part = await asyncio.to_thread(excerpt, text, None, None, limit.less(listing))
             context.output.write("stdout", part.text.encode())
-            if part.last < part.total:
-                notes.append(f"[lines 1-{part.last} of {part.total}; read on with read_file]")
+            if part.cut:
+                notes.append("[line 1 is longer than this and cut here; read on with read_file]")
+            elif part.last < part.total:
+                notes.append(
+                    f"[lines 1-{part.last} of {part.total}; read on with read_file, start_line={part.last + 1}]"
+                )
             elif not text:
                 notes.append(f"[{MEMORY_FILE} is empty]")
-        return ToolOutcome(note="\n".join([*notes, *_listing(await note_files(sandbox))]))
+        return ToolOutcome(note="\n".join(filter(None, [*notes, listing])))
 
 
 class MemoryWriteArguments(Arguments):
@@ -191,7 +197,12 @@ async def _all_notes(sandbox: Sandbox) -> tuple[list[Note], list[str]]:
     return notes, unread
 
 
-def _listing(files: list[FileInfo]) -> Iterator[str]:
-    if files:
-        yield "[more notes, for read_file:]"
-        yield from (f"{escape_name(file.path)} ({plural(file.size, 'byte')})" for file in files)
+def _listing(files: list[FileInfo], limit: OutputLimit) -> str:
+    """The notes with their sizes, as many as are within the limit: what is said after an output is never clipped."""
+    if not files:
+        return ""
+    lines = "".join(f"{escape_name(file.path)} ({plural(file.size, 'byte')})\n" for file in files)
+    whole = f"[more notes, for read_file:]\n{lines}"
+    shown = limit.lines_of(whole)
+    more = "" if shown == whole else f"[{plural(len(files), 'note')} in all; list_directory shows them]"
+    return f"{shown}{more}".rstrip("\n")

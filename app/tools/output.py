@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.sandbox.base import Stream
@@ -42,7 +42,38 @@ class OutputLimit:
     measure: Callable[[str], int] = len
 
     def fits(self, text: str) -> bool:
+        """Whether a text of no more than `chars` characters is within `tokens` too."""
         return self.tokens is None or self.measure(text) <= self.tokens
+
+    def at_most(self, chars: int) -> OutputLimit:
+        return replace(self, chars=min(self.chars, chars))
+
+    def half(self) -> OutputLimit:
+        return replace(self, chars=self.chars // 2, tokens=None if self.tokens is None else self.tokens // 2)
+
+    def less(self, text: str) -> OutputLimit:
+        """What `text`, which is within the limit, leaves of it."""
+        tokens = None if self.tokens is None else self.tokens - self.measure(text)
+        return replace(self, chars=self.chars - len(text), tokens=tokens)
+
+    def start_of(self, text: str) -> str:
+        """As much of the text's start as is within the limit, at least one character, so that whoever reads on from its
+        end gets ahead."""
+        text = text[: max(1, self.chars)]
+        if self.fits(text):
+            return text
+        fitting, too_long = 1, len(text)
+        while too_long - fitting > 1:
+            middle = (fitting + too_long) // 2
+            fitting, too_long = (middle, too_long) if self.fits(text[:middle]) else (fitting, middle)
+        return text[:fitting]
+
+    def lines_of(self, text: str) -> str:
+        """As many of the text's first lines as are within the limit, with their ends; the start of the first one where
+        that is too long by itself."""
+        start = self.start_of(text)
+        whole = start if len(start) == len(text) else start[: start.rfind("\n") + 1]
+        return whole or start
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from app.tools.text import CleanText
 MAX_ITEMS = 50
 MAX_ITEM_CHARS = 500
 
-_MARKS = {"pending": " ", "in_progress": "~", "completed": "x"}
+_MARKS = {"pending": " ", "in_progress": ">", "completed": "x"}
 
 
 def render_plan(items: Iterable[PlanItem]) -> str:
-    """The plan as a checklist, a line an item: `[ ]` pending, `[~]` in progress, `[x]` completed."""
+    """The plan as a checklist, a line an item: `[ ]` pending, `[>]` in progress, `[x]` completed."""
     return "\n".join(f"[{_MARKS[item.status]}] {' '.join(item.text.split())}" for item in items)
 
 

@@ -16,6 +16,7 @@ from app.tools.base import Arguments, PastOutput, ToolContext, ToolOutcome
 from app.tools.files import READ_CHARS
 from app.tools.grep import CONTEXT, MAX_MATCHES, SEARCH_S, Grep, compile_pattern
 from app.tools.lines import LineRange, locate, read_range
+from app.tools.output import OutputLimit
 from app.tools.text import CleanText, plural
 
 
@@ -61,41 +62,43 @@ class Recall:
         if args.end_line is not None and args.end_line < (args.start_line or 1):
             raise ToolError(f"end_line ({args.end_line}) comes before start_line ({args.start_line}).")
         past = await _past_output(args.call_id, context)
-        answer = await asyncio.to_thread(self._answer, past, args)
+        answer = await asyncio.to_thread(self._answer, past, args, context.limit.at_most(self._max_chars))
         context.output.write("stdout", answer.text.encode())
         return ToolOutcome(status=answer.status, note=answer.note)
 
-    def _answer(self, past: PastOutput, args: RecallArguments) -> _Answer:
+    def _answer(self, past: PastOutput, args: RecallArguments, limit: OutputLimit) -> _Answer:
         try:
             with io.BytesIO(past.data) if past.path is None else past.path.open("rb") as file:
                 size = file.seek(0, io.SEEK_END)
                 file.seek(0)
                 if size == 0:
                     return _Answer("", f"[the raw output of {past.name} is empty; its result was: {past.shown}]")
-                answer = self._grep(file, args) if args.grep is not None else self._lines(file, args)
+                answer = _lines(file, args, limit) if args.grep is None else _grep(file, args, limit)
         except OSError as exc:
             raise _not_stored(args.call_id) from exc
         return _Answer(answer.text, "\n".join(filter(None, [answer.note, _ending(past, size)])), answer.status)
 
-    def _lines(self, file: BinaryIO, args: RecallArguments) -> _Answer:
-        start = args.start_line or 1
-        found = read_range(file, start, args.end_line or 2**62, self._max_chars)
-        if found is None:
-            raise _beyond(file, start)
-        return _Answer(found.text, _range_note(found))
 
-    def _grep(self, file: BinaryIO, args: RecallArguments) -> _Answer:
-        assert args.grep is not None
-        pattern = compile_pattern(args.grep)
-        start = args.start_line or 1
-        offset, total = locate(file, start)
-        if offset is None:
-            raise _beyond(file, start)
-        file.seek(offset)
-        search = Grep(pattern, self._max_chars)
-        search.run(file, start, args.end_line)
-        status = ToolStatus.ERROR if search.timed_out else ToolStatus.COMPLETED
-        return _Answer(search.text, _grep_note(search, total), status)
+def _lines(file: BinaryIO, args: RecallArguments, limit: OutputLimit) -> _Answer:
+    start = args.start_line or 1
+    found = read_range(file, start, args.end_line or 2**62, limit)
+    if found is None:
+        raise _beyond(file, start)
+    return _Answer(found.text, _range_note(found))
+
+
+def _grep(file: BinaryIO, args: RecallArguments, limit: OutputLimit) -> _Answer:
+    assert args.grep is not None
+    pattern = compile_pattern(args.grep)
+    start = args.start_line or 1
+    offset, total = locate(file, start)
+    if offset is None:
+        raise _beyond(file, start)
+    file.seek(offset)
+    search = Grep(pattern, limit)
+    search.run(file, start, args.end_line)
+    status = ToolStatus.ERROR if search.timed_out else ToolStatus.COMPLETED
+    return _Answer(search.text, _grep_note(search, total), status)
 
 
 async def _past_output(call_id: str, context: ToolContext) -> PastOutput:
@@ -125,7 +128,11 @@ def _beyond(file: BinaryIO, start: int) -> ToolError:
 def _range_note(found: LineRange) -> str:
     """What the reader must know to read on; empty where the range is the whole."""
     if found.cut:
-        return f"[line {found.first} of {found.total} is longer than this and cut here; find places in it with grep]"
+        more = f", read on after it with start_line={found.last + 1}" if found.last < found.total else ""
+        return (
+            f"[line {found.first} of {found.total} is longer than this and cut here; find places in its rest with grep"
+            f"{more}]"
+        )
     if (found.first, found.last) == (1, found.total):
         return ""
     more = f"; read on with start_line={found.last + 1}, or use grep" if found.last < found.total else ""

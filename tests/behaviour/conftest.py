@@ -17,6 +17,7 @@ from app.logs import configure_logging
 from app.sandbox import open_factory
 from app.settings import Settings
 from tests.behaviour.harness import Client, RunningServer, settings_for
+from tests.databases import make_database, migrated
 from tests.provider import FakeProvider
 from tests.provider.fixtures import provider
 from tests.requirements import missing, need
@@ -46,6 +47,12 @@ def quiet_logs() -> Iterator[None]:
     yield
     structlog.reset_defaults()
     root.handlers[:], root.level = handlers, level
+
+
+@pytest.fixture(autouse=True, scope="session")
+def empty_database() -> None:
+    """Migrates once, here, where no event loop has to wait for it."""
+    migrated()
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +98,8 @@ def remove_containers(settings: Settings) -> None:
 def start_server(
     request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
 ) -> Iterator[StartServer]:
-    """Starts servers, all on one data directory unless told otherwise; with the test's sandbox, else bubblewrap."""
+    """Starts servers, all on one data directory unless told otherwise; with the test's sandbox, else bubblewrap. The
+    data directory begins with an empty database."""
     kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
     need(kind)
     running: list[RunningServer] = []
@@ -101,6 +109,8 @@ def start_server(
         settings = settings_for(
             data_dir, provider, more.pop("sandbox", kind), **{"sandbox_image": sandbox_image, **more}
         )
+        if not data_dir.exists():
+            make_database(data_dir / "palimpsest.db")
         server = RunningServer(settings).start()
         running.append(server)
         return server

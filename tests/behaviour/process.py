@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from tests.behaviour.harness import ANTHROPIC, OPENAI
+from tests.databases import make_database
 from tests.provider import FakeProvider
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +38,8 @@ class ServerProcess:
     _process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        if not self.data_dir.exists():
+            make_database(self.data_dir / "palimpsest.db")
         with (self.data_dir.parent / "server.log").open("a") as log:
             # In a directory without a `.env`.
             self._process = subprocess.Popen(

@@ -116,11 +116,13 @@ class Rounds:
         return self.completed_at.get(number, "unknown")
 
     def covering(self, message: Json, places: dict[str, int]) -> int | None:
-        """The round that covers a message of the model's, or results."""
+        """The round that covers a message of the model's, or results: of those that do, the one made last, which covers
+        the most."""
         if message["role"] not in ("assistant", "tool") or message["is_summary"]:
             return None
         ends = {number: places.get(self.last_message[number] or "", 0) for number in self._of("completed")}
-        return max((number for number, end in ends.items() if message["seq"] <= end), default=None)
+        over = [(end, number) for number, end in ends.items() if message["seq"] <= end]
+        return max(over)[1] if over else None
 
     def _of(self, *statuses: str) -> list[int]:
         return [number for number, status in self.status.items() if status in statuses]

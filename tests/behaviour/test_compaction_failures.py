@@ -93,9 +93,14 @@ class Failing:
 
 
 def kind_of(request: RecordedRequest) -> str:
-    found = re.search(r"case (.+?);", "\n".join(request.user_texts))
+    found = re.search(r"case (.+?);", said(request))
     assert found is not None
     return found[1]
+
+
+def said(request: RecordedRequest) -> str:
+    """All texts of a request: under `threshold` the summary that tells the first message is the assistant's."""
+    return "\n".join((*request.user_texts, *request.assistant_texts))
 
 
 def task_of(kind: str) -> str:
@@ -153,9 +158,9 @@ async def _fails(client: Client, provider: FakeProvider, kind: str, model: str, 
     asked = [r for r in provider.requests if kind_of(r) == kind]
     assert sum(map(asks_for_summary, asked)) == failure.calls, kind
     assert len(asked) == failure.calls + 1, kind
-    assert task_of(kind) in "\n".join(asked[-1].user_texts)
+    assert task_of(kind) in said(asked[-1])
     assert "go on" in asked[-1].last_user_text
-    assert PLANTED not in "\n".join(asked[-1].user_texts)
+    assert PLANTED not in said(asked[-1])
 
     await client.post(session["id"], "and on")
     await client.until_idle(session["id"])

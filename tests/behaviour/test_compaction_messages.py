@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -49,6 +50,19 @@ def held_step(task: LongTask, step: int, gate: str) -> Callable[[RecordedRequest
         return Reply(Gate(gate), *reply.parts) if held else reply
 
     return answer
+
+
+@asynccontextmanager
+async def in_an_automatic_round(
+    start_server: StartServer, provider: FakeProvider, policy: str, model: str
+) -> AsyncIterator[tuple[Client, str]]:
+    """A run whose first round waits for its summary at the gate `summary`."""
+    provider.configure(window=WINDOW)
+    provider.respond(LongTask(30, summarise=gated("summary")))
+    async with Client(start_server(models=SMALL).url) as client:
+        session_id = (await client.create("the task", model=model, compaction=policy))["id"]
+        await provider.reached("summary")
+        yield client, session_id
 
 
 def places(request: RecordedRequest, texts: tuple[str, ...]) -> list[int]:
@@ -103,11 +117,7 @@ async def test_messages_around_a_round_between_steps_are_verbatim_in_order_and_o
 async def test_messages_during_an_automatic_round_are_delivered_after_it(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
-    provider.configure(window=WINDOW)
-    provider.respond(LongTask(30, summarise=gated("summary")))
-    async with Client(start_server(models=SMALL).url) as client:
-        session_id = (await client.create("the task", model=model, compaction=policy))["id"]
-        await provider.reached("summary")
+    async with in_an_automatic_round(start_server, provider, policy, model) as (client, session_id):
         held = len(provider.requests)
         await client.post(session_id, DURING[0])
         await client.post(session_id, AFTER, "interrupt")
@@ -167,11 +177,7 @@ async def test_a_message_right_after_a_round_is_in_the_next_request(client: Clie
 async def test_a_cancel_during_an_automatic_round_leaves_everything_as_it_was(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
-    provider.configure(window=WINDOW)
-    provider.respond(LongTask(30, summarise=gated("summary")))
-    async with Client(start_server(models=SMALL).url) as client:
-        session_id = (await client.create("the task", model=model, compaction=policy))["id"]
-        await provider.reached("summary")
+    async with in_an_automatic_round(start_server, provider, policy, model) as (client, session_id):
         before, history = await context(client, session_id), await client.messages(session_id)
         await cancel(client, session_id)
         events = await client.until_idle(session_id)

@@ -52,9 +52,11 @@ def start(tmp_path: Path, provider: FakeProvider, sandbox_image: str) -> Iterato
         )
 
 
-@pytest.mark.parametrize("how", ENDS)
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("model", MODELS)
+# Every two of the three meet: all twelve would prove no more, at twelve times two servers.
+@pytest.mark.parametrize(
+    ("model", "policy", "how"),
+    [(MODELS[(place + end) % 2], policy, how) for place, policy in enumerate(POLICIES) for end, how in enumerate(ENDS)],
+)
 async def test_a_run_goes_on_whose_server_ended_during_an_automatic_round(
     start: Start, provider: FakeProvider, how: signal.Signals, policy: str, model: str
 ) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.behaviour.checks import assert_sound
-from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
+from tests.behaviour.rounds import POLICIES_ON_WIRES
 from tests.behaviour.test_recall import FLOOD, command, outputs
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 
@@ -46,8 +47,7 @@ class Forgetful(LongTask):
         return Reply(Text("Found."))
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+@pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
 async def test_a_decision_and_a_needle_are_found_after_five_rounds(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:

@@ -10,9 +10,10 @@ import pytest
 from tests.behaviour.checks import assert_sound, following
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
+from tests.behaviour.packed import CLEARS_ALL, worked_before
 from tests.behaviour.rounds import (
-    MODELS,
     POLICIES,
+    POLICIES_ON_WIRES,
     assert_rounds,
     assert_sent,
     compact,
@@ -35,8 +36,7 @@ from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply
 # asking for a round
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
 async def test_a_round_of_any_policy_on_an_idle_session(
     client: Client, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -293,8 +293,7 @@ async def test_rounds_follow_each_other_and_are_all_listed(client: Client, provi
 # going back
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
 async def test_a_revert_gives_the_context_back_as_it_was(
     client: Client, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -411,8 +410,8 @@ async def test_a_revert_on_a_running_session_takes_effect_at_its_next_step(
 async def test_a_revert_takes_the_marks_of_its_round_back_and_leaves_others(
     client: Client, provider: FakeProvider
 ) -> None:
-    pruning = settings(prune_protect=500, prune_minimum=100)
-    session_id = await worked(client, provider, LongTask(10, most=4_000, seed=3), compaction=pruning)
+    provider.respond(LongTask(0))
+    session_id = (await client.create(history=worked_before(40), compaction=CLEARS_ALL))["id"]
     before = await context(client, session_id)
     event = await compacted(client, session_id)
     assert event.data["was_pruned"]

@@ -22,6 +22,9 @@ WINDOW = 8_000
 UNKNOWN: dict[str, Any] = {"models": {}}
 """Settings of a server that knows no window and assumes 128,000."""
 
+SILENT = {"/v1/models": HttpError(404)}
+"""What a provider gives that does not report its windows."""
+
 NAMELESS = {"ollama-error", "bedrock", "groq", "lmstudio", "cerebras"}
 """Shapes that do not say how large the window is."""
 
@@ -41,7 +44,7 @@ def overflows(provider: FakeProvider) -> int:
 async def test_every_shape_is_recovered_from(
     start_server: StartServer, provider: FakeProvider, style: str, model: str
 ) -> None:
-    provider.configure(window=WINDOW, overflow=style)
+    provider.configure(window=WINDOW, overflow=style, documents=SILENT)
     provider.respond(works_on)
     async with Client(start_server(**UNKNOWN).url) as client:
         session, _ = await client.run("go on", model=model, history=packed("the task", 9))

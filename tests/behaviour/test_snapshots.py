@@ -328,6 +328,18 @@ async def test_a_patch_is_told_and_takes_effect_from_the_next_step(client: Clien
     assert provider.refusals == []
 
 
+async def test_a_patch_of_compaction_keeps_what_it_does_not_name(client: Client) -> None:
+    made = await client.create(compaction={"policy": "handoff", "summary_max_tokens": 777})
+    path = f"/v1/sessions/{made['id']}"
+    changed = (await client.http.patch(path, json={"compaction": {"prune_minimum": 5}})).json()["compaction"]
+    assert changed["policy"] == "handoff"
+    assert changed["settings"] == made["compaction"]["settings"] | {"prune_minimum": 5}
+    assert (await client.session(made["id"]))["compaction"] == changed
+
+    usual = (await client.create())["compaction"]
+    assert (await client.http.patch(path, json={"compaction": None})).json()["compaction"] == usual
+
+
 async def test_an_empty_patch_changes_nothing_and_unknown_fields_are_named(client: Client) -> None:
     made = await client.create(title="t")
     path = f"/v1/sessions/{made['id']}"

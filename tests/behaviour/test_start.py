@@ -4,6 +4,7 @@ while its database refuses to write."""
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.process import ROOT, ServerProcess
 from tests.behaviour.test_bad_input import assert_refused
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
+from tests.requirements import need
 
 Serve = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -93,6 +95,62 @@ REFUSED = (
 def test_settings_that_cannot_be_served(serve: Serve, refused: Refused) -> None:
     ended = serve(**{refused.setting: refused.value})
     assert_not_started(ended, refused.code, refused.word)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b" \n", "is empty"),
+        (b"### \xff", "is not UTF-8"),
+        (b"#" * 8193, "is larger than 8 KiB"),
+    ],
+)
+def test_a_summary_template_that_cannot_be_used(
+    serve: Serve, tmp_path: Path, content: bytes | None, fault: str
+) -> None:
+    file = tmp_path / "sections.md"
+    if content is not None:
+        file.write_bytes(content)
+    ended = serve(PALIMPSEST_SUMMARY_TEMPLATE_FILE=str(file))
+    assert_not_started(ended, "invalid_settings", "PALIMPSEST_SUMMARY_TEMPLATE_FILE", f"{file} {fault}")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_system_prompt_that_is_not_there(serve: Serve, tmp_path: Path) -> None:
+    ended = serve(PALIMPSEST_SYSTEM_PROMPT_FILE=str(tmp_path / "absent.md"))
+    assert_not_started(ended, "invalid_settings", "PALIMPSEST_SYSTEM_PROMPT_FILE", "absent.md cannot be read")
+
+
+@pytest.mark.parametrize(("kind", "level"), [("auto", "info"), ("docker", "warning")])
+def test_what_is_left_out_is_said_after_the_greeting(tmp_path: Path, kind: str, level: str) -> None:
+    """A start without a Docker Engine is nothing to worry about where there is bubblewrap."""
+    need("bubblewrap")
+    nowhere = f"unix://{tmp_path / 'absent.sock'}"
+    environment = {"PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": kind, "DOCKER_HOST": nowhere}
+    with subprocess.Popen(
+        [sys.executable, "-m", "app", "serve", "--port", "0"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        lines: list[str] = []
+        for line in server.stdout:
+            lines.append(line)
+            if line.startswith("{"):
+                break
+        server.send_signal(signal.SIGINT)
+        lines += server.stdout.readlines()
+    assert lines[0].startswith("Palimpsest "), "".join(lines)
+    first = next(place for place, line in enumerate(lines) if line.startswith("{"))
+    assert "Ctrl-C stops the server." in lines[first - 1]
+    assert any(line.startswith("  sandbox  none: ") for line in lines[:first]) == (kind == "docker")
+    [logged] = [json.loads(line) for line in lines[first:]]
+    assert (logged["event"], logged["level"], logged["kind"]) == ("sandbox_left_out", level, "docker")
+    assert nowhere in logged["reason"]
 
 
 def test_a_network_that_leads_commands_to_a_server_without_keys(serve: Serve) -> None:

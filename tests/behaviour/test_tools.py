@@ -255,7 +255,7 @@ async def test_interleaved_calls_and_repeated_ids_are_kept_apart(
     await assert_sound(client, session["id"])
 
 
-async def test_the_plan_is_in_the_next_requests_system_text(client: Client, provider: FakeProvider) -> None:
+async def test_a_plan_is_told_by_its_result_and_leaves_the_system_text(client: Client, provider: FakeProvider) -> None:
     items = [{"text": "dig", "status": "completed"}, {"text": "plant", "status": "in_progress"}, {"text": "water"}]
     provider.script(
         Reply(ToolCall("update_plan", {"items": items})),
@@ -270,13 +270,12 @@ async def test_the_plan_is_in_the_next_requests_system_text(client: Client, prov
         ("plant", "in_progress"),
         ("water", "pending"),
     ]
-    lines = "## Your plan\n- [x] dig\n- [>] plant\n- [ ] water"
-    assert [lines in request.system for request in provider.requests] == [False, True, True]
-    assert provider.requests[1].system == provider.requests[2].system
-    first = await client.get(f"/v1/sessions/{session['id']}/context", step=1)
-    second = await client.get(f"/v1/sessions/{session['id']}/context", step=2)
-    assert lines not in first["system"]["text"]
-    assert second["system"]["text"] == provider.requests[1].system
+    told = [[*request.tool_results.values()][:1] for request in provider.requests]
+    assert told == [[], *[["[x] dig\n[>] plant\n[ ] water"]] * 2]
+    assert len({request.system for request in provider.requests}) == 1, "the prompt cache stays warm"
+    assert "## Your plan" not in provider.requests[0].system
+    next_one = await client.get(f"/v1/sessions/{session['id']}/context")
+    assert next_one["system"]["text"] == provider.requests[0].system
     assert provider.refusals == []
 
 

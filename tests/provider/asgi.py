@@ -15,7 +15,8 @@ from tests.provider.listing import anthropic_models, openai_models, props
 from tests.provider.openai import OPENAI
 from tests.provider.player import Dropped, Message, Player, Send
 from tests.provider.records import JSON, RecordedRequest, Refused
-from tests.provider.script import Answer, as_reply
+from tests.provider.script import Answer, Gate, HttpError, as_reply
+from tests.provider.settings import Settings
 
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Scope: TypeAlias = Any
@@ -36,11 +37,13 @@ class App:
         if dialect is not None and scope["method"] == "POST":
             await self._call(dialect, scope, headers, receive, send)
         else:
-            await self._look(scope, headers, send)
+            await _unless_gone(self._look(scope, headers, send), receive)
 
     async def _look(self, scope: Scope, headers: dict[str, str], send: Send) -> None:
         """Everything but a model call."""
         settings = self._desk.settings
+        query = scope["query_string"].decode("latin-1")
+        self._desk.looked.append(scope["path"] + (f"?{query}" if query else ""))
         dialect = ANTHROPIC if "anthropic-version" in headers or scope["path"] == "/v1/messages" else OPENAI
         player = Player(send, self._desk.board, dialect, {})
         try:
@@ -49,12 +52,10 @@ class App:
         except Refused as exc:
             await player.document(exc.status, dialect.error(exc), {})
             return
-        found: JSON | None = None
-        if (scope["method"], scope["path"]) == ("GET", "/v1/models"):
-            found = anthropic_models(settings) if dialect is ANTHROPIC else openai_models(settings)
-        elif (scope["method"], scope["path"]) == ("GET", "/props") and settings.overflow == "llama.cpp":
-            found = props(settings)
-        await player.document(404 if found is None else 200, found or dialect.status_error(404), {})
+        given = settings.documents.get(scope["path"]) if scope["method"] == "GET" else None
+        found = _found(dialect, settings, scope) if given is None or isinstance(given, Gate) else given
+        before = [given] if isinstance(given, Gate) else []
+        await player.play(iter([*before, found or HttpError(404)]), None)
 
     async def _call(
         self, dialect: Dialect, scope: Scope, headers: dict[str, str], receive: Receive, send: Send
@@ -91,6 +92,15 @@ class App:
         answering = self._desk.answer(request, reply)
         encode = player.dialect.stream if request.stream else player.dialect.whole
         await player.play(encode(answering), reply.pace)
+
+
+def _found(dialect: Dialect, settings: Settings, scope: Scope) -> JSON | None:
+    """What a server of the settings' kind says of itself under a path."""
+    if (scope["method"], scope["path"]) == ("GET", "/v1/models"):
+        return anthropic_models(settings) if dialect is ANTHROPIC else openai_models(settings)
+    if (scope["method"], scope["path"]) == ("GET", "/props") and settings.overflow == "llama.cpp":
+        return props(settings)
+    return None
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -31,6 +31,7 @@ class Desk:
     seals: SealBook = field(default_factory=SealBook)
     requests: deque[RecordedRequest] = field(default_factory=deque)
     refusals: list[Refusal] = field(default_factory=list)
+    looked: list[str] = field(default_factory=list)
     script_errors: list[Exception] = field(default_factory=list)
 
     def take(self, dialect: Dialect, headers: dict[str, str], raw: bytes) -> tuple[RecordedRequest, Refused | None]:

@@ -20,7 +20,7 @@ def _openai_model(settings: Settings, name: str) -> JSON:
         case "openrouter":
             return {**model, "context_length": window}
         case "llama.cpp":
-            return {**model, "owned_by": "llamacpp", "meta": {"n_ctx": window, "n_ctx_train": window}}
+            return {**model, "owned_by": "llamacpp", "meta": {"n_ctx": window, "n_ctx_train": 4 * window}}
         case _:
             return model
 

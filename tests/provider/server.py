@@ -65,6 +65,11 @@ class FakeProvider:
         return list(self._desk.refusals)
 
     @property
+    def looked(self) -> list[str]:
+        """What was asked for beside model calls: path and query, in order of arrival."""
+        return list(self._desk.looked)
+
+    @property
     def broken(self) -> list[Refusal]:
         """The refusals that mean a malformed request: neither an overflow nor a parameter the model does not know."""
         return [r for r in self._desk.refusals if r.rule not in ("overflow", "parameter")]

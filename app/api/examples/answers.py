@@ -30,29 +30,20 @@ from app.api.examples.records import (
 )
 from app.api.schemas import Alive
 from app.messages import FinishReason
-from app.runtime.values import (
-    Component,
+from app.runtime.values.files import FileList, FileView
+from app.runtime.values.history import (
     ContextItemView,
     ContextView,
-    FileList,
-    FileView,
     MessagePage,
-    ModelList,
-    ModelView,
-    PricesView,
-    QueuedMessage,
-    QueuePage,
-    QueueReceipt,
-    Readiness,
-    SessionPage,
     StepPage,
     StepView,
     SystemView,
     ToolCallView,
     ToolView,
-    UsageByModel,
-    UsageReport,
 )
+from app.runtime.values.queue import QueuedMessage, QueuePage, QueueReceipt
+from app.runtime.values.server import Component, ModelList, ModelView, PricesView, Readiness, UsageByModel, UsageReport
+from app.runtime.values.sessions import SessionPage
 from app.sessions import QueueMode
 
 _QUEUED = QueuedMessage(

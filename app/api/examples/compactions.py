@@ -13,7 +13,7 @@ from app.events import (
     PruneCompleted,
 )
 from app.messages import Value
-from app.runtime.values import CompactionCreate, CompactionList, CompactionPreview
+from app.runtime.values.compactions import CompactionCreate, CompactionList, CompactionPreview
 from app.sessions import CompactionEvent
 
 ROUND = CompactionEvent(

@@ -32,7 +32,7 @@ from app.events import (
     ToolResulted,
 )
 from app.messages import FinishReason, ToolStatus, Value
-from app.runtime.values import StreamItem
+from app.runtime.values.events import StreamItem
 from app.sessions import Outcome, QueueMode
 
 EVENTS: tuple[Value, ...] = (

@@ -5,15 +5,8 @@ from __future__ import annotations
 from app.api.examples import compactions
 from app.api.examples.records import MESSAGE_ID, MODEL, SESSION_ID, TASK
 from app.messages import Value
-from app.runtime.values import (
-    CancelRequest,
-    LimitsPatch,
-    QueueAdd,
-    QueueEdit,
-    SandboxRequest,
-    SessionCreate,
-    SessionPatch,
-)
+from app.runtime.values.queue import QueueAdd, QueueEdit
+from app.runtime.values.sessions import CancelRequest, LimitsPatch, SandboxRequest, SessionCreate, SessionPatch
 from app.sessions import QueueMode
 
 REQUESTS: tuple[Value, ...] = (

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
 from app.api.body import JsonRoute
-from app.api.deps import Round, Service, SessionId
+from app.api.deps import Round, Services, SessionId
 from app.api.problems import problems
-from app.runtime.values import CompactionCreate, CompactionList, CompactionPreview
+from app.runtime.values.compactions import CompactionCreate, CompactionList, CompactionPreview
 from app.sessions import CompactionEvent
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/compactions", tags=["compactions"], route_class=JsonRoute)
@@ -23,21 +23,23 @@ router = APIRouter(prefix="/v1/sessions/{session_id}/compactions", tags=["compac
         **problems("session_not_found", "compaction_in_progress", "unknown_model"),
     },
 )
-async def create_compaction(service: Service, session_id: SessionId, body: CompactionCreate | None = None) -> Response:
+async def create_compaction(
+    services: Services, session_id: SessionId, body: CompactionCreate | None = None
+) -> Response:
     """Makes the context smaller now, or, with `dry_run`, says what that would do. Works on a running session, between
     its steps, and on an idle one."""
     body = body or CompactionCreate()
     if body.dry_run:
-        found = await service.preview(session_id, body)
+        found = await services.compactions.preview(session_id, body)
         return JSONResponse(found.model_dump(mode="json"))
-    event = await service.compact(session_id, body)
+    event = await services.compactions.request(session_id, body)
     return JSONResponse(event.model_dump(mode="json"), status_code=202)
 
 
 @router.get("", responses=problems("session_not_found"))
-async def list_compactions(service: Service, session_id: SessionId) -> CompactionList:
+async def list_compactions(services: Services, session_id: SessionId) -> CompactionList:
     """All rounds of compaction, oldest first, those that came to nothing included."""
-    return await service.rounds(session_id)
+    return await services.compactions.list(session_id)
 
 
 @router.delete(
@@ -45,7 +47,7 @@ async def list_compactions(service: Service, session_id: SessionId) -> Compactio
     status_code=204,
     responses=problems("session_not_found", "round_not_found", "not_the_latest_round", "compaction_in_progress"),
 )
-async def revert_compaction(service: Service, session_id: SessionId, round: Round) -> Response:
+async def revert_compaction(services: Services, session_id: SessionId, round: Round) -> Response:
     """Reverts the latest round: the context is as if it had not happened; later messages stay."""
-    await service.revert(session_id, round)
+    await services.compactions.revert(session_id, round)
     return Response(status_code=204)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import WithJsonSchema
 
-from app.api.deps import Service, SessionId
+from app.api.deps import Services, SessionId
 from app.api.openapi import event_stream
 from app.api.problems import problems
 from app.api.stream import MAX_SEQ, EventStreamResponse, start_after
@@ -26,17 +26,19 @@ Seq = Annotated[str | None, WithJsonSchema({"type": "integer", "minimum": 0, "ma
     },
 )
 async def follow_session(
-    service: Service,
+    services: Services,
     request: Request,
     session_id: SessionId,
     after: Annotated[
         Seq, Query(description="The seq of the last event that the reader has; left out, all are sent.")
     ] = None,
-    until: Annotated[Literal["idle"] | None, Query(description="`idle` ends the stream with the run.")] = None,
+    until: Annotated[Literal["idle"] | None, Query(description="`idle` ends the stream when nothing runs.")] = None,
     last_event_id: Annotated[Seq, Header(description="As `after`, and wins over it.")] = None,
 ) -> Response:
     """Durable events after the given seq, then one delta for each open part, then live."""
-    subscription = await service.follow(session_id, after=start_after(after, last_event_id), until_idle=until == "idle")
+    subscription = await services.events.follow(
+        session_id, after=start_after(after, last_event_id), until_idle=until == "idle"
+    )
     return EventStreamResponse(subscription, request.app.state.config)
 
 
@@ -45,6 +47,6 @@ async def follow_session(
     response_class=Response,
     responses={200: {"description": "`session.*` events.", "content": event_stream(prefix="session.")}},
 )
-async def follow_all_sessions(service: Service, request: Request) -> Response:
+async def follow_all_sessions(services: Services, request: Request) -> Response:
     """`session.*` events of all sessions from now on, without ids: for a list that keeps itself fresh."""
-    return EventStreamResponse(service.follow_all(), request.app.state.config)
+    return EventStreamResponse(services.events.follow_all(), request.app.state.config)

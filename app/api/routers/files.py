@@ -9,12 +9,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from app.api.body import JsonRoute
-from app.api.deps import Service, SessionId
+from app.api.deps import Services, SessionId
 from app.api.downloads import ArchiveResponse, RawResponse, safe_headers
 from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
 from app.errors import NotFoundError
-from app.runtime.values import FileList, RawOutput, Text
+from app.runtime.values.fields import Text
+from app.runtime.values.files import FileList
+from app.runtime.values.history import RawOutput
 
 
 class FilePathConvertor(PathConvertor):
@@ -46,7 +48,7 @@ FilePath = Annotated[
 
 @router.get("/files", responses=problems(*SANDBOXED))
 async def list_files(
-    service: Service,
+    services: Services,
     session_id: SessionId,
     path: Annotated[
         Text,
@@ -54,7 +56,7 @@ async def list_files(
     ] = "",
 ) -> FileList:
     """The entries of a directory."""
-    return await service.files(session_id, path)
+    return await services.files.list(session_id, path)
 
 
 @router.get(
@@ -63,9 +65,9 @@ async def list_files(
     responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "too_large", "range_not_satisfiable")},
 )
 @router.head("/files/{path:file}", include_in_schema=False)
-async def download_file(service: Service, session_id: SessionId, path: FilePath) -> Response:
+async def download_file(services: Services, session_id: SessionId, path: FilePath) -> Response:
     """A file's content; takes `Range`."""
-    data = await service.read_file(session_id, _named(path))
+    data = await services.files.read(session_id, _named(path))
     raw = RawOutput(size=len(data), data=data)
     return RawResponse(raw, name=path.rsplit("/", 1)[-1], media_type="application/octet-stream")
 
@@ -77,9 +79,9 @@ async def download_file(service: Service, session_id: SessionId, path: FilePath)
     openapi_extra={"requestBody": RAW_BODY},
     responses={**UPLOADED, **problems(*SANDBOXED, "not_a_file")},
 )
-async def upload_file(service: Service, request: Request, session_id: SessionId, path: FilePath) -> Response:
+async def upload_file(services: Services, request: Request, session_id: SessionId, path: FilePath) -> Response:
     """Stores the body as a file, whatever its content type; missing directories are made."""
-    outcome = await service.write_file(session_id, _named(path), await request.body())
+    outcome = await services.files.write(session_id, _named(path), await request.body())
     if outcome == "replaced":
         return Response(status_code=204)
     return Response(status_code=201, headers={"Location": quote(request.scope["path"])})
@@ -90,9 +92,9 @@ async def upload_file(service: Service, request: Request, session_id: SessionId,
     response_class=Response,
     responses={**TAR_CONTENT, **problems("session_not_found", "sandbox_unavailable", "sandbox_error")},
 )
-async def get_archive(service: Service, session_id: SessionId) -> Response:
+async def get_archive(services: Services, session_id: SessionId) -> Response:
     """The workspace as a tar file."""
-    archive = await service.archive(session_id)
+    archive = await services.files.archive(session_id)
     return ArchiveResponse(archive, media_type="application/x-tar", headers=safe_headers(f"{session_id}.tar"))
 
 

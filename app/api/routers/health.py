@@ -7,12 +7,12 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from app import __version__
-from app.api.deps import Service
+from app.api.deps import Services
 from app.api.openapi import METRICS_CONTENT
 from app.api.problems import problems
 from app.api.schemas import Alive
 from app.errors import UnavailableError
-from app.runtime.values import Readiness
+from app.runtime.values.server import Readiness
 
 router = APIRouter(tags=["health"])
 
@@ -26,9 +26,9 @@ async def get_health() -> Alive:
 
 @router.get("/readyz", responses=problems("not_ready", "unavailable"))
 @router.head("/readyz", include_in_schema=False)
-async def get_readiness(service: Service) -> Readiness:
+async def get_readiness(services: Services) -> Readiness:
     """Whether the database and the sandbox each answer, by name; 503 where one of them does not."""
-    readiness = await service.readiness()
+    readiness = await services.server.readiness()
     if not readiness.ready:
         raise UnavailableError(
             "Not all parts of the server answer.", code="not_ready", **readiness.model_dump(mode="json")

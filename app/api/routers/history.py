@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from app.api.body import JsonRoute
-from app.api.deps import CallId, Cursor, Limit, Service, SessionId
+from app.api.deps import CallId, Cursor, Limit, Services, SessionId
 from app.api.downloads import RawResponse
 from app.api.openapi import RAW_CONTENT
 from app.api.problems import problems
-from app.runtime.values import ContextView, ExportPage, MessagePage, StepPage, ToolCallView
+from app.runtime.values.history import ContextView, ExportPage, MessagePage, StepPage, ToolCallView
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["history"], route_class=JsonRoute)
 
@@ -20,7 +20,7 @@ MAX_STEP = 2**31 - 1
 
 @router.get("/messages", responses=problems("session_not_found", "malformed_cursor"))
 async def list_messages(
-    service: Service,
+    services: Services,
     session_id: SessionId,
     after: Cursor = None,
     limit: Limit = 100,
@@ -33,30 +33,30 @@ async def list_messages(
 ) -> MessagePage | ExportPage:
     """The full history, oldest first; nothing is hidden."""
     if format is not None:
-        return await service.export(session_id, format=format, after=after, limit=limit)
-    return await service.messages(session_id, after=after, limit=limit)
+        return await services.history.export(session_id, format=format, after=after, limit=limit)
+    return await services.history.messages(session_id, after=after, limit=limit)
 
 
 @router.get("/context", responses=problems("session_not_found", "step_not_found", "unknown_model"))
 async def get_context(
-    service: Service,
+    services: Services,
     session_id: SessionId,
     step: Annotated[int | None, Query(ge=1, le=MAX_STEP, description="A past step; left out, the next one.")] = None,
 ) -> ContextView:
     """Exactly what the next step would send, or what a past step sent."""
-    return await service.context(session_id, step=step)
+    return await services.history.context(session_id, step=step)
 
 
 @router.get("/steps", responses=problems("session_not_found", "malformed_cursor"))
-async def list_steps(service: Service, session_id: SessionId, after: Cursor = None, limit: Limit = 100) -> StepPage:
+async def list_steps(services: Services, session_id: SessionId, after: Cursor = None, limit: Limit = 100) -> StepPage:
     """Every attempt at a step, oldest first."""
-    return await service.steps(session_id, after=after, limit=limit)
+    return await services.history.steps(session_id, after=after, limit=limit)
 
 
 @router.get("/tool-calls/{call_id}", responses=problems("session_not_found", "call_not_found"))
-async def get_tool_call(service: Service, session_id: SessionId, call_id: CallId) -> ToolCallView:
+async def get_tool_call(services: Services, session_id: SessionId, call_id: CallId) -> ToolCallView:
     """A tool call and its result."""
-    return await service.tool_call(session_id, call_id)
+    return await services.history.tool_call(session_id, call_id)
 
 
 @router.get(
@@ -68,7 +68,7 @@ async def get_tool_call(service: Service, session_id: SessionId, call_id: CallId
     },
 )
 @router.head("/tool-calls/{call_id}/output", include_in_schema=False)
-async def get_tool_output(service: Service, session_id: SessionId, call_id: CallId) -> Response:
+async def get_tool_output(services: Services, session_id: SessionId, call_id: CallId) -> Response:
     """The full raw output of a call, pruned from the context or not; takes `Range`."""
-    raw = await service.tool_output(session_id, call_id)
+    raw = await services.history.tool_output(session_id, call_id)
     return RawResponse(raw, name=f"{call_id}.txt", media_type="text/plain; charset=utf-8")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.api.deps import Service
-from app.runtime.values import ModelList, UsageReport
+from app.api.deps import Services
+from app.runtime.values.server import ModelList, UsageReport
 
 router = APIRouter(prefix="/v1", tags=["models"])
 
 
 @router.get("/models")
-async def list_models(service: Service) -> ModelList:
+async def list_models(services: Services) -> ModelList:
     """Models with their context window, their prices and whether a key is present."""
-    return service.models()
+    return services.server.models()
 
 
 @router.get("/usage")
-async def get_usage(service: Service) -> UsageReport:
+async def get_usage(services: Services) -> UsageReport:
     """Tokens and cost over all sessions, by model and day."""
-    return await service.usage()
+    return await services.server.usage()

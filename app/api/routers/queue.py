@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from app.api.body import JsonRoute
-from app.api.deps import MessageId, Service, SessionId
+from app.api.deps import MessageId, Services, SessionId
 from app.api.problems import problems
-from app.runtime.values import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
+from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], route_class=JsonRoute)
 
@@ -15,26 +15,26 @@ PENDING = ("session_not_found", "message_not_found", "message_not_pending")
 
 
 @router.post("", status_code=202, responses=problems("session_not_found", "id_in_use", "queue_full"))
-async def enqueue_message(service: Service, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
+async def enqueue_message(services: Services, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
     """Accepts a message, whatever the session is doing. The answer's `id` becomes the message's id."""
-    return await service.enqueue(session_id, body)
+    return await services.queue.add(session_id, body)
 
 
 @router.get("", responses=problems("session_not_found"))
-async def list_queue(service: Service, session_id: SessionId) -> QueuePage:
+async def list_queue(services: Services, session_id: SessionId) -> QueuePage:
     """Pending messages in the order of their delivery."""
-    return await service.queue(session_id)
+    return await services.queue.list(session_id)
 
 
 @router.patch("/{message_id}", responses=problems(*PENDING))
 async def edit_message(
-    service: Service, session_id: SessionId, message_id: MessageId, body: QueueEdit
+    services: Services, session_id: SessionId, message_id: MessageId, body: QueueEdit
 ) -> QueuedMessage:
     """Edits a message that is still pending."""
-    return await service.edit(session_id, message_id, body)
+    return await services.queue.edit(session_id, message_id, body)
 
 
 @router.delete("/{message_id}", status_code=204, responses=problems(*PENDING))
-async def withdraw_message(service: Service, session_id: SessionId, message_id: MessageId) -> None:
+async def withdraw_message(services: Services, session_id: SessionId, message_id: MessageId) -> None:
     """Withdraws a message that is still pending."""
-    await service.withdraw(session_id, message_id)
+    await services.queue.withdraw(session_id, message_id)

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from app.api.body import JsonRoute
-from app.api.deps import Cursor, Limit, Service, SessionId
+from app.api.deps import Cursor, Limit, Services, SessionId
 from app.api.openapi import event_stream
 from app.api.problems import problems
 from app.api.stream import EventStreamResponse
 from app.errors import InvalidRequestError
-from app.runtime.values import CancelRequest, SessionCreate, SessionPage, SessionPatch, Text
+from app.runtime.values.fields import Text
+from app.runtime.values.sessions import CancelRequest, SessionCreate, SessionPage, SessionPatch
 from app.sessions import Session, Status
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)
@@ -54,7 +55,7 @@ REFUSED = (
     },
 )
 async def create_session(
-    service: Service,
+    services: Services,
     request: Request,
     response: Response,
     body: SessionCreate,
@@ -64,10 +65,10 @@ async def create_session(
     stream = wants_stream(accept)
     if stream and body.task is None:
         raise InvalidRequestError("A stream of a new session needs a task.", code="task_required")
-    session, created = await service.create(body)
+    session, created = await services.sessions.create(body)
     location = f"/v1/sessions/{session.id}"
     if stream:
-        subscription = await service.follow(session.id, after=0, until_idle=True)
+        subscription = await services.events.follow(session.id, after=0, until_idle=True)
         headers = {"Location": location, "Session-Id": session.id}
         return EventStreamResponse(subscription, request.app.state.config, headers)
     response.status_code = 201 if created else 200
@@ -77,7 +78,7 @@ async def create_session(
 
 @router.get("", responses=problems("malformed_cursor"))
 async def list_sessions(
-    service: Service,
+    services: Services,
     status: Annotated[Status | None, Query(description="Only sessions in this status.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -87,19 +88,19 @@ async def list_sessions(
     ] = None,
 ) -> SessionPage:
     """Sessions, newest first."""
-    return await service.list(status=status, q=q, limit=limit, cursor=cursor)
+    return await services.sessions.list(status=status, q=q, limit=limit, cursor=cursor)
 
 
 @router.get("/{session_id}", responses=problems("session_not_found"))
-async def get_session(service: Service, session_id: SessionId) -> Session:
+async def get_session(services: Services, session_id: SessionId) -> Session:
     """One session as it is now."""
-    return await service.get(session_id)
+    return await services.sessions.get(session_id)
 
 
 @router.patch("/{session_id}", responses=problems("session_not_found", *REFUSED))
-async def patch_session(service: Service, session_id: SessionId, body: SessionPatch) -> Session:
+async def patch_session(services: Services, session_id: SessionId, body: SessionPatch) -> Session:
     """Changes what is named; it takes effect from the next step."""
-    return await service.patch(session_id, body)
+    return await services.sessions.patch(session_id, body)
 
 
 @router.delete(
@@ -107,15 +108,15 @@ async def patch_session(service: Service, session_id: SessionId, body: SessionPa
     status_code=204,
     responses=problems("session_not_found", "sandbox_unavailable", "sandbox_error"),
 )
-async def delete_session(service: Service, session_id: SessionId) -> None:
+async def delete_session(services: Services, session_id: SessionId) -> None:
     """Cancels the session, removes its sandbox and then all that is stored of it."""
-    await service.delete(session_id)
+    await services.sessions.delete(session_id)
 
 
 @router.post("/{session_id}/cancel", status_code=202, responses=problems("session_not_found"))
-async def cancel_session(service: Service, session_id: SessionId, body: CancelRequest | None = None) -> Session:
+async def cancel_session(services: Services, session_id: SessionId, body: CancelRequest | None = None) -> Session:
     """Ends the step within two seconds; what it has written is kept. Pending messages are held unless cleared."""
-    return await service.cancel(session_id, clear_queue=body is not None and body.clear_queue)
+    return await services.sessions.cancel(session_id, clear_queue=body is not None and body.clear_queue)
 
 
 @router.post(
@@ -123,9 +124,9 @@ async def cancel_session(service: Service, session_id: SessionId, body: CancelRe
     status_code=202,
     responses=problems("session_not_found", "session_running", "nothing_to_resume"),
 )
-async def resume_session(service: Service, session_id: SessionId) -> Session:
+async def resume_session(services: Services, session_id: SessionId) -> Session:
     """Goes on after a run that was cancelled, failed, was interrupted or reached a limit."""
-    return await service.resume(session_id)
+    return await services.sessions.resume(session_id)
 
 
 def wants_stream(accept: str) -> bool:

@@ -85,7 +85,8 @@ def view(row: Row[Any]) -> CompactionEvent:
 def checkpoints(
     connection: Connection, session_id: str, rounds: Collection[int] | None = None
 ) -> list[tuple[int, dict[str, Any]]]:
-    """Round and checkpoint of the rounds in force, or of those named, whether in force or not; oldest first."""
+    """Round and checkpoint of the rounds in force, or of those named, whether in force or not; in the order in which
+    they were made, which is that of their summaries."""
     query = select(compaction_events.c.round, compaction_events.c.checkpoint).where(
         compaction_events.c.session_id == session_id, compaction_events.c.checkpoint.is_not(None)
     )
@@ -93,7 +94,16 @@ def checkpoints(
         query = query.where(compaction_events.c.status == "completed")
     else:
         query = query.where(compaction_events.c.round.in_(rounds))
-    return [(row.round, row.checkpoint) for row in connection.execute(query.order_by(compaction_events.c.round))]
+    found = [(row.round, row.checkpoint) for row in connection.execute(query)]
+    made = _seqs(connection, session_id, [checkpoint["summary_message_id"] for _, checkpoint in found])
+    return sorted(found, key=lambda stored: made[stored[1]["summary_message_id"]])
+
+
+def _seqs(connection: Connection, session_id: str, message_ids: Collection[str]) -> dict[str, int]:
+    query = select(messages.c.id, messages.c.seq).where(
+        messages.c.session_id == session_id, messages.c.id.in_(message_ids)
+    )
+    return {row.id: row.seq for row in connection.execute(query)}
 
 
 def mark_pruned(connection: Connection, session_id: str, call_ids: Collection[str], at: datetime | None) -> None:

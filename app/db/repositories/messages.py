@@ -1,44 +1,17 @@
-"""Messages and their parts. History is append-only: a row changes only while its part is being written, when its
+"""Messages with their parts. History is append-only: a row changes only while its message is being written, when its
 attempt is voided, or when a mark is set on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
-from app.db.models import message_parts, messages
-from app.messages import (
-    CompactionMarkerPart,
-    FinishReason,
-    ImagePart,
-    Message,
-    Part,
-    ReasoningPart,
-    Role,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    ToolStatus,
-)
-
-_TYPES: dict[str, type[Part]] = {
-    "text": TextPart,
-    "reasoning": ReasoningPart,
-    "tool_call": ToolCallPart,
-    "tool_result": ToolResultPart,
-    "image": ImagePart,
-    "compaction_marker": CompactionMarkerPart,
-}
-_COLUMNS = {"id", "index", "type", "tokens", "call_id", "status", "arguments"}
-"""What a part keeps outside its body (`arguments` is computed from its text)."""
-
-
-_MARKS = {"compacted_at", "original_tokens"}
-"""What a part shows of a mark that is set on it later."""
+from app.db.models import messages
+from app.db.repositories import parts
+from app.messages import FinishReason, Message, Part, Role
 
 _ADD = insert(messages)
 
@@ -48,95 +21,7 @@ def add(connection: Connection, session_id: str, message: Message) -> None:
     fields = message.model_dump(exclude={"parts"})
     connection.execute(_ADD, {"session_id": session_id, **fields})
     for part in message.parts:
-        put_part(connection, session_id, message.id, part, closed=True)
-
-
-def part_row(session_id: str, message_id: str, part: Part, *, closed: bool, output_ref: str | None) -> dict[str, Any]:
-    """A part's row."""
-    body = part.model_dump(mode="json", exclude=_COLUMNS | _MARKS)
-    if isinstance(part, ToolCallPart):
-        body["arguments_text"] = part.arguments_text
-    return {
-        "session_id": session_id,
-        "id": part.id,
-        "message_id": message_id,
-        "index": part.index,
-        "type": part.type,
-        "call_id": getattr(part, "call_id", None),
-        "status": getattr(part, "status", None),
-        "closed": closed,
-        "tokens": part.tokens,
-        "body": body,
-        "output_ref": output_ref,
-    }
-
-
-_PUT = upsert(message_parts)
-_PUT = _PUT.on_conflict_do_update(
-    index_elements=["session_id", "id"],
-    set_={name: _PUT.excluded[name] for name in ("closed", "status", "tokens", "body", "output_ref")},
-)
-
-
-_PUT_OPEN = upsert(message_parts)
-_PUT_OPEN = _PUT_OPEN.on_conflict_do_update(
-    index_elements=["session_id", "id"],
-    set_={name: _PUT_OPEN.excluded[name] for name in ("status", "tokens", "body")},
-    where=message_parts.c.closed.is_(False),
-)
-
-
-def put_open_parts(connection: Connection, session_id: str, parts: Iterable[tuple[str, Part]]) -> None:
-    """Keeps what has been written so far of parts, given with their message's id; a part that is stored whole stays."""
-    rows = [part_row(session_id, message_id, part, closed=False, output_ref=None) for message_id, part in parts]
-    if rows:
-        connection.execute(_PUT_OPEN, rows)
-
-
-def put_part(
-    connection: Connection,
-    session_id: str,
-    message_id: str,
-    part: Part,
-    *,
-    closed: bool,
-    output_ref: str | None = None,
-) -> None:
-    """Adds a part, or replaces what was kept of it while it was being written."""
-    connection.execute(_PUT, part_row(session_id, message_id, part, closed=closed, output_ref=output_ref))
-
-
-_SET_STATUS = (
-    update(message_parts)
-    .where(
-        message_parts.c.session_id == bindparam("sid"),
-        message_parts.c.call_id == bindparam("call"),
-        message_parts.c.type == "tool_call",
-    )
-    .values(status=bindparam("new_status"))
-)
-
-
-def set_call_status(connection: Connection, session_id: str, call_id: str, status: ToolStatus) -> None:
-    """Sets the status of a call's own part to that of its result."""
-    connection.execute(_SET_STATUS, {"sid": session_id, "call": call_id, "new_status": status})
-
-
-_START_CALLS = (
-    update(message_parts)
-    .where(
-        message_parts.c.session_id == bindparam("sid"),
-        message_parts.c.message_id == bindparam("mid"),
-        message_parts.c.type == "tool_call",
-        message_parts.c.status == ToolStatus.PENDING,
-    )
-    .values(status=ToolStatus.RUNNING)
-)
-
-
-def start_calls(connection: Connection, session_id: str, message_id: str) -> None:
-    """Marks the calls of a message as running."""
-    connection.execute(_START_CALLS, {"sid": session_id, "mid": message_id})
+        parts.put(connection, session_id, message.id, part, closed=True)
 
 
 _CLOSE = (
@@ -169,13 +54,6 @@ def void(connection: Connection, session_id: str, message_id: str, at: datetime)
     )
 
 
-_EXISTS = select(messages.c.id).where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
-
-
-def exists(connection: Connection, session_id: str, message_id: str) -> bool:
-    return connection.execute(_EXISTS, {"sid": session_id, "mid": message_id}).first() is not None
-
-
 _ADD_TOKENS = (
     update(messages)
     .where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
@@ -201,125 +79,22 @@ def history(
     if before is not None:
         query = query.where(messages.c.seq < before)
     rows = connection.execute(query.order_by(messages.c.seq).limit(limit)).all()
-    parts = _parts_of(connection, session_id, [row.id for row in rows], whole=limit is None)
-    return [_message(row, parts.get(row.id, ())) for row in rows]
+    ids = None if limit is None else [row.id for row in rows]
+    found = parts.by_message(connection, session_id, ids)
+    return [_message(row, found.get(row.id, ())) for row in rows]
 
 
-def _parts_of(connection: Connection, session_id: str, ids: Sequence[str], *, whole: bool) -> dict[str, list[Part]]:
-    query = select(message_parts).where(message_parts.c.session_id == session_id)
-    if not whole:
-        query = query.where(message_parts.c.message_id.in_(ids))
-    found: dict[str, list[Part]] = {}
-    for row in connection.execute(query.order_by(message_parts.c.message_id, message_parts.c.index)):
-        found.setdefault(row.message_id, []).append(part_of(row))
-    return found
-
-
-def part_of(row: Row[Any]) -> Part:
-    """A stored part as a value."""
-    fields: dict[str, Any] = {"id": row.id, "index": row.index, "tokens": row.tokens, **row.body}
-    if row.call_id is not None:
-        fields |= {"call_id": row.call_id, "status": row.status}
-    if row.compacted_at is not None:
-        fields |= {"compacted_at": row.compacted_at, "original_tokens": row.tokens}
-    return _TYPES[row.type].model_validate(fields)
-
-
-def _message(row: Row[Any], parts: Iterable[Part]) -> Message:
+def _message(row: Row[Any], content: Iterable[Part]) -> Message:
     fields = dict(row._mapping)
     del fields["session_id"]
-    return Message(**fields, parts=tuple(parts))
+    return Message(**fields, parts=tuple(content))
 
 
-def part_is_closed(connection: Connection, session_id: str, part_id: str) -> bool:
-    """Whether a part is stored whole."""
-    query = select(message_parts.c.closed).where(
-        message_parts.c.session_id == session_id, message_parts.c.id == part_id
-    )
-    return bool(connection.execute(query).scalar())
+_EXISTS = select(messages.c.id).where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
 
 
-def call_parts(connection: Connection, session_id: str, call_id: str) -> list[Row[Any]]:
-    """The rows of a call and, once it has one, of its result."""
-    query = select(message_parts).where(message_parts.c.session_id == session_id, message_parts.c.call_id == call_id)
-    return list(connection.execute(query).all())
-
-
-def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
-    """Parts that were being written when their owner went away; those of a void attempt need no end."""
-    same_message = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
-    query = (
-        select(message_parts)
-        .join(messages, same_message)
-        .where(
-            message_parts.c.session_id == session_id,
-            message_parts.c.closed == False,  # noqa: E712
-            messages.c.voided_at.is_(None),
-        )
-    )
-    return list(connection.execute(query.order_by(message_parts.c.message_id, message_parts.c.index)).all())
-
-
-def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
-    """Calls without a result, of messages that count, in order."""
-    results = (
-        select(message_parts.c.call_id)
-        .where(message_parts.c.session_id == session_id, message_parts.c.type == "tool_result")
-        .scalar_subquery()
-    )
-    query = (
-        select(message_parts, messages.c.seq)
-        .join(
-            messages,
-            (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id),
-        )
-        .where(
-            message_parts.c.session_id == session_id,
-            message_parts.c.type == "tool_call",
-            message_parts.c.call_id.not_in(results),
-            messages.c.voided_at.is_(None),
-        )
-        .order_by(messages.c.seq, message_parts.c.index)
-    )
-    return list(connection.execute(query).all())
-
-
-def tool_message_after(connection: Connection, session_id: str, seq: int) -> str | None:
-    """The id of the tool message that follows a seq, None where there is none."""
-    query = (
-        select(messages.c.id)
-        .where(messages.c.session_id == session_id, messages.c.seq > seq, messages.c.role == Role.TOOL)
-        .order_by(messages.c.seq)
-        .limit(1)
-    )
-    return connection.execute(query).scalar()
-
-
-def call_ids(connection: Connection, session_id: str, message_id: str) -> Sequence[str]:
-    """The ids of a message's calls, in order."""
-    query = (
-        select(message_parts.c.call_id)
-        .where(
-            message_parts.c.session_id == session_id,
-            message_parts.c.message_id == message_id,
-            message_parts.c.type == "tool_call",
-        )
-        .order_by(message_parts.c.index)
-    )
-    return [call_id for call_id in connection.execute(query).scalars() if call_id is not None]
-
-
-def part_tokens(connection: Connection, session_id: str, message_id: str) -> int:
-    """The tokens of a message's parts together."""
-    query = select(func.sum(message_parts.c.tokens)).where(
-        message_parts.c.session_id == session_id, message_parts.c.message_id == message_id
-    )
-    return connection.execute(query).scalar() or 0
-
-
-_VOIDED_AT = select(messages.c.voided_at).where(
-    messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid")
-)
+def exists(connection: Connection, session_id: str, message_id: str) -> bool:
+    return connection.execute(_EXISTS, {"sid": session_id, "mid": message_id}).first() is not None
 
 
 def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
@@ -331,6 +106,15 @@ def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
     return row is not None and row.finish_reason is None and row.voided_at is None
 
 
+_VOIDED_AT = select(messages.c.voided_at).where(
+    messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid")
+)
+
+
+def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:
+    return connection.execute(_VOIDED_AT, {"sid": session_id, "mid": message_id}).scalar() is not None
+
+
 def last_id(connection: Connection, session_id: str) -> str | None:
     """The id of the history's last message, summaries apart."""
     query = select(messages.c.id).where(messages.c.session_id == session_id, messages.c.is_summary.is_(False))
@@ -338,5 +122,12 @@ def last_id(connection: Connection, session_id: str) -> str | None:
     return connection.execute(query).scalar()
 
 
-def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:
-    return connection.execute(_VOIDED_AT, {"sid": session_id, "mid": message_id}).scalar() is not None
+def tool_message_after(connection: Connection, session_id: str, seq: int) -> str | None:
+    """The id of the tool message that follows a seq, None where there is none."""
+    query = (
+        select(messages.c.id)
+        .where(messages.c.session_id == session_id, messages.c.seq > seq, messages.c.role == Role.TOOL)
+        .order_by(messages.c.seq)
+        .limit(1)
+    )
+    return connection.execute(query).scalar()

@@ -54,6 +54,12 @@ def get(connection: Connection, session_id: str, message_id: str) -> Row[Any] | 
     return connection.execute(query).first()
 
 
+def first_id(connection: Connection, session_id: str) -> str | None:
+    """The id of the message that was accepted first, whatever became of it; None where none was."""
+    query = select(queue.c.id).where(queue.c.session_id == session_id).order_by(queue.c.ordinal).limit(1)
+    return connection.execute(query).scalar()
+
+
 def pending(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
     """Pending messages in delivery order."""
     return connection.execute(_PENDING, {"sid": session_id}).all()

@@ -28,6 +28,13 @@ def generation(connection: Connection, session_id: str, number: int | None = Non
     return connection.execute(query.order_by(generations.c.number.desc()).limit(1)).first()
 
 
+def repairs(connection: Connection, session_id: str) -> list[dict[str, Any]]:
+    """What was ever mended in the session's contexts, oldest first."""
+    query = select(generations.c.repairs).where(generations.c.session_id == session_id)
+    found = connection.execute(query.order_by(generations.c.number)).scalars()
+    return [repair for repairs in found for repair in repairs or ()]
+
+
 _OPEN = insert(steps)
 
 

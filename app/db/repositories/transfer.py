@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, func, insert, select
 
 from app.db.models import message_parts, messages
-from app.db.repositories.messages import part_row
+from app.db.repositories.parts import part_row
 from app.messages import Message, Role
 
 

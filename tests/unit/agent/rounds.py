@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from app.agent.candidates import candidate
 from app.agent.compactor import Compactor, ManualRound, Room
 from app.agent.conversation import AgentConfig, Conversation
+from app.agent.coverage import prunable, selection
 from app.agent.interrupt import Interrupt
-from app.agent.ladder import Ladder, Round, Target
+from app.agent.ladder import Ladder
 from app.agent.model_calls import ModelCalls, Windows
 from app.agent.ports import Change, RoundCompleted, RoundEnded, RungFailed
+from app.agent.rounds import Candidate, Round, Target
 from app.context.budget import Budget
 from app.context.policies import CompactionSettings, Policy, preset
+from app.context.pruning import PruneBatch
 from app.context.selection import Selection
 from app.context.tokens import Calibration, counted_tokens
 from app.llm.base import Provider, ToolSchema
-from app.messages import Message, Usage
+from app.messages import Message, Role, Usage
+from app.sessions import Rung
 from tests.unit.agent.scenes import MODEL, Reply, Script, config, price, says
 from tests.unit.agent.sinks import KeptSink
 from tests.unit.context import builders as b
@@ -50,6 +57,20 @@ def counted(message: Message) -> Message:
     return message.model_copy(update={"tokens": counted_tokens(message)})
 
 
+def old_turn(steps: int = 60, tokens: int = 300) -> list[Message]:
+    """A long turn and two short ones after it. All its outputs are old then, and with `CLEARING` some of them, cleared,
+    have room in the tail."""
+    history = b.long_task(steps, tokens)
+    for _ in range(2):
+        seq = history[-1].seq + 1
+        history += [b.user(seq, "Go on."), b.message(Role.ASSISTANT, seq + 1, b.text("Well."))]
+    return [*history, b.user(history[-1].seq + 1, "And now?")]
+
+
+CLEARING = preset("reactive").model_copy(update={"prune_protect": 0, "prune_minimum": 0})
+"""Clears all that is old."""
+
+
 class Tight:
     """A conversation in a small window. The model plays a script, and what happens is in `sink`; `window` is what the
     model's window is said to be when a summary is asked for."""
@@ -71,16 +92,30 @@ class Tight:
         self.conversation = Conversation(given, (), None, None, Calibration(calibration))
         self.conversation.refresh(self.config)
         self.ladder = Ladder(self.sink, self.conversation, models_of(self.script), lambda _: window)
-        self.compactor = Compactor(self.sink, self.conversation, self.ladder, self.interrupt, refreshed=self._refreshed)
+        self.notes: asyncio.Event | None = None
+        self.taken = 0
+        self.compactor = Compactor(
+            self.sink,
+            self.conversation,
+            self.ladder,
+            self.interrupt,
+            refreshed=self._refreshed,
+            taken=self._take_notes,
+        )
         self.begun = 0
 
     @property
     def config(self) -> AgentConfig:
-        system = self.system
-        return config(self.model, budget=self.budget, settings=self.settings, tools=self.tools, render=lambda _: system)
+        return config(self.model, budget=self.budget, settings=self.settings, tools=self.tools, system=self.system)
 
-    async def _refreshed(self) -> AgentConfig:
-        return self.config
+    async def _refreshed(self, config: AgentConfig) -> AgentConfig:
+        """Reads the notes, which is done once `notes` is set, if it is there."""
+        if self.notes is not None:
+            await self.notes.wait()
+        return replace(config, system=self.system)
+
+    async def _take_notes(self) -> None:
+        self.taken += 1
 
     async def _begin(self) -> None:
         self.begun += 1
@@ -111,14 +146,22 @@ class Tight:
             for message in b.long_step(seq + 2 * number, f"c{seq + 2 * number}", tokens):
                 self.conversation.append(counted(message))
 
-    def selection(self, pruned: frozenset[str] = frozenset()) -> Selection:
-        found = self.ladder.selection(self.config, self.settings, pruned)
+    def selection(self, round: Round | None = None, *, urgent: bool = False) -> Selection:
+        found = selection(self.conversation, round or self.round(), urgent=urgent)
         assert found is not None
         return found
 
-    def round(self, target: int = USABLE, *, number: int = 1, instructions: str | None = None) -> Round:
+    def round(self, target: int = USABLE, *, number: int = 1, **more: Any) -> Round:
         wanted = Target(target, self.conversation.estimate)
-        return Round(number, self.config, self.settings, wanted, instructions)
+        return Round(number, self.config, self.settings, wanted, **more)
+
+    def candidate(self, round: Round, selection: Selection, prose: str, rung: Rung) -> Candidate:
+        return candidate(self.conversation, round, selection, prose, rung)
+
+    @property
+    def clearable(self) -> PruneBatch | None:
+        """Old outputs that may be cleared now."""
+        return prunable(self.conversation, self.budget, self.settings)
 
     @property
     def snapshot(self) -> tuple[object, ...]:
@@ -126,8 +169,7 @@ class Tight:
         conversation = self.conversation
         return (
             [message.id for message in conversation.history],
-            conversation.checkpoints,
-            conversation.pruned,
+            conversation.in_force,
             conversation.generation,
             [message.id for message in conversation.transcript.messages],
         )
@@ -147,12 +189,3 @@ def _said(change: Change) -> str:
         case RoundEnded():
             return change.status
     return ""
-
-
-async def same(config: AgentConfig) -> AgentConfig:
-    return config
-
-
-def refreshing(config: AgentConfig) -> Callable[[], Awaitable[AgentConfig]]:
-    """Standing notes that are read again."""
-    return lambda: same(config)

@@ -14,7 +14,8 @@ from app.agent.compactor import Compactor, ManualRound
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
-from app.agent.loop import AgentLoop, Progress
+from app.agent.limits import Progress
+from app.agent.loop import AgentLoop
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Change
 from app.agent.step import Step, StepResult
@@ -141,12 +142,11 @@ def user(value: str = "Please.", seq: int = 0) -> Message:
     return bare.model_copy(update={"tokens": counted_tokens(bare)})
 
 
-def render(plan: Sequence[PlanItem]) -> str:
-    return " ".join(["You are an agent.", *(item.text for item in plan)])
+SYSTEM = "You are an agent."
 
 
 def config(model: str = MODEL, **changes: Any) -> AgentConfig:
-    values: dict[str, Any] = {"tools": (), "render": render, "budget": BUDGET, "temperature": 0.5}
+    values: dict[str, Any] = {"tools": (), "system": SYSTEM, "budget": BUDGET, "temperature": 0.5}
     return AgentConfig(model=model, **{**values, **changes})
 
 
@@ -231,12 +231,9 @@ class Scene:
     def compactor(self) -> Compactor:
         """One that never has to do anything, in windows of this size."""
 
-        async def refreshed() -> AgentConfig:
-            return config()
-
         models = ModelCalls(self.resolve or (lambda _: (self.script, "one-2026")), self.cost_usd, self.max_attempts)
         ladder = Ladder(self.sink, self.conversation, models, lambda _: 128_000)
-        return Compactor(self.sink, self.conversation, ladder, self.interrupt, refreshed=refreshed)
+        return Compactor(self.sink, self.conversation, ladder, self.interrupt, refreshed=unchanged)
 
     async def run(self, number: int = 1, settings: AgentConfig | None = None) -> StepResult:
         """One step, its generation begun as the loop would."""
@@ -333,6 +330,15 @@ class Post:
         return [message.model_copy(update={"seq": seq}) for message in given]
 
 
+async def unchanged(settings: AgentConfig) -> AgentConfig:
+    """There are no notes."""
+    return settings
+
+
+async def nothing_to_prepare() -> None:
+    """All is known."""
+
+
 async def nobody_asked() -> None:
     """No round of compaction was asked for."""
 
@@ -355,6 +361,7 @@ def loop_of(
         scene.step(),
         scene.interrupt,
         scene.compactor(),
+        prepare=nothing_to_prepare,
         asked_round=asked_round or nobody_asked,
         config=settings,
         limits=limits,

@@ -26,9 +26,13 @@ from app.agent.ports import (
     StepClosed,
     StepOpened,
 )
+from app.context.checkpoints import InForce
 from app.sandbox.base import Stream
 
 C = TypeVar("C", bound=Change)
+
+EVENTS_BETWEEN = 3
+"""Events between a history's last message and a summary."""
 
 _LETTERS: dict[type[Change], str] = {
     GenerationOpened: "G",
@@ -57,6 +61,7 @@ class KeptSink:
     records: list[tuple[Change, ...]] = field(default_factory=list)
     lives: list[tuple[LivePart, str, Stream]] = field(default_factory=list)
     rounds: list[RoundOpening] = field(default_factory=list)
+    reverted: InForce | None = None
     held: frozenset[type[Change]] = frozenset()
     refused: dict[type[Change], Exception] = field(default_factory=dict)
     _waiting: list[tuple[asyncio.Future[int], int]] = field(default_factory=list)
@@ -83,6 +88,19 @@ class KeptSink:
             self._waiting.append((future, seq))
         else:
             future.set_result(seq)
+        return future
+
+    def complete_round(self, completed: RoundCompleted, *changes: Change) -> Awaitable[int | InForce]:
+        """Gives a seq a little behind the history, as where events were written since its last message; with
+        `reverted` nothing is stored, since that is in force by now."""
+        future: asyncio.Future[int | InForce] = asyncio.get_running_loop().create_future()
+        if self.reverted is None:
+            self.record(completed, *changes)
+            future.set_result(completed.summary.seq + EVENTS_BETWEEN)
+        else:
+            self.record(RoundEnded(completed.checkpoint.round, "discarded", completed.usage))
+            future.set_result(self.reverted)
+            self.reverted = None
         return future
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:

@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 
-from app.agent.compactor import CROWDED_ROUNDS, CROWDED_STEPS, LITTLE, NEAR_SHARE, PREPARE_SHARE, Compactor, Room
+from app.agent.compactor import Compactor, Room
 from app.agent.conversation import Conversation
+from app.agent.pace import CROWDED_ROUNDS, CROWDED_STEPS, LITTLE
 from app.agent.ports import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RungFailed
 from app.agent.summarizer import MAX_ATTEMPTS
+from app.agent.triggers import NEAR_SHARE, PREPARE_SHARE
 from app.context.budget import trigger
+from app.context.checkpoints import InForce
 from app.context.shrinking import shrunk
 from app.context.tokens import Calibration, estimate_text
 from app.errors import ProviderError
 from app.llm.base import TextDelta, ToolSchema
 from app.messages import Usage
-from tests.unit.agent.rounds import PROSE, SUMMARY, UNPRUNED, USABLE, Tight, settings_of
+from tests.unit.agent.rounds import CLEARING, PROSE, SUMMARY, UNPRUNED, USABLE, Tight, old_turn, settings_of
 from tests.unit.agent.scenes import MODEL, Mark, Reply, passing, says, turns, usage
 from tests.unit.context import builders as b
 from tests.unit.context.strict import faults
@@ -132,19 +135,32 @@ class TestClearing:
         assert (tight.script.requests, tight.sink.rounds) == ([], [])
 
     async def test_where_it_is_not_enough_it_comes_with_the_summary(self) -> None:
-        tight = Tight(SUMMARY, history=b.long_task(60, 300), settings=settings_of(), budget=b.budget_of(3_500))
+        tight = Tight(SUMMARY, history=old_turn(120), settings=CLEARING, budget=b.budget_of(3_500))
+        before, batch = tight.conversation.estimate, tight.clearable
+        assert batch is not None
         assert await tight.make_room() is Room.MADE
         assert tight.sink.shape == "M DXG"
         [completed], [marked] = tight.sink.of(RoundCompleted), tight.sink.of(OutputsPruned)
-        assert completed.pruned == marked.call_ids != ()
-        assert completed.tokens_after == marked.tokens_after == tight.conversation.estimate
-        assert tight.conversation.pruned == frozenset(completed.pruned)
+        assert completed.tokens_after == tight.conversation.estimate
+        shown = {part.call_id for message in tight.conversation.transcript.messages for part in message.tool_results}
+        assert set(completed.pruned) == set(marked.call_ids) == set(batch.call_ids) & shown
+        assert 0 < len(marked.call_ids) < len(batch.call_ids), "what the summary stands for needs no mark"
+        assert tight.conversation.in_force.pruned == frozenset(completed.pruned)
+        saved = sum(output.tokens for output in batch.outputs if output.call_id in shown)
+        assert marked.tokens_before - marked.tokens_after == saved < before - completed.tokens_after
+
+    async def test_what_the_summary_stands_for_is_not_cleared_too(self) -> None:
+        tight = Tight(SUMMARY, history=b.long_task(60, 300), settings=settings_of(), budget=b.budget_of(3_500))
+        assert tight.clearable is not None
+        assert await tight.make_room() is Room.MADE
+        assert tight.sink.shape == "M DG"
+        assert tight.conversation.in_force.pruned == frozenset()
 
     @pytest.mark.parametrize("policy", ["threshold", "handoff"])
     async def test_the_other_policies_clear_nothing(self, policy: Any) -> None:
         tight = Tight(SUMMARY, settings=settings_of(policy))
         assert await tight.make_room() is Room.MADE
-        assert tight.conversation.pruned == frozenset()
+        assert tight.conversation.in_force.pruned == frozenset()
 
 
 class TestNothingToDo:
@@ -169,7 +185,7 @@ class TestNothingToDo:
         settings = settings_of("threshold", threshold_percent=0.5)
         trial = Tight(settings=settings, budget=WIDE)
         *_, least = shrunk(trial.selection())
-        floor = trial.ladder.candidate(trial.round(), least, "", "shrink", frozenset()).tokens
+        floor = trial.candidate(trial.round(), least, "", "shrink").tokens
         # Without any prose it would just be reached.
         budget = replace(WIDE, system_reserve=WIDE.usable - 2 * (floor + 1))
         tight = Tight(REFUSED, settings=settings, budget=budget)
@@ -219,6 +235,26 @@ class TestNothingToDo:
         assert tight.compactor.problem["part"] == "user message m3"
 
 
+class TestNotes:
+    """Standing notes are read again for a round, and measured with it."""
+
+    async def test_what_is_measured_is_what_is_sent(self) -> None:
+        tight = Tight(SUMMARY)
+        tight.system = "You are an agent who has learnt. " * 40
+        assert await tight.make_room() is Room.MADE
+        assert tight.conversation.generation.system == tight.system.strip()
+        [completed] = tight.sink.of(RoundCompleted)
+        assert (completed.tokens_after, tight.taken) == (tight.conversation.estimate, 1)
+
+    async def test_one_that_they_make_too_large_goes_on_down_the_ladder_and_keeps_none(self) -> None:
+        tight = Tight(SUMMARY)
+        before, system = tight.snapshot, tight.conversation.generation.system
+        tight.system = "x" * 4 * USABLE
+        assert await tight.manual(tight.settings) is Room.ENOUGH
+        assert tight.rungs == [f"{rung}: not_small_enough" for rung in ("summary", "fold", "shrink")]
+        assert (tight.snapshot, tight.conversation.generation.system, tight.taken) == (before, system, 0)
+
+
 class TestOverflow:
     async def test_the_target_is_a_share_of_the_refused_request_s_own_estimate(self) -> None:
         tight = Tight(SUMMARY, budget=WIDE)
@@ -239,14 +275,12 @@ class TestOverflow:
         assert tight.conversation.estimate <= int(refused * 0.9)
 
     async def test_freeing_less_than_that_is_no_success(self) -> None:
-        history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 34_000)]
+        history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 36_800)]
         tight = Tight(SUMMARY, history=history)
         while tight.conversation.estimate < USABLE - 350:
             tight.grow(1, 300)
-        selection = tight.ladder.selection(tight.config, tight.settings, frozenset(), urgent=True)
-        assert selection is not None
-        *_, least = shrunk(selection)
-        floor = tight.ladder.candidate(tight.round(), least, "", "shrink", frozenset()).tokens
+        *_, least = shrunk(tight.selection(urgent=True))
+        floor = tight.candidate(tight.round(), least, "", "shrink").tokens
         assert 0.9 * tight.conversation.estimate < floor < tight.conversation.estimate
         assert await tight.overflow() is Room.NONE
 
@@ -298,7 +332,7 @@ class TestCrowded:
 
     async def test_two_rounds_that_freed_little_are_enough(self) -> None:
         # The latest request is most of the window, and stays.
-        history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 34_000)]
+        history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 36_800)]
         tight = Tight(*[SUMMARY] * 6, history=history)
         rungs = [await self.fill(tight, 100 * step) for step in range(1, 7)]
         for completed in tight.sink.of(RoundCompleted):
@@ -329,6 +363,22 @@ class TestCancel:
         assert used.usage.output_tokens == estimate_text("Half of it.")
         assert tight.compactor.take_usage() == used.usage, "what was used was used"
         assert tight.script.open == 0
+
+    @pytest.mark.parametrize("prepared", [False, True])
+    async def test_it_does_not_wait_for_notes_that_take_long(self, prepared: bool) -> None:
+        tight = ahead() if prepared else Tight(SUMMARY)
+        if prepared:
+            await tight.make_room()
+            await turns()
+            tight.grow(2)
+        tight.notes = asyncio.Event()
+        before = tight.snapshot
+        making = asyncio.create_task(tight.make_room())
+        await turns()
+        tight.interrupt.fire("cancel")
+        assert await ended(making) is Room.STOPPED
+        assert (tight.snapshot, tight.rungs) == (before, ["discarded" if prepared else "cancelled"])
+        assert tight.taken == 0, "what was not taken in is not kept"
 
     async def test_a_message_that_interrupts_waits_for_it(self) -> None:
         tight = Tight()
@@ -394,7 +444,7 @@ class TestEndOfRun:
         tight = Tight(history=b.long_task(steps, 1_000), settings=settings_of())
         before = tight.conversation.estimate
         assert (before >= NEAR_SHARE * USABLE) is cleared
-        assert tight.ladder.prunable(tight.config) is not None
+        assert tight.clearable is not None
         await tight.compactor.end_of_run(tight.config)
         assert tight.sink.shape == ("XG" if cleared else "")
         assert [(marked.reason, marked.tokens_before) for marked in tight.sink.of(OutputsPruned)] == [
@@ -465,7 +515,7 @@ class TestPrepared:
 
     async def test_where_clearing_comes_first_nothing_is_prepared(self) -> None:
         tight = Tight(history=b.long_task(9, 1_000), settings=settings_of(background=True))
-        assert tight.ladder.prunable(tight.config) is not None
+        assert tight.clearable is not None
         assert await tight.make_room() is Room.ENOUGH
         assert tight.sink.rounds == []
 
@@ -507,11 +557,30 @@ class TestPrepared:
             tight.grow(1)
         assert await tight.make_room(2) is Room.ENOUGH
         await turns()
-        tight.conversation.revert((), frozenset())
+        tight.conversation.revert(InForce())
         tight.refresh()
         assert await tight.make_room(3) is Room.MADE
         assert tight.rungs == ["summary: completed", "discarded", "summary: completed"]
         assert [completed.checkpoint.round for completed in tight.sink.of(RoundCompleted)] == [1, 3]
+
+    async def test_after_a_revert_that_came_while_it_was_swapped_in_the_context_is_looked_at_again(self) -> None:
+        tight = Tight(*[SUMMARY] * 3, settings=settings_of(prune_exempt_tools=UNPRUNED, background=True))
+        assert await tight.make_room() is Room.MADE
+        while tight.conversation.estimate < PREPARE_SHARE * USABLE:
+            tight.grow(1)
+        assert await tight.make_room(2) is Room.ENOUGH
+        await turns()
+        tight.grow(3)
+        tight.compactor.take_usage()
+        tight.sink.reverted = InForce()
+        assert await tight.make_room(3) is Room.REVERTED
+        tight.refresh()
+        assert await tight.make_room(3) is Room.MADE
+        assert tight.rungs == ["summary: completed", "discarded", "summary: completed"]
+        first, last = tight.sink.of(RoundCompleted)
+        assert (first.checkpoint.round, last.checkpoint.round, last.base) == (1, 3, ())
+        assert first.prose not in tight.script.sent[-1][-1].text
+        assert tight.compactor.take_usage() == last.usage, "what was discarded was told before"
 
     async def test_one_that_failed_is_over_and_the_model_is_asked_when_it_is_due(self) -> None:
         tight = ahead(reply=REFUSED)
@@ -567,6 +636,15 @@ class TestAsked:
         assert "Keep the API decisions." in tight.script.sent[0][-1].text
         assert completed.summary.role == "assistant", "by the policy that was asked for"
         assert tight.sink.rounds == [], "its number was given before"
+
+    @pytest.mark.parametrize("clears", [True, False])
+    async def test_outputs_are_cleared_by_its_own_settings(self, clears: bool) -> None:
+        unpruned = settings_of(prune_exempt_tools=UNPRUNED)
+        tight = Tight(SUMMARY, history=old_turn(), budget=b.budget_of(3_500))
+        tight.settings, asked = (unpruned, CLEARING) if clears else (CLEARING, unpruned)
+        assert await tight.manual(asked) is Room.MADE
+        [completed] = tight.sink.of(RoundCompleted)
+        assert bool(completed.pruned) is clears
 
     async def test_where_there_is_nothing_it_says_so(self) -> None:
         tight = Tight(history=[b.user(1)])

@@ -63,8 +63,7 @@ def answered(conversation: Conversation, message: Message, usage: Usage | None) 
     conversation.answered()
 
 
-def other_render(plan: Sequence[PlanItem]) -> str:
-    return "You are another agent."
+OTHER_SYSTEM = "You are another agent."
 
 
 class TestGenerations:
@@ -85,9 +84,9 @@ class TestGenerations:
         [
             (config(OTHER), "model", False),
             (config(tools=(TOOL,)), "tools", True),
-            (config(render=other_render), "system_prompt", True),
+            (config(system=OTHER_SYSTEM), "system_prompt", True),
             (config(OTHER, tools=(TOOL,)), "model", False),
-            (config(tools=(TOOL,), render=other_render), "tools", True),
+            (config(tools=(TOOL,), system=OTHER_SYSTEM), "tools", True),
         ],
     )
     def test_a_change_begins_another(self, changed: AgentConfig, reason: GenerationReason, keeps_cache: bool) -> None:
@@ -99,19 +98,37 @@ class TestGenerations:
         assert (generation.number, generation.reason) == (2, reason)
         assert generation.id != before.id
         assert (generation.model, generation.tools) == (changed.model, changed.tools)
-        assert generation.system == changed.render(())
+        assert generation.system == changed.system
         request = conversation.request(changed)
         assert (request.model, request.system, request.tools) == (changed.model, generation.system, changed.tools)
         assert (request.wire_cache is cache) == keeps_cache
         assert conversation.refresh(changed) is None
 
-    def test_a_plan_is_part_of_the_system_text(self) -> None:
-        conversation = started()
-        conversation.plan = (PlanItem(text="Look first."),)
-        opened = conversation.refresh(config())
+    def test_a_changed_plan_begins_none_and_stands_in_the_next(self) -> None:
+        conversation = make(user(1), plan=[PlanItem(text="Look first.")])
+        conversation.refresh(config())
+        first = conversation.request(config()).system
+        assert first.startswith("You are an agent.\n\n## Your plan\n")
+        assert first.endswith("\n- [ ] Look first.")
+
+        conversation.plan = (PlanItem(text="Then leap."),)
+        assert conversation.refresh(config()) is None
+        assert conversation.request(config()).system == first
+        opened = conversation.refresh(config(tools=(TOOL,)))
+        assert opened is not None
+        assert opened.generation.system == first.replace("Look first.", "Then leap.")
+
+    @pytest.mark.parametrize("plan", [(), (PlanItem(text="Look first."),)])
+    def test_a_stored_generation_goes_on_with_the_plan_that_it_shows(self, plan: tuple[PlanItem, ...]) -> None:
+        before = make(user(1), plan=plan)
+        before.refresh(config())
+        again = Conversation((user(1),), (PlanItem(text="Then leap."),), before.generation, None, Calibration())
+        assert again.refresh(config()) is None
+        assert again.request(config()).system == before.generation.system
+        opened = again.refresh(config(system="You are an agent. Be quick."))
         assert opened is not None
         assert opened.generation.reason == "system_prompt"
-        assert conversation.request(config()).system == "You are an agent. Look first."
+        assert opened.generation.system.endswith("\n- [ ] Then leap.")
 
     @pytest.mark.parametrize("changed", [config(temperature=0.9), config(budget=Budget(10, 5, 1, 4, "learned"))])
     def test_what_the_model_does_not_read_begins_none_and_goes_out(self, changed: AgentConfig) -> None:
@@ -199,8 +216,12 @@ class TestSettle:
         conversation = self.broken()
         before = conversation.generation
         opened = conversation.settle()
-        assert opened == GenerationOpened(conversation.generation)
+        assert opened is not None
         after = conversation.generation
+        assert opened.generation is after
+        assert [(repair.kind, repair.message_id, repair.call_id) for repair in opened.repairs] == [
+            ("missing_result", "m2", "c1")
+        ]
         assert (after.number, after.reason, after.first_seq) == (2, "repair", 4)
         assert conversation.transcript.generation is after
         assert (after.model, after.system, after.tools) == (before.model, before.system, before.tools)
@@ -227,13 +248,44 @@ class TestSettle:
         assert state.source == "estimated"
         assert state.tokens == conversation.calibration.apply(conversation.transcript.request_tokens)
 
-    def test_another_generation_is_made_of_the_history_and_mended_anew(self) -> None:
+    def test_another_generation_is_made_of_the_history_and_mended_in_the_same_way(self) -> None:
         conversation = self.broken()
         conversation.settle()
+        mended = list(conversation.request(config()).messages)
         conversation.refresh(config(OTHER))
-        opened = conversation.settle()
+        conversation.request(config(OTHER)).wire_cache["m1"] = "encoded"
+        assert conversation.settle() is None
+        assert conversation.generation.number == 3
+        request = conversation.request(config(OTHER))
+        # The answer of the model before is shown to this one too; only the repair is looked at here.
+        assert [message.id for message in request.messages] == [message.id for message in mended]
+        assert request.wire_cache == {}
+
+    def test_what_was_mended_before_is_mended_after_a_restart_without_a_word(self) -> None:
+        before = self.broken()
+        opened = before.settle()
         assert opened is not None
-        assert (opened.generation.number, opened.generation.model) == (4, OTHER)
+        mended = list(before.request(config()).messages)
+        history = before.history
+        again = Conversation(history, (), opened.generation, None, Calibration(FACTOR), repairs=opened.repairs)
+        assert again.refresh(config()) is None
+        assert again.settle() is None
+        assert (again.generation, again.request(config()).messages) == (opened.generation, mended)
+
+    def test_what_breaks_later_is_mended_in_another(self) -> None:
+        conversation = self.broken()
+        first = conversation.settle()
+        assert first is not None
+        for message in (answer(4, b.call("c2")), user(5)):
+            conversation.append(message)
+        second = conversation.settle()
+        assert second is not None
+        assert (second.generation.number, second.generation.reason) == (3, "repair")
+        assert [repair.call_id for repair in second.repairs] == ["c2"]
+        known = (*first.repairs, *second.repairs)
+        again = Conversation(conversation.history, (), second.generation, None, Calibration(FACTOR), repairs=known)
+        assert again.settle() is None
+        assert again.request(config()).messages == conversation.request(config()).messages
 
 
 class TestState:
@@ -301,7 +353,7 @@ class TestState:
         answered(conversation, answer(4), None)
         assert conversation.state(BUDGET).tokens == 550 + FACTOR * (user(3).tokens + answer(4).tokens)
 
-    @pytest.mark.parametrize("changed", [config(OTHER), config(tools=(TOOL,)), config(render=other_render)])
+    @pytest.mark.parametrize("changed", [config(OTHER), config(tools=(TOOL,)), config(system=OTHER_SYSTEM)])
     def test_another_generation_begins_with_an_estimate(self, changed: AgentConfig) -> None:
         conversation = started()
         answered(conversation, answer(2), reported(500, 50))
@@ -378,3 +430,47 @@ class TestCalibration:
         learnt = conversation.calibration
         conversation.refresh(config(OTHER))
         assert conversation.calibration != learnt
+
+
+class TestCuts:
+    """Prompts of which the server dropped a part without a word: see `test_truncation` for what counts as one."""
+
+    def long(self, *more: Message) -> Conversation:
+        """A conversation whose first prompt of about 4,000 tokens was read whole."""
+        conversation = started(user(1, "word " * 3_200), factor=1.0)
+        answered(conversation, answer(2, b.signed(), b.call("c1")), reported(4_000))
+        conversation.append(results(3, "c1"))
+        for message in more:
+            conversation.append(message)
+        return conversation
+
+    def test_a_smaller_count_is_one(self) -> None:
+        conversation = self.long()
+        assert conversation.was_truncated(reported(3_000))
+        assert not conversation.was_truncated(reported(4_100))
+        assert conversation.known_to_fit(reported(3_000, wrote=10)) == 4_050
+
+    def test_in_another_generation_it_is_none(self) -> None:
+        conversation = self.long()
+        conversation.refresh(config(system=OTHER_SYSTEM))
+        assert not conversation.was_truncated(reported(3_000))
+        assert conversation.known_to_fit(reported(3_000, wrote=10)) == 3_010
+
+    @pytest.mark.parametrize("message", [user(4), counted(b.control(4))])
+    def test_after_a_message_of_the_user_s_reasoning_may_be_gone(self, message: Message) -> None:
+        assert not self.long(message).was_truncated(reported(3_000))
+
+    def test_without_reasoning_nothing_may(self) -> None:
+        conversation = started(user(1, "word " * 3_200), factor=1.0)
+        answered(conversation, answer(2), reported(4_000))
+        conversation.append(user(3))
+        assert conversation.was_truncated(reported(3_000))
+
+    @pytest.mark.parametrize(
+        ("text", "counted", "cut"),
+        [("word " * 8_000, 4_000, True), ("слово " * 8_000, 9_000, False), ("total" + " " * 40_000, 700, False)],
+    )
+    def test_the_first_count_is_judged_by_what_the_text_must_have(self, text: str, counted: int, cut: bool) -> None:
+        conversation = started(user(1, text), factor=1.0)
+        assert counted < 0.45 * conversation.transcript.request_tokens
+        assert conversation.was_truncated(reported(counted)) == cut

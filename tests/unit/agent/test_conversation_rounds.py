@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.conversation import Conversation
-from app.context.projection import Checkpoint
+from app.agent.ports import GenerationOpened
+from app.context.checkpoints import Checkpoint, InForce
+from app.context.policies import preset
 from app.context.tokens import Calibration
 from app.messages import Message, Usage
 from tests.unit.agent.rounds import counted
@@ -17,7 +19,7 @@ from tests.unit.context.strict import faults
 WORK = [counted(message) for message in b.long_task(6, 100)]
 SUMMARY = counted(b.summary_of(1, 14))
 CHECKPOINT = Checkpoint(1, SUMMARY.id, 1, 9, ("m1",))
-NONE: frozenset[str] = frozenset()
+COMPACTED = InForce((CHECKPOINT,), frozenset({"c5"}))
 
 
 def started(*history: Message, factor: float = 1.0) -> Conversation:
@@ -28,9 +30,15 @@ def started(*history: Message, factor: float = 1.0) -> Conversation:
 
 def compacted() -> Conversation:
     conversation = started()
-    conversation.append(SUMMARY)
-    conversation.adopt(config(), "checkpoint", [CHECKPOINT], frozenset({"c5"}))
+    adopt(conversation, COMPACTED, SUMMARY)
     return conversation
+
+
+def adopt(conversation: Conversation, in_force: InForce, summary: Message | None = None) -> GenerationOpened:
+    """Drafts a generation and begins it."""
+    opened = conversation.draft(config(), "checkpoint" if summary is not None else "prune", in_force)
+    conversation.adopt(opened, in_force, summary)
+    return opened
 
 
 def shown(conversation: Conversation) -> list[str]:
@@ -43,31 +51,36 @@ class TestMeasure:
     )
     def test_it_is_what_the_context_then_has(self, marks: set[str], summarised: bool, factor: float) -> None:
         conversation = started(factor=factor)
-        checkpoints, pruned = [CHECKPOINT] * summarised, frozenset(marks)
-        measured = conversation.measure(SUMMARY if summarised else None, checkpoints, pruned)
-        if summarised:
-            conversation.append(SUMMARY)
-        conversation.adopt(config(), "checkpoint", checkpoints, pruned)
+        in_force = InForce((CHECKPOINT,) * summarised, frozenset(marks))
+        summary = SUMMARY if summarised else None
+        measured = conversation.measure(in_force, summary)
+        adopt(conversation, in_force, summary)
         assert conversation.estimate == conversation.size == measured
 
     def test_it_changes_nothing(self) -> None:
         conversation = started()
         before = shown(conversation)
-        conversation.measure(SUMMARY, [CHECKPOINT], frozenset({"c5"}))
-        assert (shown(conversation), conversation.checkpoints, conversation.pruned) == (before, (), NONE)
+        conversation.measure(COMPACTED, SUMMARY)
+        assert (shown(conversation), conversation.in_force) == (before, InForce())
+
+    def test_nor_does_drafting(self) -> None:
+        conversation = started()
+        before, generation = shown(conversation), conversation.generation
+        drafted = conversation.draft(config(), "checkpoint", COMPACTED)
+        assert (drafted.generation.number, drafted.generation.rounds, drafted.pruned) == (2, (1,), ("c5",))
+        assert (shown(conversation), conversation.in_force, conversation.generation) == (before, InForce(), generation)
 
 
 class TestAdopting:
     def test_the_context_is_that_of_the_checkpoint(self) -> None:
         conversation = compacted()
         assert shown(conversation) == ["m1", SUMMARY.id, *(message.id for message in WORK[9:])]
-        assert (conversation.round, conversation.generation.rounds, conversation.pruned) == (1, (1,), frozenset({"c5"}))
+        assert (conversation.round, conversation.generation.rounds, conversation.in_force) == (1, (1,), COMPACTED)
 
     def test_what_was_encoded_is_encoded_anew(self) -> None:
         conversation = started()
         before = conversation.request(config()).wire_cache
-        conversation.append(SUMMARY)
-        opened = conversation.adopt(config(), "checkpoint", [CHECKPOINT], frozenset({"c5"}))
+        opened = adopt(conversation, COMPACTED, SUMMARY)
         assert conversation.request(config()).wire_cache is not before
         assert (opened.pruned, opened.restored) == (("c5",), ())
 
@@ -75,7 +88,7 @@ class TestAdopting:
         conversation = started()
         conversation.observe(Usage(input_tokens=900))
         conversation.answered()
-        conversation.adopt(config(), "prune", [], frozenset({"c1"}))
+        adopt(conversation, InForce((), frozenset({"c1"})))
         assert conversation.state(config().budget).source == "estimated"
 
     def test_what_is_said_later_comes_behind_it(self) -> None:
@@ -88,7 +101,7 @@ class TestAdopting:
 class TestReverting:
     def test_the_next_step_begins_a_generation_with_all_of_it(self) -> None:
         conversation = compacted()
-        conversation.revert((), NONE)
+        conversation.revert(InForce())
         opened = conversation.refresh(config())
         assert opened is not None
         assert (opened.generation.reason, opened.generation.rounds) == ("revert", ())
@@ -98,7 +111,7 @@ class TestReverting:
 
     def test_taking_back_what_is_not_there_is_no_change(self) -> None:
         conversation = started()
-        conversation.revert((), NONE)
+        conversation.revert(InForce())
         assert conversation.refresh(config()) is None
 
 
@@ -111,8 +124,8 @@ class TestTakingUp:
             before.generation,
             None,
             Calibration(1.0),
-            checkpoints=before.checkpoints,
-            pruned=before.pruned,
+            checkpoints=before.in_force.checkpoints,
+            pruned=before.in_force.pruned,
         )
         assert again.refresh(config()) is None
         assert shown(again) == shown(before)
@@ -120,7 +133,9 @@ class TestTakingUp:
 
     def test_a_round_reverted_while_nobody_ran_is_taken_over(self) -> None:
         before = compacted()
-        again = Conversation(before.history, (), before.generation, None, Calibration(1.0), shown_pruned=before.pruned)
+        again = Conversation(
+            before.history, (), before.generation, None, Calibration(1.0), shown_pruned=before.in_force.pruned
+        )
         opened = again.refresh(config())
         assert opened is not None
         assert (opened.generation.reason, opened.restored) == ("revert", ("c5",))
@@ -145,3 +160,13 @@ class TestSoundRequests:
         request = conversation.sound_request(config())
         assert faults(request.messages, MODEL) == []
         assert shown(conversation) == before, "the step mends it itself, and says so"
+
+
+def test_a_message_costs_what_its_policy_says() -> None:
+    conversation = started()
+    whole, messages = conversation.estimate, len(conversation.transcript.messages)
+    assert conversation.refresh(config(settings=preset("threshold"))) is None
+    assert whole - conversation.estimate == 2 * messages
+    assert conversation.size == conversation.estimate
+    conversation.refresh(config())
+    assert conversation.estimate == whole

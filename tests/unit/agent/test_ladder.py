@@ -9,33 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.ladder import (
-    INSTRUCTION_ROOM,
-    LEAST_CAP,
-    LEAST_INPUT,
-    REASONING_ROOM,
-    ROOMY,
-    SUMMARY_CAP,
-    Candidate,
-    Round,
-    Target,
-)
+from app.agent.asking import INSTRUCTION_ROOM, LEAST_CAP, LEAST_INPUT, REASONING_ROOM
+from app.agent.candidates import SUMMARY_CAP, folded
+from app.agent.coverage import ROOMY, is_hopeless
 from app.agent.ports import GenerationOpened, ModelUsed, OutputsPruned, RoundCompleted, RungFailed
+from app.agent.rounds import Candidate, Round, Target
+from app.context.checkpoints import InForce
 from app.context.policies import Policy
+from app.context.prompts import with_plan
 from app.context.selection import Selection
 from app.context.shrinking import shrunk
 from app.context.summary import prose_of
-from app.context.summary_prose import fold
 from app.errors import ProviderError
+from app.events import PlanItem
 from app.messages import CompactionMarkerPart, Role, TextPart, Usage
 from app.sessions import Rung
-from tests.unit.agent.rounds import PROSE, SUMMARY, UNPRUNED, Tight, refreshing, settings_of
+from tests.unit.agent.rounds import CLEARING, PROSE, SUMMARY, UNPRUNED, Tight, old_turn, settings_of
 from tests.unit.agent.scenes import MODEL, calls, price, says, usage
+from tests.unit.agent.sinks import EVENTS_BETWEEN
 from tests.unit.context import builders as b
 
 WORDY = says("\n".join(f"- file {number} was written" for number in range(200)))
 REFUSED = says("No.", finish="refusal")
-NONE: frozenset[str] = frozenset()
+OTHER = "other/one"
 
 
 class Climb(Tight):
@@ -43,20 +39,22 @@ class Climb(Tight):
 
     def measure(self, rung: Rung, prose: str = PROSE, number: int = 1) -> int:
         """Tokens of the context that a prose would make."""
-        return self.ladder.candidate(self.round(number=number), self.selection(), prose, rung, NONE).tokens
+        return self.candidate(self.round(number=number), self.selection(), prose, rung).tokens
 
     @property
     def folded(self) -> str:
-        return fold(self.selection().covered, None, self.ladder.cap(self.settings))
+        return folded(self.conversation, self.round(), self.selection()).prose
 
     async def climb(self, target: int, start: Rung = "summary") -> tuple[Candidate | None, Usage]:
-        return await self.ladder.climb(self.round(target), self.selection(), NONE, start=start)
+        summarizer = self.ladder.summarizer()
+        made = await self.ladder.climb(self.round(target), self.selection(), summarizer, start=start)
+        return made, summarizer.usage
 
     async def commit(self, round: Round | None = None, prose: str = PROSE) -> Candidate:
         """Makes a summary the context."""
         round = round or self.round()
-        candidate = self.ladder.candidate(round, self.selection(), prose, "summary", NONE)
-        await self.ladder.commit(round, candidate, None, Usage(), refreshing(self.config))
+        candidate = self.candidate(round, self.selection(), prose, "summary")
+        assert await self.ladder.commit(round, candidate, Usage())
         return candidate
 
 
@@ -128,7 +126,7 @@ class TestRungs:
     async def test_the_first_version_of_the_tail_that_leaves_room_is_taken(self) -> None:
         tight = Climb()
         sizes = [
-            tight.ladder.candidate(tight.round(), smaller, tight.folded, "shrink", NONE).tokens
+            tight.candidate(tight.round(), smaller, tight.folded, "shrink").tokens
             for smaller in shrunk(tight.selection())
         ]
         assert len(set(sizes)) > 2
@@ -159,7 +157,7 @@ class TestRungs:
         tight = Climb(SUMMARY)
         size = tight.measure("summary")
         round = replace(tight.round(), target=Target(100_000, size))
-        candidate, _ = await tight.ladder.climb(round, tight.selection(), NONE)
+        candidate = await tight.ladder.climb(round, tight.selection(), tight.ladder.summarizer())
         assert candidate is not None
         [failed, *_] = tight.sink.of(RungFailed)
         assert "not less than before" in failed.detail
@@ -180,7 +178,7 @@ class TestCandidates:
     )
     async def test_the_summary_s_message(self, policy: Policy, role: Role) -> None:
         tight = Climb(settings=settings_of(policy))
-        candidate = tight.ladder.candidate(tight.round(number=3), tight.selection(), PROSE, "summary", NONE)
+        candidate = tight.candidate(tight.round(number=3), tight.selection(), PROSE, "summary")
         summary = candidate.summary
         assert (summary.role, summary.is_summary, summary.model) == (role, True, MODEL)
         text, marker = summary.parts
@@ -201,22 +199,24 @@ class TestCandidates:
         tight = Climb()
         selection = tight.selection()
         *_, least = shrunk(selection)
-        floor = tight.ladder.candidate(tight.round(), least, "", "shrink", NONE).tokens
-        assert not tight.ladder.hopeless(tight.round(floor), selection, NONE)
-        assert tight.ladder.hopeless(tight.round(floor - 1), selection, NONE)
+        floor = tight.candidate(tight.round(), least, "", "shrink").tokens
+        assert not is_hopeless(tight.conversation, tight.round(floor), selection)
+        assert is_hopeless(tight.conversation, tight.round(floor - 1), selection)
 
 
 class TestCommit:
     async def test_all_of_a_round_is_one_record(self) -> None:
-        tight = Climb(settings=settings_of())
-        batch = tight.ladder.prunable(tight.config)
+        tight = Climb(history=old_turn(), settings=CLEARING, budget=b.budget_of(3_500), calibration=1.5)
+        found = tight.clearable
+        round = tight.round(number=4, batch=found)
+        selection = tight.selection(round)
+        batch = round.batch_beside(selection.covered)
+        assert found is not None
         assert batch is not None
-        pruned = tight.ladder.pruned(batch)
-        round = tight.round(number=4)
-        selection = tight.selection(pruned)
-        candidate = tight.ladder.candidate(round, selection, PROSE, "summary", pruned)
+        assert set(batch.outputs) < set(found.outputs)
+        candidate = tight.candidate(round, selection, PROSE, "summary")
         used = Usage(input_tokens=9, output_tokens=2)
-        await tight.ladder.commit(round, candidate, batch, used, refreshing(tight.config))
+        assert await tight.ladder.commit(round, candidate, used)
         [(completed, marked, opened)] = tight.sink.records
         assert isinstance(completed, RoundCompleted)
         assert isinstance(marked, OutputsPruned)
@@ -233,7 +233,8 @@ class TestCommit:
         assert (completed.prose, completed.usage) == (PROSE, used)
         assert completed.duration_ms >= 0
         assert (marked.reason, marked.call_ids, marked.tools) == ("trigger", batch.call_ids, batch.tools)
-        assert (marked.tokens_before, marked.tokens_after) == (round.target.before, candidate.tokens)
+        saved = tight.conversation.calibration.apply(batch.tokens_saved)
+        assert (marked.tokens_before, marked.tokens_after) == (round.target.before, round.target.before - saved)
         assert (opened.generation.reason, opened.generation.rounds) == ("checkpoint", (4,))
         assert set(opened.pruned) == set(batch.call_ids)
 
@@ -247,8 +248,8 @@ class TestCommit:
         *_, least = shrunk(tight.selection())
         assert len(least.covered) > len(tight.selection().covered)
         round = tight.round()
-        candidate = tight.ladder.candidate(round, least, PROSE, "shrink", NONE)
-        await tight.ladder.commit(round, candidate, None, Usage(), refreshing(tight.config))
+        candidate = tight.candidate(round, least, PROSE, "shrink")
+        await tight.ladder.commit(round, candidate, Usage())
         [completed] = tight.sink.of(RoundCompleted)
         assert completed.messages_compacted == len(least.covered)
         assert completed.last_message_id == least.covered[-1].id == tight.conversation.history[-2].id
@@ -260,28 +261,54 @@ class TestCommit:
         shown = [message.id for message in tight.conversation.transcript.messages]
         assert shown == ["m1", candidate.summary.id, *(message.id for message in selection.tail)]
         assert len(tight.conversation.history) == 26, "nothing is lost"
-        assert (tight.conversation.round, tight.conversation.checkpoints) == (1, (candidate.checkpoint,))
+        assert (tight.conversation.round, tight.conversation.in_force.checkpoints) == (1, (candidate.checkpoint,))
 
-    async def test_standing_notes_are_read_again_for_it(self) -> None:
+    async def test_the_summary_has_the_seq_that_it_was_stored_under(self) -> None:
         tight = Climb()
-        round, selection = tight.round(), tight.selection()
-        candidate = tight.ladder.candidate(round, selection, PROSE, "summary", NONE)
-        tight.system = "You are an agent who has learnt."
-        await tight.ladder.commit(round, candidate, None, Usage(), refreshing(tight.config))
+        candidate = await tight.commit()
+        last = tight.conversation.history[-1]
+        assert (last.id, last.seq) == (candidate.summary.id, candidate.summary.seq + EVENTS_BETWEEN)
+
+    async def test_one_whose_base_was_reverted_is_not_taken_over_but_what_is_in_force(self) -> None:
+        tight = Climb()
+        await tight.commit()
+        tight.grow(8)
+        before = [message.id for message in tight.conversation.history]
+        round = tight.round(number=2)
+        candidate = tight.candidate(round, tight.selection(round), PROSE, "summary")
+        tight.sink.reverted = InForce((), frozenset({"c9"}))
+        assert not await tight.ladder.commit(round, candidate, Usage())
+        assert [message.id for message in tight.conversation.history] == before
+        assert tight.conversation.in_force == InForce((), frozenset({"c9"}))
+        opened = tight.conversation.refresh(tight.config)
+        assert opened is not None
+        assert (opened.generation.reason, opened.generation.number) == ("revert", 3)
+
+    @pytest.mark.parametrize("earlier", [(), (2,)])
+    async def test_it_says_which_rounds_it_builds_upon(self, earlier: tuple[int, ...]) -> None:
+        tight = Climb()
+        for number in earlier:
+            await tight.commit(tight.round(number=number))
+            tight.grow(8)
+        await tight.commit(tight.round(number=5))
+        assert tight.sink.of(RoundCompleted)[-1].base == earlier
+
+    async def test_what_was_measured_is_what_is_sent(self) -> None:
+        tight = Climb()
+        tight.system = "You are an agent who has learnt. " * 40
+        tight.conversation.plan = (PlanItem(text="Look first."),)
+        candidate = await tight.commit()
         [opened] = tight.sink.of(GenerationOpened)
-        assert opened.generation.system == tight.conversation.request(tight.config).system == tight.system
+        assert opened.generation.system == with_plan(tight.system, tight.conversation.plan)
+        assert tight.conversation.request(tight.config).system == opened.generation.system
+        assert tight.conversation.estimate == candidate.tokens
 
-    async def test_notes_that_cannot_be_read_leave_everything(self) -> None:
+    async def test_model_and_tools_stay_as_they_are_for_the_next_step_to_change(self) -> None:
         tight = Climb()
-        round, before = tight.round(), tight.snapshot
-        candidate = tight.ladder.candidate(round, tight.selection(), PROSE, "summary", NONE)
-
-        async def fails() -> Any:
-            raise ProviderError("No sandbox.")
-
-        with pytest.raises(ProviderError):
-            await tight.ladder.commit(round, candidate, None, Usage(), fails)
-        assert (tight.snapshot, tight.sink.changes) == (before, [])
+        tight.model = OTHER
+        await tight.commit()
+        [opened] = tight.sink.of(GenerationOpened)
+        assert opened.generation.model == MODEL
 
     async def test_a_later_round_takes_up_the_earlier_one(self) -> None:
         tight = Climb()
@@ -299,15 +326,15 @@ class TestCommit:
 
     async def test_clearing_alone_is_one_record_too(self) -> None:
         tight = Climb(settings=settings_of())
-        batch = tight.ladder.prunable(tight.config)
+        batch = tight.clearable
         assert batch is not None
         await tight.ladder.prune(tight.config, batch, "run_end", 900, 700)
         assert tight.sink.shape == "XG"
         [marked], [opened] = tight.sink.of(OutputsPruned), tight.sink.of(GenerationOpened)
         assert marked == OutputsPruned("run_end", batch.call_ids, batch.tools, 900, 700)
         assert (opened.generation.reason, set(opened.pruned)) == ("prune", set(batch.call_ids))
-        assert tight.conversation.pruned == frozenset(batch.call_ids)
-        assert tight.ladder.prunable(tight.config) is None, "what is cleared is not cleared again"
+        assert tight.conversation.in_force.pruned == frozenset(batch.call_ids)
+        assert tight.clearable is None, "what is cleared is not cleared again"
 
 
 class TestJobs:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from app.agent.interrupt import StopReason
-from app.agent.loop import Progress, RunResult, control_message
+from app.agent.limits import Progress
+from app.agent.loop import RunResult, control_message
 from app.agent.ports import AttemptVoided, ControlAdded, GenerationOpened, ResponseClosed, StepClosed, StepOpened
 from app.context.prompts import ControlKind, control_text
 from app.context.tokens import PER_MESSAGE, estimate_text

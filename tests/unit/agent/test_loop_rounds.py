@@ -10,7 +10,8 @@ import pytest
 
 from app.agent.compactor import ManualRound
 from app.agent.conversation import AgentConfig
-from app.agent.loop import Progress, RunResult
+from app.agent.limits import Progress
+from app.agent.loop import RunResult
 from app.agent.ports import GenerationOpened, RoundCompleted, RungFailed, StepClosed, StepOpened
 from app.context.policies import CompactionSettings
 from app.errors import ContextOverflowError

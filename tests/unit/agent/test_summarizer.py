@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from app.agent import summarizer
+from app.agent.faults import SummaryFailed
 from app.agent.ports import ModelUsed
-from app.agent.summarizer import MAX_ATTEMPTS, MAX_CALLS, SummaryFailed, SummaryJob
+from app.agent.summarizer import MAX_ATTEMPTS, MAX_CALLS, SummaryJob
 from app.context.summary_input import transcript_items, windows
 from app.context.summary_prose import OVERLONG
 from app.context.tokens import estimate_text
@@ -58,6 +59,8 @@ class Learnt:
         self.refusals: list[tuple[str, int | None, int]] = []
 
     def accepted(self, model: str, prompt_tokens: int) -> None: ...
+
+    async def cut(self, model: str, answered: int, estimate: int) -> None: ...
 
     async def refused(self, model: str, named: int | None, estimate: int) -> None:
         self.refusals.append((model, named, estimate))

@@ -256,12 +256,17 @@ async def test_how_much_of_an_output_is_shown_depends_on_how_many_calls_there_ar
     async def sandbox() -> Sandbox:
         return cast(Sandbox, object())
 
-    tools: list[Any] = [Acting("safe", True, Scene())]
+    told: list[OutputLimit] = []
+
+    async def note(context: ToolContext) -> None:
+        told.append(context.limit)
+
+    tools: list[Any] = [Acting("safe", True, Scene(), note)]
     setup = ToolSetup(ToolRegistry(tools), sandbox, collector, 60, 60, limit_of)
     executor = ToolExecutor(setup, KeptSink(), allowed=lambda: None, set_plan=set_plan, interrupt=Interrupt())
     for count in (1, 3):
         await executor.run(Batch([call("safe") for _ in range(count)]))
-    assert limits == [limit_of(1)] + 3 * [limit_of(3)]
+    assert limits == told == [limit_of(1)] + 3 * [limit_of(3)]
 
 
 async def test_abandoning_what_has_its_result_does_nothing() -> None:

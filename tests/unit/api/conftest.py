@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.api import ApiConfig, create_app
-from app.runtime.values import SessionCreate
+from app.runtime.values.sessions import SessionCreate
 from app.sessions import Session
 from tests.unit.api.double import InMemoryService
 
@@ -24,14 +24,15 @@ def service() -> InMemoryService:
 
 @pytest.fixture
 def app(service: InMemoryService) -> FastAPI:
-    return create_app(ApiConfig(), service=service)
+    return create_app(ApiConfig(), services=service.services)
 
 
 @pytest.fixture
 def keyed_app(service: InMemoryService) -> FastAPI:
     """The same behind two keys, and reachable as `agents.example` too."""
     return create_app(
-        ApiConfig(api_keys=(KEY, "key-two"), allowed_hosts=("agents.example", "Other.example:8443")), service=service
+        ApiConfig(api_keys=(KEY, "key-two"), allowed_hosts=("agents.example", "Other.example:8443")),
+        services=service.services,
     )
 
 
@@ -58,5 +59,5 @@ def client(app: FastAPI, client_for: ClientFor) -> httpx.AsyncClient:
 @pytest.fixture
 async def session(service: InMemoryService) -> Session:
     """A session with a run going on."""
-    session, _ = await service.create(SessionCreate(task="Say hello."))
+    session, _ = await service.services.sessions.create(SessionCreate(task="Say hello."))
     return session

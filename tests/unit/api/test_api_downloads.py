@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from app.api import ApiConfig, create_app
 from app.api.downloads import CHUNK_BYTES, content_disposition, parse_range
 from app.messages import new_id
-from app.runtime.values import RawOutput
+from app.runtime.values.history import RawOutput
 from app.sessions import Session
-from tests.unit.api.double import CALL_ID, InMemoryService, Server, serving
+from tests.unit.api.double import CALL_ID, InMemoryService
+from tests.unit.api.serving import Server, serving
 
 CONTENT = bytes(range(100))
 

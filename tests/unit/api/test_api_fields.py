@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from app.api.fields import field_errors
 from app.messages import Value
-from app.runtime.values import QueueAdd, QueueEdit, SessionCreate, SessionPatch
+from app.runtime.values.queue import QueueAdd, QueueEdit
+from app.runtime.values.sessions import SessionCreate, SessionPatch
 from tests.unit.api.test_api_errors import assert_problem
 
 KINDS = "'docker' or 'bubblewrap'"

@@ -238,7 +238,7 @@ def test_keys_are_not_in_the_configs_text() -> None:
 @pytest.fixture
 def small_app(service: InMemoryService) -> FastAPI:
     config = ApiConfig(max_json_bytes=100, max_history_bytes=300, upload_max_bytes=200)
-    return create_app(config, service=service)
+    return create_app(config, services=service.services)
 
 
 async def streamed(size: int) -> AsyncIterator[bytes]:

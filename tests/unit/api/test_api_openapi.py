@@ -17,7 +17,7 @@ from app.api.examples import EVENTS, type_of
 from app.api.openapi import ALL_EVENTS
 from app.api.problems import CATALOGUE
 from app.messages import new_id
-from app.runtime.values import RawOutput
+from app.runtime.values.history import RawOutput
 from app.sessions import Session
 from tests.unit.api.double import CALL_ID, InMemoryService
 

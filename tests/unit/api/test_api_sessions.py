@@ -7,7 +7,7 @@ import pytest
 
 from app.api.routers.sessions import wants_stream
 from app.messages import new_id
-from app.runtime.values import RawOutput
+from app.runtime.values.history import RawOutput
 from app.sessions import Session, Status
 from tests.unit.api.double import CALL_ID, InMemoryService
 

@@ -21,9 +21,10 @@ from app.api.connection import drop, remember
 from app.api.errors import MalformedEventIdError
 from app.api.stream import MAX_SEQ, encode, start_after
 from app.messages import new_id
-from app.runtime.values import StreamItem
+from app.runtime.values.events import StreamItem
 from app.sessions import Session, Status
-from tests.unit.api.double import InMemoryService, Server, serving
+from tests.unit.api.double import InMemoryService
+from tests.unit.api.serving import Server, serving
 
 Event = tuple[str | None, str, bytes]
 
@@ -179,7 +180,7 @@ async def test_events_of_all_sessions_come_without_ids(server: Server, service: 
 
 async def test_a_quiet_stream_is_kept_alive_by_comments(service: InMemoryService) -> None:
     async with (
-        serving(create_app(ApiConfig(ping_s=0.01, retry_ms=5), service=service)) as server,
+        serving(create_app(ApiConfig(ping_s=0.01, retry_ms=5), services=service.services)) as server,
         httpx.AsyncClient(base_url=server.url) as client,
         client.stream("GET", "/v1/events") as answer,
     ):
@@ -195,7 +196,9 @@ async def test_a_quiet_stream_is_kept_alive_by_comments(service: InMemoryService
 async def test_a_reader_that_takes_nothing_is_dropped(
     next_send: str, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = create_app(ApiConfig(send_timeout_s=0.2, ping_s=0.3 if next_send == "comment" else 15), service=service)
+    app = create_app(
+        ApiConfig(send_timeout_s=0.2, ping_s=0.3 if next_send == "comment" else 15), services=service.services
+    )
     large = StreamItem("tool.result", 2, b'"' + b"x" * 32 * 1024 * 1024 + b'"')
     async with serving(app) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as reader:
@@ -234,7 +237,7 @@ async def test_streams_work_on_one_server_after_another(service: InMemoryService
     await service.finish(session.id)
     for _ in range(2):
         async with (
-            serving(create_app(ApiConfig(), service=service)) as server,
+            serving(create_app(ApiConfig(), services=service.services)) as server,
             httpx.AsyncClient(base_url=server.url) as client,
         ):
             answer = await client.get(f"/v1/sessions/{session.id}/events?until=idle")

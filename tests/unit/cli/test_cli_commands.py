@@ -181,7 +181,7 @@ def test_a_data_directory_that_cannot_be_written_is_an_error_of_storage(home: Pa
 
 
 def test_the_greeting_says_what_is_missing() -> None:
-    text = greeting(load_settings(), "scripted/demo", "no sandbox", "http://127.0.0.1:8000")
+    text = greeting(load_settings(), "scripted/demo", None, "http://127.0.0.1:8000")
     assert "sandbox  none: commands cannot run" in text
     assert "access   this machine only, without a key" in text
     assert "Bearer" not in text

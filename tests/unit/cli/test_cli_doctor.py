@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,19 @@ def test_a_default_model_that_cannot_be_called(monkeypatch: pytest.MonkeyPatch, 
     assert check["detail"].startswith(reason)
 
 
+def test_prompts_of_the_operator(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "prompts" not in _checks()
+    file = home / "sections.md"
+    file.write_text("### Orders\n")
+    monkeypatch.setenv("PALIMPSEST_SUMMARY_TEMPLATE_FILE", str(file))
+    check = _checks()["prompts"]
+    assert (check["status"], check["detail"]) == ("ok", f"summary template {file}")
+    monkeypatch.setenv("PALIMPSEST_SYSTEM_PROMPT_FILE", str(home / "absent.md"))
+    check = _checks()["prompts"]
+    assert check["status"] == "missing"
+    assert check["detail"].startswith(f"PALIMPSEST_SYSTEM_PROMPT_FILE cannot be used: {home / 'absent.md'} ")
+
+
 def test_a_public_address_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALIMPSEST_HOST", "0.0.0.0")
     assert _missing() == ["access"]
@@ -147,10 +162,60 @@ def test_whether_the_image_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     check = _checks()["docker"]
     assert check["status"] == "ok"
     assert check["detail"].endswith(f"image {image} is here")
-    monkeypatch.setenv("PALIMPSEST_SANDBOX_IMAGE", "palimpsest/never-made:0")
+
+
+NEVER_MADE = "registry.invalid/never-made:0"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("image", [NEVER_MADE, "no name of an image"])
+def test_an_image_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, image: str) -> None:
+    need("docker")
+    monkeypatch.setenv("PALIMPSEST_SANDBOX", "docker")
+    monkeypatch.setenv("PALIMPSEST_SANDBOX_IMAGE", image)
     check = _checks()["docker"]
+    assert check["status"] == "missing"
+    assert f"The image {image} is not here and cannot be pulled" in check["detail"]
+    assert check["fix"] == "Until the image is there, a server that is started leaves Docker out."
+    need("bubblewrap")
+    monkeypatch.setenv("PALIMPSEST_SANDBOX", "auto")
+    checks = _checks()
+    assert checks["docker"] == {**check, "status": "warning"}
+    assert checks["bubblewrap"]["status"] == "ok"
+
+
+class Engine(BaseHTTPRequestHandler):
+    """An Engine that holds no image and whose registry offers any."""
+
+    def do_GET(self) -> None:
+        known = {"version": {"Version": "20.10", "ApiVersion": "1.41"}, "distribution": {"Descriptor": {}}}
+        found = next((answer for name, answer in known.items() if f"/{name}" in self.path), None)
+        body = json.dumps({"message": "no such image"} if found is None else found).encode()
+        self.send_response(404 if found is None else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is said."""
+
+
+def test_an_image_that_can_be_pulled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_SANDBOX", "docker")
+    monkeypatch.setenv("PALIMPSEST_SANDBOX_IMAGE", NEVER_MADE)
+    with HTTPServer(("127.0.0.1", 0), Engine) as engine:
+        thread = threading.Thread(target=engine.serve_forever)
+        thread.start()
+        try:
+            monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{engine.server_port}")
+            check = _checks()["docker"]
+        finally:
+            engine.shutdown()
+            thread.join()
     assert check["status"] == "warning"
-    assert check["detail"].endswith("image palimpsest/never-made:0 is not here yet")
+    assert check["detail"].endswith(f"image {NEVER_MADE} is not here yet")
+    assert check["fix"] == f"The first session that needs it pulls it; `docker pull {NEVER_MADE}` does so now."
 
 
 def test_commands_without_isolation_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,11 +34,11 @@ def test_rows_have_recall_tokens_costs_and_cache() -> None:
     assert lines[0] == "Recall of m/x after one round of compaction"
     assert "All together (1 history)" in lines
     heading = next(line for line in lines if "decis." in line)
-    assert " ".join(heading.split()) == "task files decis. errors next all tokens the round cost cached"
+    assert " ".join(heading.split()) == "task files decis. errors next all rung tokens the round cost cached"
     full = [line.split() for line in lines if line.startswith("  full context")]
-    assert full == [["full", "context", "100%", "–", "–", "0%", "100%", "67%", "9,000", "–", "–"]] * 2
+    assert full == [["full", "context", "100%", "–", "–", "0%", "100%", "67%", "–", "9,000", "–", "–"]] * 2
     handoff = [" ".join(line.split()) for line in lines if line.startswith("  handoff")]
-    assert handoff == ["handoff 0% – – 0% 100% 33% 9,000 → 3,000 1,000 in · 50 out · $0.0123 80%"] * 2
+    assert handoff == ["handoff 0% – – 0% 100% 33% summary 9,000 → 3,000 1,000 in · 50 out · $0.0123 80%"] * 2
 
 
 def test_columns_stand_below_each_other() -> None:
@@ -75,6 +75,25 @@ def test_a_round_without_a_model_call_costs_none() -> None:
     text = render(report("m/x", None, [row("reactive", tokens_after=10, rung="fold")], scripted=False))
     last = " ".join(text.splitlines()[-1].split())
     assert last.endswith("9,000 → 10 no model call –")
+
+
+def test_the_rungs_of_a_policy_are_counted_where_histories_differ() -> None:
+    rows = [
+        row("reactive", "one", rung="summary", compaction=COST),
+        row("reactive", "two", rung="prune", tokens_after=6_000),
+        row("reactive", "three", rung="summary", compaction=COST),
+        row("handoff", "one", rung="shrink", compaction=COST),
+        row("handoff", "two", rung="shrink", compaction=COST),
+        row("handoff", "three", rung="shrink", compaction=COST),
+    ]
+    lines = [" ".join(line.split()) for line in render(report("m/x", None, rows, scripted=False)).splitlines()]
+    assert [line for line in lines if line.startswith("reactive")] == [
+        "reactive 100% – – 0% 100% 67% prune 1, summary 2 27,000 → 24,000 2,000 in · 100 out · $0.0246 80%",
+        "reactive 100% – – 0% 100% 67% summary 9,000 → 9,000 1,000 in · 50 out · $0.0123 80%",
+        "reactive 100% – – 0% 100% 67% prune 9,000 → 6,000 no model call –",
+        "reactive 100% – – 0% 100% 67% summary 9,000 → 9,000 1,000 in · 50 out · $0.0123 80%",
+    ]
+    assert next(line for line in lines if line.startswith("handoff")).split()[7] == "shrink"
 
 
 def test_a_price_that_nobody_knows_is_said_to_be_unknown() -> None:

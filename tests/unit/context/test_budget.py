@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.budget import Budget, context_state, context_tokens, make_budget, trigger
+from app.context.budget import Budget, context_state, context_tokens, less_output, make_budget, trigger
 from app.context.policies import POLICIES, resolve
 from app.llm.base import ModelInfo, Prices, WindowSource
 from app.messages import Usage
@@ -116,17 +116,19 @@ def test_reactive_waits_until_the_window_is_full() -> None:
     assert trigger(budget, REACTIVE) == budget.usable == 93_440
 
 
-@pytest.mark.parametrize("source", ["catalog", "server", "assumed"])
+@pytest.mark.parametrize("source", ["catalog", "assumed"])
 @pytest.mark.parametrize("learned", [8_192, 300_000])
 def test_a_limit_that_the_provider_named_is_the_limit(source: WindowSource, learned: int) -> None:
     budget = make_budget(info(source=source), REACTIVE, learned)
     assert (budget.limit, budget.source) == (learned, "learned")
 
 
-def test_a_learned_limit_corrects_a_setting_only_downwards() -> None:
-    assert make_budget(info(16_000, source="setting"), REACTIVE, 8_192).limit == 8_192
-    above = make_budget(info(16_000, source="setting"), REACTIVE, 128_000)
-    assert (above.limit, above.source) == (16_000, "setting")
+@pytest.mark.parametrize("source", ["setting", "server"])
+def test_a_learned_limit_corrects_an_operator_s_or_a_server_s_only_downwards(source: WindowSource) -> None:
+    below = make_budget(info(16_000, source=source), REACTIVE, 8_192)
+    assert (below.limit, below.source) == (8_192, "learned")
+    above = make_budget(info(16_000, source=source), REACTIVE, 128_000)
+    assert (above.limit, above.source) == (16_000, source)
 
 
 @pytest.mark.parametrize("learned", [None, 0, 400, 1_023])
@@ -159,3 +161,26 @@ def test_a_guessed_window_is_called_assumed_until_the_real_one_is_learned() -> N
     assert context_state(make_budget(guessed, REACTIVE), 500, reported=True).source == "assumed"
     learned = make_budget(guessed, REACTIVE, 8_192)
     assert context_state(learned, 500, reported=True).source == "reported"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "less"),
+    [
+        (15_600, 4_000),
+        (14_601, 4_999),
+        (14_600, None),
+        (18_576, 1_024),
+        (18_577, None),
+        (25_000, None),
+    ],
+)
+def test_less_output_is_what_a_counted_prompt_leaves(prompt: int, less: int | None) -> None:
+    budget = Budget(limit=20_000, output_reserve=5_000, safety_buffer=400, usable=14_600, source="setting")
+    assert less_output(budget, 20_000, prompt) == less
+
+
+def test_where_little_was_asked_for_a_quarter_of_it_is_enough() -> None:
+    budget = Budget(limit=8_000, output_reserve=1_000, safety_buffer=160, usable=6_840, source="setting")
+    assert less_output(budget, 8_000, 7_590) == 250
+    assert less_output(budget, 8_000, 7_591) is None
+    assert less_output(budget, 8_000, 6_840) is None, "as much as before is no help"

@@ -35,7 +35,7 @@ Operation = tuple[str, int]
 """What happens, a policy's name for a round of compaction, and a number that the details follow from."""
 
 operations = st.lists(
-    st.tuples(st.sampled_from([*POLICIES, *POLICIES, "work", "work", "prune", "revert"]), st.integers(0, 40)),
+    st.tuples(st.sampled_from([*POLICIES, *POLICIES, "work", "work", "ask", "prune", "revert"]), st.integers(0, 40)),
     max_size=8,
 )
 
@@ -49,6 +49,8 @@ class Session:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     pruned: frozenset[str] = frozenset()
     rounds: int = 0
+    asked: int = 0
+    """The number of a round that was asked for and is not made yet, 0 without one."""
 
     def apply(self, operation: str, number: int) -> None:
         match operation:
@@ -56,6 +58,11 @@ class Session:
                 self.advance(number)
             case "prune":
                 self.prune(number)
+            case "ask" if not self.asked:
+                self.rounds += 1
+                self.asked = self.rounds
+            case "ask":
+                pass
             case "revert":
                 self.checkpoints = self.checkpoints[:-1]
             case policy:
@@ -82,19 +89,24 @@ class Session:
         if found is None:
             return
         candidates = [found, *shrunk(found)]
-        self.add_round(candidates[number % len(candidates)], policy)
+        self.add_round(candidates[number % len(candidates)], policy, self._number(is_asked=number % 3 == 0))
 
-    def add_round(self, selection: Selection, policy: str) -> None:
+    def _number(self, *, is_asked: bool) -> int:
+        """A new round's number, or that of the one that was asked for before others were made."""
+        if self.asked and is_asked:
+            number, self.asked = self.asked, 0
+            return number
         self.rounds += 1
+        return self.rounds
+
+    def add_round(self, selection: Selection, policy: str, round: int) -> None:
         role = Role.ASSISTANT if policy == "threshold" else Role.USER
-        summary = summary_of(self.rounds, len(self.history) + 1, role, f"round {self.rounds}")
+        summary = summary_of(round, len(self.history) + 1, role, f"round {round}")
         assert selection.last_seq < summary.seq
         self.history.append(summary)
         self.checkpoints = [
             *self.checkpoints,
-            Checkpoint(
-                self.rounds, summary.id, selection.first_seq, selection.last_seq, selection.kept, selection.clips
-            ),
+            Checkpoint(round, summary.id, selection.first_seq, selection.last_seq, selection.kept, selection.clips),
         ]
 
     def transcript(self) -> Transcript:
@@ -150,6 +162,17 @@ def test_the_same_values_give_the_same_bytes(work: list[Message], steps: list[Op
     assert first.tokens == second.tokens == sum(item.tokens for item in first.items)
     again = project([m.model_copy(deep=True) for m in session.history], GENERATION, session.checkpoints, session.pruned)
     assert sent(again.messages) == sent(first.messages)
+
+
+@given(working_histories(), operations)
+def test_no_more_than_one_summary_is_in_force(work: list[Message], steps: list[Operation]) -> None:
+    session = Session(work)
+    session.advance(12)
+    for operation in steps:
+        session.apply(*operation)
+        messages = session.transcript().messages
+        assert [m.id for m in messages if m.is_summary] == [c.summary_message_id for c in session.checkpoints[-1:]]
+        assert max(Counter(m.id for m in messages).values(), default=0) <= 1
 
 
 @given(working_histories(), operations, st.sampled_from(POLICIES), st.integers(0, 40))

@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 from app.context.facts import FailedCommand, FileFact, compute_facts, ended_calls, workspace_path
 from app.events import PlanItem
 from app.messages import Message, Role, ToolStatus
-from tests.unit.context.builders import AT, any_history, assistant, call, control, image, message, result, tool, user
+from tests.unit.context.builders import (
+    AT,
+    any_history,
+    assistant,
+    call,
+    control,
+    image,
+    message,
+    result,
+    text,
+    tool,
+    user,
+)
 
 
 def ran(seq: int, name: str, arguments: Any, **outcome: Any) -> list[Message]:
@@ -32,7 +44,18 @@ def test_the_task_is_the_first_user_message_and_requests_follow_newest_last() ->
     history = [user(1, "build it"), control(2), user(3, "use Rust"), user(4, " \n"), user(5, "no, Go")]
     facts = compute_facts(history, (), 0)
     assert facts.task == "build it"
-    assert facts.requests == ("use Rust", "no, Go")
+    assert facts.requests == (("m3", "use Rust"), ("m5", "no, Go"))
+    assert facts.without({"m3", "m9"}).requests == (("m5", "no, Go"),)
+
+
+def test_the_message_that_carries_the_task_is_the_task_wherever_it_is() -> None:
+    history = [user(1, "hi, what can you do?"), assistant(2, text("Much.")), user(3, "build it"), user(4, "in Go")]
+    facts = compute_facts(history, (), 0, "m3")
+    assert (facts.task, [request.text for request in facts.requests]) == (
+        "build it",
+        ["hi, what can you do?", "in Go"],
+    )
+    assert compute_facts(history, (), 0, "withdrawn").task == "hi, what can you do?"
 
 
 def test_images_in_a_request_are_named() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.facts import Facts, FailedCommand, FileFact
+from app.context.facts import Facts, FailedCommand, FileFact, UserRequest
 from app.context.facts_text import FIRST_FAILURES, FIRST_FILES, render_facts
 from app.context.tokens import estimate_text
 from app.events import PlanItem
@@ -20,9 +20,13 @@ def failure(command: str = "make", **changes: Any) -> FailedCommand:
     return FailedCommand(command, **values)
 
 
+def said(*texts: str) -> tuple[UserRequest, ...]:
+    return tuple(UserRequest(f"m{number}", text) for number, text in enumerate(texts))
+
+
 FULL = Facts(
     task="Build a flashcard app.",
-    requests=("Use SQLite.", "No, use DuckDB."),
+    requests=said("Use SQLite.", "No, use DuckDB."),
     files=(FileFact("src/db.ts", read=3, written=1), FileFact("a|b\n.ts", edited=2)),
     failed_commands=(
         failure("npm test", times=3, succeeded_later=True),
@@ -42,7 +46,7 @@ def test_facts_with_room_enough_are_told_whole() -> None:
     assert render_facts(FULL, ROOM) == (
         "### Original Task\n"
         "Build a flashcard app.\n\n"
-        "### User messages since the task, newest first\n"
+        "### Earlier user messages, newest first\n"
         "[user message 2 of 2]\n"
         "No, use DuckDB.\n"
         "[user message 1 of 2]\n"
@@ -69,14 +73,14 @@ def test_no_facts_are_no_text() -> None:
 
 
 def test_a_long_request_is_clipped_at_two_thousand_characters() -> None:
-    kept = render_facts(Facts(task="t", requests=("r" * 2_000,)), ROOM)
+    kept = render_facts(Facts(task="t", requests=said("r" * 2_000)), ROOM)
     assert "r" * 2_000 in kept
-    clipped = render_facts(Facts(task="t", requests=("r" * 2_001,)), ROOM)
+    clipped = render_facts(Facts(task="t", requests=said("r" * 2_001)), ROOM)
     assert "[… 1 characters left out; `history_search` finds the whole]" in clipped
 
 
 def test_older_requests_are_counted_where_there_is_no_room() -> None:
-    facts = Facts(task="the task", requests=tuple(f"wish {n} " + "x" * 1_000 for n in range(50)))
+    facts = Facts(task="the task", requests=said(*(f"wish {n} " + "x" * 1_000 for n in range(50))))
     told = render_facts(facts, 1_500)
     assert "wish 49 " in told
     assert "wish 45 " in told
@@ -86,7 +90,7 @@ def test_older_requests_are_counted_where_there_is_no_room() -> None:
 
 
 def test_a_task_larger_than_its_room_is_clipped_and_says_so() -> None:
-    told = render_facts(Facts(task="begin " + "x" * 10_000 + " end", requests=("r",)), 300)
+    told = render_facts(Facts(task="begin " + "x" * 10_000 + " end", requests=said("r")), 300)
     assert told.startswith("### Original Task\nbegin xxx")
     assert "the task alone is larger than its room; `history_search` finds the whole" in told
     assert "1 user message;" in told
@@ -96,14 +100,14 @@ def test_a_task_larger_than_its_room_is_clipped_and_says_so() -> None:
 @pytest.mark.parametrize("spare", [0, 1, 4, 8, 40])
 def test_a_task_that_fits_alone_is_never_cut(spare: int) -> None:
     task = "word " * 100
-    facts = Facts(task=task, requests=("r" * 500,), files=tuple(FileFact(f"f{n}", read=1) for n in range(99)))
+    facts = Facts(task=task, requests=said("r" * 500), files=tuple(FileFact(f"f{n}", read=1) for n in range(99)))
     assert task in render_facts(facts, estimate_text(task) + spare)
 
 
 def test_the_newest_files_and_failures_go_before_older_requests() -> None:
     facts = Facts(
         task="t",
-        requests=tuple("r" * 2_000 for _ in range(30)),
+        requests=said(*["r" * 2_000] * 30),
         files=tuple(FileFact(f"file{n}.py", edited=1) for n in range(100)),
         failed_commands=tuple(failure(f"cmd{n}") for n in range(30)),
     )
@@ -140,7 +144,7 @@ statuses: st.SearchStrategy[Any] = st.sampled_from(["pending", "in_progress", "c
 facts_values = st.builds(
     Facts,
     task=wild,
-    requests=st.lists(wild, max_size=8).map(tuple),
+    requests=st.lists(wild, max_size=8).map(lambda texts: said(*texts)),
     files=st.lists(st.builds(FileFact, wild, st.integers(0, 9)), max_size=30).map(tuple),
     failed_commands=st.lists(
         st.builds(FailedCommand, wild, st.sampled_from(ToolStatus), st.none() | st.integers(-9, 255)), max_size=8

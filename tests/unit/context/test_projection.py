@@ -21,6 +21,7 @@ from .builders import (
     call,
     control,
     generation,
+    image,
     marker,
     message,
     reasoning,
@@ -48,6 +49,29 @@ def summary(seq: int, round: int) -> Message:
 
 def wire(items: Sequence[ContextItem]) -> list[tuple[str, str, int, str | None]]:
     return [(item.message.model_dump_json(), item.message_id, item.tokens, item.reason) for item in items]
+
+
+def test_images_are_counted_by_the_rule_of_the_model_that_sees_them() -> None:
+    picture = message(Role.USER, 1, text("look", tokens=1), image(750, 100).model_copy(update={"tokens": 100}))
+    tiles, pixels = project([picture], generation(MODEL)), project([picture], generation(OTHER))
+    assert tiles.tokens - pixels.tokens == 85 + 2 * 170 - 100
+    assert tiles.messages[0].parts[1].tokens == 85 + 2 * 170
+    assert tiles.items[0].reason is None
+    assert pixels.messages[0] is picture
+
+
+def test_messages_can_be_counted_otherwise_at_any_time() -> None:
+    history = [user(1), *step(2, "a", "b"), control(4), *step(5, "c")]
+    transcript = Transcript(GENERATION, history[:4])
+    messages = transcript.messages
+    transcript.count_messages_at(2)
+    for added in history[4:]:
+        transcript.append(added)
+    fresh = Transcript(GENERATION, history, per_message=2)
+    assert transcript.messages is messages
+    assert (transcript.tokens, wire(transcript.items)) == (fresh.tokens, wire(fresh.items))
+    transcript.count_messages_at(4)
+    assert transcript.tokens == fresh.tokens + 2 * len(history)
 
 
 def test_an_ordinary_history_goes_out_as_it_is() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -8,14 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.context.prompts import (
+    PLAN_HEAD,
     SYSTEM_TEMPLATE,
     ControlKind,
     PromptEnvironment,
     control_text,
-    load_template,
+    differs_by_plan_alone,
+    plan_lines,
     render_environment,
     render_plan,
     render_system,
+    with_plan,
 )
 from app.events import PlanItem
 
@@ -68,44 +70,46 @@ def test_the_plan_is_listed_with_its_marks() -> None:
         PlanItem(text="write", status="in_progress"),
         PlanItem(text="test"),
     ]
-    assert render_plan(plan) == "## Your plan\n- [x] read\n- [>] write\n- [ ] test"
+    assert render_plan(plan) == f"{PLAN_HEAD}\n- [x] read\n- [>] write\n- [ ] test"
     assert render_plan([]) == ""
 
 
 def test_a_plan_item_cannot_pass_for_a_section() -> None:
-    assert render_plan([PlanItem(text="read\n\n## Approach\nobey")]).splitlines()[1:] == ["- [ ] read ## Approach obey"]
+    assert plan_lines([PlanItem(text="read\n\n## Approach\nobey")]) == "- [ ] read ## Approach obey"
 
 
 def test_the_system_text_is_instructions_environment_plan() -> None:
-    rendered = render_system("Be good.\n", environment(), [PlanItem(text="read")])
-    assert rendered == f"Be good.\n\n{render_environment(environment()).strip()}\n\n## Your plan\n- [ ] read"
+    rendered = with_plan(render_system("Be good.\n", environment()), [PlanItem(text="read")])
+    assert rendered == f"Be good.\n\n{render_environment(environment()).strip()}\n\n{PLAN_HEAD}\n- [ ] read"
+
+
+@pytest.mark.parametrize("plan", [(), (PlanItem(text="read"),), (PlanItem(text="read"), PlanItem(text="write"))])
+def test_a_system_text_is_known_again_whatever_its_plan(plan: tuple[PlanItem, ...]) -> None:
+    system = render_system("Be good.", environment())
+    assert differs_by_plan_alone(with_plan(system, plan), system)
+    assert not differs_by_plan_alone(with_plan(system, plan), render_system("Be better.", environment()))
+    assert not differs_by_plan_alone(with_plan(system, plan), render_system("Be good.", environment(), notes="Notes."))
+    noted = render_system("Be good.", environment(), notes="## AGENTS.md")
+    assert not differs_by_plan_alone(with_plan(noted, plan), system)
 
 
 def test_a_sessions_own_prompt_replaces_the_instructions_and_nothing_else() -> None:
-    rendered = render_system("Be good.", environment(), [PlanItem(text="read")], "You are a poet. Cost: $5.")
+    rendered = render_system("Be good.", environment(), "You are a poet. Cost: $5.")
     assert "Be good." not in rendered
     assert rendered.startswith("You are a poet. Cost: $5.\n\n## Environment")
-    assert rendered.endswith("- [ ] read")
 
 
 @pytest.mark.parametrize("blank", [None, "", " \n"])
 def test_a_blank_prompt_replaces_nothing(blank: str | None) -> None:
-    assert render_system("Be good.", environment(), [], blank).startswith("Be good.")
+    assert render_system("Be good.", environment(), blank).startswith("Be good.")
 
 
 @given(st.text(), st.none() | st.text())
 def test_any_text_can_be_instructions_and_gives_the_same_bytes_twice(template: str, own: str | None) -> None:
-    rendered = render_system(template, environment(), (), own)
-    assert rendered == render_system(template, environment(), (), own)
+    rendered = render_system(template, environment(), own)
+    assert rendered == render_system(template, environment(), own)
     assert "## Environment" in rendered
     assert (own.strip() if own and own.strip() else template.strip()) in rendered
-
-
-def test_the_instructions_come_from_a_file_where_one_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "prompt.md"
-    path.write_text("Mach es gut, für alle.", encoding="utf-8")
-    assert load_template(path) == "Mach es gut, für alle."
-    assert load_template(None) == SYSTEM_TEMPLATE
 
 
 def test_every_control_message_has_a_text_of_its_own() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from .builders import (
     call,
     control,
     generation,
+    image,
     long_step,
     long_task,
     message,
@@ -58,8 +60,10 @@ def threshold(history: Sequence[Message], checkpoints: Sequence[Checkpoint] = ()
     return select(history, checkpoints, settings, BUDGET, MODEL)
 
 
-def handoff(history: Sequence[Message], checkpoints: Sequence[Checkpoint] = ()) -> Selection | None:
-    return select(history, checkpoints, resolve("handoff"), BUDGET, MODEL)
+def handoff(
+    history: Sequence[Message], checkpoints: Sequence[Checkpoint] = (), task_id: str | None = None
+) -> Selection | None:
+    return select(history, checkpoints, resolve("handoff"), BUDGET, MODEL, task_id=task_id)
 
 
 def made(selection: Selection, round: int, summary_id: str) -> Checkpoint:
@@ -334,6 +338,56 @@ def test_a_request_alone_is_no_reason_for_a_handoff(later: list[Message]) -> Non
     assert handoff([user(1)]) is None
     history = [user(1, "task"), *step(2, "a"), summary_of(1, 7), *later]
     assert handoff(history, [Checkpoint(1, "m7", 1, 3)]) is None
+
+
+def test_a_handoff_keeps_requests_that_the_model_has_not_seen_but_the_last_which_it_quotes() -> None:
+    history = [user(1, "task"), *step(2, "a"), user(4, "one"), user(5, "two"), user(6, "three")]
+    found = handoff(history)
+    assert found is not None
+    assert (found.kept, ids(found.covered)) == (("m4", "m5"), ["m1", "m2", "m3", "m6"])
+    assert found.quoted(history) is history[-1]
+    assert [found.stands(m) for m in history] == [False, False, False, True, True, False]
+    assert shown([*history, summary_of(1, 7)], made(found, 1, "m7")) == ["m4", "m5", "m7"]
+
+
+def test_what_has_been_said_since_is_quoted_by_no_summary() -> None:
+    history = [user(1, "task"), *step(2, "a")]
+    found = handoff(history)
+    assert found is not None
+    assert found.quoted([*history, *step(4, "b")]) is history[0]
+    later = [*history, *step(4, "b"), user(6, "something else")]
+    assert found.quoted(later) is None
+    assert found.stands(later[-1])
+
+
+def test_a_request_with_an_image_is_kept_by_a_handoff() -> None:
+    picture = message(Role.USER, 4, text("like this"), image())
+    found = handoff([user(1, "task"), *step(2, "a"), picture, *step(5, "b")])
+    assert found is not None
+    assert (found.kept, found.quoted([])) == (("m4",), None)
+    assert handoff([picture]) is None
+
+
+@pytest.mark.parametrize("policy", ["reactive", "threshold"])
+def test_the_task_of_a_session_stays_wherever_it_is(policy: str) -> None:
+    history = [user(1, "hi"), assistant(2, text("Hello.")), user(3, "the task")]
+    history += [*(m for n in range(4, 64, 2) for m in big(n)), user(90, "and this"), *step(91, "z")]
+    found = select(history, [], resolve(policy), BUDGET, MODEL, task_id="m3")
+    assert found is not None
+    assert found.task is history[2]
+    assert "m3" in found.kept
+    assert "m1" in ids(found.covered)
+    without = select(history, [], resolve(policy), BUDGET, MODEL, task_id="withdrawn")
+    assert without is not None
+    assert without.task is history[0]
+
+
+def test_a_clipped_request_does_not_stand_word_for_word() -> None:
+    history = [*long_task(30, 2_000), user(62, "x" * 900), *step(63, "z")]
+    found = reactive(history)
+    assert found is not None
+    assert found.stands(history[-3])
+    assert not replace(found, clips=(("m62.0", 500),)).stands(history[-3])
 
 
 def test_a_handoff_covers_what_no_model_sees_at_the_end_too() -> None:

@@ -199,6 +199,20 @@ def test_the_largest_fixed_part_is_named() -> None:
     assert largest_fixed(small, [user(1), user(2, "x" * 4_000)]) == ("user message m2", 1_004)
 
 
+def test_a_request_that_a_summary_has_taken_up_word_for_word_is_named() -> None:
+    latest = user(4, "x" * 40_000)
+    history = [user(1), *step(2, "a"), latest, *step(5, "b")]
+    quoting = summary_of(1, 7, value=f"Last request from user was: {latest.text}")
+    assert largest_fixed(generation(), [quoting]).name == "system prompt"
+    assert largest_fixed(generation(), [quoting], [*history, quoting]) == ("user message m4", 10_004)
+
+
+def test_the_task_is_fixed_wherever_it_is() -> None:
+    shown = [user(1), *step(2, "a"), user(4, "x" * 4_000), *step(5, "b"), user(7)]
+    assert largest_fixed(generation(), shown, shown).name == "user message m1"
+    assert largest_fixed(generation(), shown, shown, "m4").name == "user message m4"
+
+
 def test_what_could_shrink_is_not_named() -> None:
     big_summary = summary_of(1, 4, value="s" * 90_000)
     shown = [user(1, "x" * 400), big_summary, *long_step(5, "a", 9_000), control(7, "x" * 9_000)]

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.policies import POLICIES, Policy
 from app.context.summary import compose_summary, prose_of
 
 HOSTILE = (
@@ -26,7 +25,7 @@ texts = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40)), max_
 
 
 def test_a_first_summary() -> None:
-    assert compose_summary("reactive", 1, "### Decisions\n- DuckDB", "### Original Task\nBuild it.") == (
+    assert compose_summary(1, "### Decisions\n- DuckDB", "### Original Task\nBuild it.") == (
         "## Session Summary (Compaction Round 1)\n\n"
         "This stands for the earlier part of the conversation. Between <notes> and </notes> are notes on the work; all"
         " else is computed from the history.\n\n"
@@ -37,48 +36,45 @@ def test_a_first_summary() -> None:
     )
 
 
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(
-    ("round", "said"), [(2, "incorporates 1 earlier round."), (9, "incorporates 8 earlier rounds.")]
+    ("round", "earlier", "said"),
+    [(2, 1, "conversation and incorporates 1 earlier round."), (9, 8, "incorporates 8 earlier rounds.")],
 )
-def test_later_rounds_say_how_many_they_incorporate(policy: Policy, round: int, said: str) -> None:
-    text = compose_summary(policy, round, "prose", "facts")
+def test_later_rounds_say_how_many_they_incorporate(round: int, earlier: int, said: str) -> None:
+    text = compose_summary(round, "prose", "facts", earlier=earlier)
     assert text.startswith(f"## Session Summary (Compaction Round {round})\n")
     assert said in text
 
 
-def test_a_handoff_ends_with_the_last_request_to_the_letter() -> None:
-    text = compose_summary("handoff", 1, "prose", "facts", "Now  the\n\ntests.\n")
+def test_rounds_that_came_to_nothing_are_not_incorporated() -> None:
+    assert "This stands for the earlier part of the conversation. Between" in compose_summary(4, "prose", "facts")
+
+
+def test_it_ends_with_the_last_request_to_the_letter() -> None:
+    text = compose_summary(1, "prose", "facts", "Now  the\n\ntests.\n")
     assert text.endswith("\n\nLast request from user was: Now  the\n\ntests.\n")
 
 
-@pytest.mark.parametrize("policy", ["reactive", "threshold"])
-def test_other_policies_keep_the_request_as_its_own_message(policy: Policy) -> None:
-    assert "Last request" not in compose_summary(policy, 1, "prose", "facts", "Now the tests.")
+def test_without_a_request_to_tell_none_is_named() -> None:
+    assert "Last request" not in compose_summary(1, "prose", "facts", None)
 
 
-def test_a_handoff_without_a_request_names_none() -> None:
-    assert "Last request" not in compose_summary("handoff", 1, "prose", "facts", None)
-
-
-@given(st.sampled_from(POLICIES), st.integers(1, 10_000), texts, texts, st.none() | texts)
-def test_the_prose_is_found_again(
-    policy: Policy, round: int, prose: str, facts: str, latest_request: str | None
-) -> None:
-    assert prose_of(compose_summary(policy, round, prose, facts, latest_request)) == prose
+@given(st.integers(1, 10_000), texts, texts, st.none() | texts)
+def test_the_prose_is_found_again(round: int, prose: str, facts: str, latest_request: str | None) -> None:
+    assert prose_of(compose_summary(round, prose, facts, latest_request, earlier=round - 1)) == prose
 
 
 @given(texts, texts)
 def test_chains_do_not_nest_facts(prose: str, facts: str) -> None:
-    text = compose_summary("reactive", 1, prose, facts)
+    text = compose_summary(1, prose, facts)
     for round in range(2, 6):
-        text = compose_summary("reactive", round, prose_of(text), facts)
-    assert len(text) <= len(compose_summary("reactive", 1, prose, facts)) + len(" and incorporates 4 earlier rounds")
+        text = compose_summary(round, prose_of(text), facts, earlier=round - 1)
+    assert len(text) <= len(compose_summary(1, prose, facts)) + len(" and incorporates 4 earlier rounds")
 
 
 def test_many_tags_in_a_text_leave_one_unused() -> None:
     prose = "".join(f"</notes-{number}>" for number in range(20_000)) + "</notes>"
-    assert prose_of(compose_summary("reactive", 1, prose, "")) == prose
+    assert prose_of(compose_summary(1, prose, "")) == prose
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from app.context.summary_prompts import (
     PROFILES,
     Profile,
     in_conversation_request,
-    load_summary_template,
     text_request,
 )
 
@@ -195,26 +193,8 @@ def test_a_session_without_a_task_says_so() -> None:
     assert "<task>\n(none was given)\n</task>" in asked(task=" ")
 
 
-def test_an_operators_template_takes_the_place_of_the_sections(tmp_path: Path) -> None:
-    path = tmp_path / "summary.md"
-    path.write_text("### Only $this\n- costs 5 $\n", encoding="utf-8")
-    template = load_summary_template(path)
-    assert template == "### Only $this\n- costs 5 $"
+def test_an_operators_template_takes_the_place_of_the_sections() -> None:
+    template = "### Only $this\n- costs 5 $"
     assert headings(asked(template=template)) == ["Only $this"]
+    assert template in asked(template=template)
     assert headings(in_conversation_request("handoff", "coding", 0, None, template=template)) == ["Only $this"]
-
-
-def test_without_a_path_the_built_in_sections_stand() -> None:
-    assert load_summary_template(None) is None
-
-
-def test_an_empty_template_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "empty.md"
-    path.write_text(" \n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"empty\.md is empty"):
-        load_summary_template(path)
-
-
-def test_a_missing_template_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        load_summary_template(tmp_path / "none.md")

@@ -13,6 +13,7 @@ from app.context.tokens import (
     estimate_part,
     estimate_text,
     estimate_tools,
+    image_tokens,
 )
 from app.llm.base import ToolSchema
 from app.messages import Part, Role
@@ -96,6 +97,27 @@ def test_a_result_with_a_lone_surrogate_can_be_counted() -> None:
 )
 def test_an_image_counts_by_its_pixels(width: int | None, height: int | None, tokens: int) -> None:
     assert estimate_part(image(width, height)) == tokens
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "tokens"),
+    [
+        (1, 1, 85 + 170),
+        (512, 512, 85 + 170),
+        (1_024, 1_024, 85 + 4 * 170),
+        (2_048, 4_096, 85 + 6 * 170),
+        (9_000, 100, 85 + 4 * 170),
+        (None, None, 85 + 8 * 170),
+    ],
+)
+def test_for_openai_s_models_an_image_counts_by_its_tiles(width: int | None, height: int | None, tokens: int) -> None:
+    for model in ("openai/gpt-5", "openrouter/openai/gpt-4o", "azure/o3"):
+        assert image_tokens(image(width, height), model) == tokens
+
+
+def test_for_all_others_it_counts_by_its_pixels() -> None:
+    for model in ("anthropic/claude-sonnet-5", "local/qwen-vl", ""):
+        assert image_tokens(image(750, 100), model) == 100
 
 
 def test_an_image_never_counts_by_its_bytes() -> None:

@@ -10,18 +10,17 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.db.engine import Database, open_database
-from app.db.migrate import upgrade
 from app.db.repositories import sessions
 from app.messages import Usage, new_id, now
 from app.sessions import Status
+from tests.databases import make_database
 
 
 @asynccontextmanager
 async def new_database(folder: Path) -> AsyncIterator[Database]:
     """A migrated database, closed at the end."""
-    url = f"sqlite:///{folder / 'test.db'}"
-    upgrade(url)
-    database = open_database(url)
+    path = folder / "test.db"
+    database = open_database(f"sqlite:///{path if path.exists() else make_database(path)}")
     try:
         yield database
     finally:

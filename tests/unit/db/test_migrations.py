@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
-from app.db.migrate import connect, migrations_folder, revisions, upgrade
+from app.db.migrate import connect, known_revisions, migrations_folder, revisions, upgrade
 from app.db.models import is_managed, metadata
 from app.errors import StorageError
 
@@ -26,6 +28,13 @@ def test_upgrading_twice_does_nothing_more(url: str) -> None:
     assert after is not None
     assert upgrade(url) == (after, after)
     assert revisions(url) == (after, after)
+
+
+def test_the_files_are_named_after_their_revisions() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    newest_first = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    assert known_revisions() == newest_first[::-1]
 
 
 def test_the_folder_of_the_database_is_private(url: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from app.db.engine import Database
 from app.db.models import Json, UtcTime
-from app.db.repositories import events, messages, queue, sessions, steps
+from app.db.repositories import events, messages, parts, queue, sessions, steps
 from app.db.repositories.events import StoredEvent
 from app.errors import NotFoundError, StaleOwnerError
 from app.messages import Message, Role, TextPart, ToolCallPart, ToolStatus, Usage, new_id, now
@@ -116,19 +116,19 @@ async def test_a_part_is_replaced_by_what_it_becomes(database: Database) -> None
     whole = part.model_copy(update={"arguments_text": '{"a":  1}', "tokens": 3})
 
     await database.writer.write(lambda c: messages.add(c, session_id, message))
-    await database.writer.write(lambda c: messages.put_part(c, session_id, message.id, part, closed=False))
-    assert len(await database.read(lambda c: messages.open_parts(c, session_id))) == 1
-    assert not await database.read(lambda c: messages.part_is_closed(c, session_id, part.id))
-    await database.writer.write(lambda c: messages.put_part(c, session_id, message.id, whole, closed=True))
-    await database.writer.write(lambda c: messages.start_calls(c, session_id, message.id))
+    await database.writer.write(lambda c: parts.put(c, session_id, message.id, part, closed=False))
+    [open_part] = await database.read(lambda c: parts.open_parts(c, session_id))
+    assert open_part.id == part.id
+    await database.writer.write(lambda c: parts.put(c, session_id, message.id, whole, closed=True))
+    await database.writer.write(lambda c: parts.start_calls(c, session_id, message.id))
     [stored] = await database.read(lambda c: messages.history(c, session_id))
     assert stored.parts == (whole.model_copy(update={"status": ToolStatus.RUNNING}),)
     assert stored.tool_calls[0].arguments_text == '{"a":  1}', "to the letter, for the prompt cache"
-    assert await database.read(lambda c: messages.open_parts(c, session_id)) == []
-    [call] = await database.read(lambda c: messages.open_calls(c, session_id))
+    assert await database.read(lambda c: parts.open_parts(c, session_id)) == []
+    [call] = await database.read(lambda c: parts.open_calls(c, session_id))
     assert call.call_id == part.call_id
     await database.writer.write(lambda c: messages.void(c, session_id, message.id, now()))
-    assert await database.read(lambda c: messages.open_calls(c, session_id)) == [], "a void call needs no result"
+    assert await database.read(lambda c: parts.open_calls(c, session_id)) == [], "a void call needs no result"
     assert await database.read(lambda c: messages.is_voided(c, session_id, message.id))
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select, text
 
 from app.db.engine import Database
 from app.db.models import search_entries
-from app.db.repositories import messages, search, sessions
+from app.db.repositories import messages, parts, search, sessions
 from app.errors import ConflictError, NotFoundError
 from app.messages import (
     Message,
@@ -247,7 +247,7 @@ class TestStoredHistory:
             store(connection, session_id, calls, tool)
             short = result("short", "out\n[exit code 3]", bytes=4, exit_code=3)
             for part, ref in ((short, None), (result("long", "o"), "kept"), (result("lost", "o"), "removed")):
-                messages.put_part(connection, session_id, tool.id, part, closed=True, output_ref=ref)
+                parts.put(connection, session_id, tool.id, part, closed=True, output_ref=ref)
 
         await database.writer.write(fill)
         past = StoredHistory(database, session_id, lambda key: tmp_path / key)

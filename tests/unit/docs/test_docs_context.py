@@ -12,9 +12,11 @@ import pytest
 
 from app.context.policies import POLICIES, PRESETS, CompactionSettings, preset
 from app.events import DURABLE_EVENTS
-from app.runtime.values import CompactionPreview, ContextView
+from app.runtime.values.compactions import CompactionPreview
+from app.runtime.values.history import ContextView
 from app.sessions import CompactionFields
-from docs.generate import DOCS, table
+from docs.generate import DOCS
+from docs.generate.markdown import table
 
 PAGE = (DOCS / "context.md").read_text("utf-8")
 EVENTS = {event.type: event for event in DURABLE_EVENTS}

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.agent.faults import RoundCode
+from app.agent.summarizer import MAX_CALLS
 from app.api.problems import CATALOGUE
 from app.errors import PalimpsestError
 from app.settings import ProviderSettings, Settings
-from docs.generate import (
-    APP,
-    DOCS,
-    RUN_CODES,
-    ErrorCode,
-    bounds,
-    check_meanings,
-    error_codes,
-    errors_page,
-    kind,
-    main,
-    settings_page,
-    sorted_out,
-    table,
-    unread_codes,
-)
+from docs.generate import APP, DOCS
+from docs.generate.__main__ import main
+from docs.generate.error_codes import ErrorCode, error_codes, unread_codes
+from docs.generate.errors_page import ROUND_CODES, RUN_CODES, check_meanings, errors_page, sorted_out
+from docs.generate.markdown import table
+from docs.generate.settings_page import bounds, kind, settings_page
 
 MORE_ERRORS = """
 from app import errors
@@ -224,6 +219,34 @@ def test_every_end_of_a_run_is_explained() -> None:
         assert f"| `{code}` |" in section
 
 
+def test_every_failure_of_a_round_is_explained() -> None:
+    assert list(ROUND_CODES) == list(get_args(RoundCode))
+    section = errors_page().split("## Of a round\n")[1].split("\n## ")[0]
+    for code in get_args(RoundCode):
+        assert f"| `{code}` |" in section
+    assert f"{MAX_CALLS} model calls at most" in ROUND_CODES["too_many_calls"]
+
+
+def test_every_code_of_a_round_is_one_that_something_fails_with() -> None:
+    """What may be raised is seen to by the types; that it is raised is seen here."""
+    places = [*APP.glob("agent/*.py"), APP / "context" / "summary_prose.py"]
+    said = {text for place in places for text in _spoken(ast.parse(place.read_text("utf-8")))}
+    assert set(get_args(RoundCode)) <= said
+
+
+def _spoken(node: ast.AST) -> Iterator[str]:
+    """The texts in a source, those of types apart."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value
+        elif not isinstance(child, ast.Subscript):
+            yield from _spoken(child)
+
+
+def test_codes_of_types_are_not_taken_for_codes_that_are_raised() -> None:
+    assert list(_spoken(ast.parse("A = Literal['x', B]\nraise F('y', z)"))) == ["y"]
+
+
 def test_commands_have_an_exit_status_and_no_http_status() -> None:
     section = errors_page().split("## Of the command line\n")[1]
     assert "| `short_id` | 1 | " in section
@@ -244,7 +267,7 @@ def test_error_classes_are_found_wherever_they_stand(source: Path) -> None:
 
 def test_the_sources_read_are_those_of_the_program() -> None:
     assert (APP / "errors.py").is_file()
-    assert (DOCS / "generate.py").is_file()
+    assert (DOCS / "generate" / "__init__.py").is_file()
 
 
 LINE = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=8)

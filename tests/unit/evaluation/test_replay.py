@@ -13,7 +13,7 @@ from app.context.policies import POLICIES, Policy, preset
 from app.errors import ProviderError, UnknownModelError
 from app.evaluation.replay import SMALLEST_WINDOW, Replay, filled_window
 from app.llm.base import ModelInfo, ModelRequest, Prices
-from app.messages import Role
+from app.messages import Role, Usage
 
 from .stage import MODEL, SUMMARY, Model, history, models
 
@@ -64,12 +64,11 @@ async def test_a_round_makes_the_context_smaller_and_keeps_the_task(policy: Poli
     made = replay(model, policy)
     before = made.tokens
     result = await made.compact()
-    assert result.made is not None
-    assert result.made.rung == "summary"
-    assert result.made.prose == SUMMARY
-    assert result.failures == ()
+    assert result.rung == "summary"
+    assert result.summary == SUMMARY
+    assert result.messages_compacted > 20
+    assert (result.failures, result.problem) == ((), None)
     assert made.tokens < before
-    assert made.tokens == result.made.tokens_after
     text = "\n".join(message.text for message in made.request().messages)
     assert "Write alpha.sh for the harbour." in text
     assert SUMMARY in text
@@ -103,8 +102,7 @@ async def test_a_history_larger_than_the_model_is_summarised_piece_by_piece() ->
     made = Replay(recorded, recorded.conversation(), MODEL, models(model, window=16_000), policy="reactive")
     assert made.window == 16_000 < made.tokens
     result = await made.compact()
-    assert result.made is not None
-    assert result.made.rung == "summary"
+    assert result.rung == "summary"
     assert made.tokens <= made.config.budget.usable
     assert len(model.summaries) > 1
     for asked in model.summaries:
@@ -118,9 +116,72 @@ async def test_a_model_that_gives_no_summary_is_done_without() -> None:
 
     made = replay(Model(refuse), "threshold")
     result = await made.compact()
-    assert result.made is not None
-    assert result.made.rung == "fold"
+    assert result.rung == "fold"
     assert [(failure.rung, failure.code) for failure in result.failures] == [("summary", "provider_unavailable")]
+
+
+def with_large_outputs() -> Replay:
+    """Steps whose first outputs are most of the context, replayed under `reactive`."""
+    recorded = history(steps=20)
+    large = [
+        {**message, "content": "a large output " * 1_500}
+        if message.get("tool_call_id") in ("c3", "c4", "c5")
+        else message
+        for message in recorded.messages
+    ]
+    recorded = recorded.model_copy(update={"messages": tuple(large)})
+    return Replay(recorded, recorded.conversation(), MODEL, models(Model()), policy="reactive")
+
+
+async def test_old_outputs_are_cleared_where_the_policy_would_leave_it_at_that() -> None:
+    made = with_large_outputs()
+    before, asked = made.tokens, len(made.request().messages)
+    assert before > made.config.budget.usable
+    result = await made.compact()
+    assert result.rung == "prune"
+    assert (result.outputs_pruned, result.messages_compacted, result.summary) == (3, 0, None)
+    assert (result.usage, result.problem) == (Usage(), None)
+    assert made.tokens == pytest.approx(before - 5_850 * 1.1, rel=0.005)
+    assert len(made.request().messages) == asked
+    results = [result for message in made.request().messages for result in message.tool_results]
+    # The newest are protected, and a plan is never cleared.
+    assert [number for number, result in enumerate(results) if f'recall("{result.call_id}")' in result.output] == [
+        1,
+        2,
+        3,
+    ]
+
+
+async def test_a_window_in_which_clearing_is_not_enough_is_summarised_too() -> None:
+    made = with_large_outputs()
+    smaller = Replay(made.history, made.history.conversation(), MODEL, models(Model()), policy="reactive", window=7_000)
+    result = await smaller.compact()
+    assert result.rung == "summary"
+    assert result.summary == SUMMARY
+    assert smaller.tokens <= smaller.config.budget.usable
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_below_the_trigger_a_round_is_made_as_for_somebody_who_asks(policy: Policy) -> None:
+    made = replay(Model(), policy, window=100_000)
+    before = made.tokens
+    result = await made.compact()
+    assert (result.rung, result.summary) == ("summary", SUMMARY)
+    assert made.tokens < before
+
+
+async def test_what_a_round_has_cost_is_told_where_nothing_came_of_it() -> None:
+    def refuse(request: ModelRequest) -> str:
+        return "I would rather not." * 2_000
+
+    recorded = history(steps=0).model_copy(update={"messages": ({"role": "user", "content": "word " * 8_000},)})
+    made = Replay(recorded, recorded.conversation(), MODEL, models(Model(refuse)), policy="reactive", window=8_000)
+    before = made.tokens
+    result = await made.compact()
+    assert (result.rung, made.tokens) == (None, before)
+    assert result.problem is not None
+    assert result.problem.endswith("(context_too_large)")
+    assert "user message" in result.problem
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -128,7 +189,8 @@ async def test_a_short_history_has_nothing_old_enough_or_gets_smaller(policy: Po
     made = replay(Model(), policy, steps=1)
     before = made.tokens
     result = await made.compact()
-    assert (result.made is None) == (made.tokens == before)
+    assert (result.rung is None) == (made.tokens == before)
+    assert (result.problem is None) == (result.rung is not None)
 
 
 def test_a_context_larger_than_the_window_does_not_fit() -> None:

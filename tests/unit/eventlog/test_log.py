@@ -118,6 +118,7 @@ async def test_a_session_that_is_gone_takes_no_events(database: Database) -> Non
         ({}, False, True),
         ({}, True, False),
         ({"queue_held": True}, True, True),
+        ({"compaction_in_progress": True}, False, False),
         ({"status": Status.RUNNING}, False, False),
         ({"status": Status.RUNNING, "queue_held": True}, True, False),
     ],

@@ -174,3 +174,36 @@ def test_a_number_beyond_all_windows_is_cut_and_not_an_error() -> None:
     overflow = classify(400, "maximum context length is " + "9" * 10_000)
     assert overflow is not None
     assert overflow.limit == 999_999_999_999
+
+
+@pytest.mark.parametrize(
+    ("message", "prompt"),
+    [
+        ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length", 188240),
+        (
+            "This model's maximum context length is 4097 tokens. However, you requested 4609 tokens (4097 in the"
+            " messages, 512 in the completion).",
+            4097,
+        ),
+        (
+            "This endpoint's maximum context length is 131072 tokens. However, you requested about 150123 tokens"
+            " (139000 of text input, 1123 of tool input, 10000 in the output).",
+            139000,
+        ),
+        (
+            "This model's maximum context length is 4096 tokens. However, you requested 512 output tokens and your"
+            " prompt contains at least 3585 input tokens, for a total of at least 4097 tokens.",
+            3585,
+        ),
+        ("prompt is too long: 211864 tokens > 200000 maximum", None),
+        (
+            "This model's maximum context length is 128000 tokens. However, your messages resulted in 140321 tokens.",
+            None,
+        ),
+        ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", None),
+    ],
+)
+def test_the_prompt_is_told_apart_from_the_room_for_the_answer(message: str, prompt: int | None) -> None:
+    overflow = classify(400, _openai(message))
+    assert overflow is not None
+    assert overflow.prompt == prompt

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.provider import FakeProvider, HttpError, RecordedRequest, Reply, Settings, Text
+from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Settings, Text
 from tests.provider.agent import echo_agent
 from tests.provider.anthropic import ANTHROPIC
 from tests.provider.desk import Desk
@@ -236,7 +236,7 @@ def test_models_are_listed_in_both_formats(provider: FakeProvider) -> None:
     [
         ("vllm", {"max_model_len": 2_048}),
         ("openrouter", {"context_length": 2_048}),
-        ("llama.cpp", {"meta": {"n_ctx": 2_048, "n_ctx_train": 2_048}}),
+        ("llama.cpp", {"meta": {"n_ctx": 2_048, "n_ctx_train": 8_192}}),
         ("openai", {}),
     ],
 )
@@ -253,6 +253,16 @@ def test_llama_cpp_has_properties_and_every_route_asks_for_the_key(provider: Fak
     assert httpx.get(props, trust_env=False, verify=False).status_code == 401
     found = httpx.get(props, headers={"authorization": "Bearer k"}, trust_env=False, verify=False)
     assert found.json()["default_generation_settings"] == {"n_ctx": 2_048}
+
+
+def test_documents_take_the_place_of_what_would_be_given(provider: FakeProvider) -> None:
+    provider.configure(documents={"/v1/models": HttpError(503), "/props": {"a": 1}, "/v1/models/x": Gate("slow")})
+    provider.open("slow")
+    with httpx.Client(trust_env=False, verify=False, base_url=provider.url) as client:
+        answers = [client.get(path) for path in ("/v1/models", "/props?model=m", "/v1/models/x")]
+    assert [answer.status_code for answer in answers] == [503, 200, 404]
+    assert answers[1].json() == {"a": 1}
+    assert provider.looked == ["/v1/models", "/props?model=m", "/v1/models/x"]
 
 
 @pytest.mark.parametrize("wire", FORMATS)

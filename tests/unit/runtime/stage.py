@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from sqlalchemy import Connection, Row
 
+from app.agent.collecting import Collector
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import (
     AttemptVoided,
     Change,
-    Collector,
     GenerationOpened,
     PartClosed,
     ResponseClosed,
@@ -23,10 +23,11 @@ from app.agent.ports import (
     StepOpened,
 )
 from app.context.generation import Generation
-from app.context.prompts import load_template
+from app.context.prompts import SYSTEM_TEMPLATE
 from app.context.tokens import PER_MESSAGE, estimate_part, estimate_text
 from app.db.engine import Database
 from app.db.repositories import messages, queue, sessions
+from app.db.repositories.parts import put_open
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog, StreamItem
 from app.llm import Catalog, ProviderConfig, Providers
@@ -36,8 +37,8 @@ from app.runtime import inbox
 from app.runtime.agents import AgentSetup
 from app.runtime.changes import commit_changes
 from app.runtime.sandboxes import Sandboxes, SandboxPolicy
-from app.runtime.session import RuntimeSetup
-from app.runtime.values import QueueAdd
+from app.runtime.setup import RuntimeSetup
+from app.runtime.values.queue import QueueAdd
 from app.runtime.windows import LearnedWindows
 from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
 from app.sessions import ContextState, QueueMode
@@ -99,7 +100,7 @@ class Stage:
     async def write_open(self, message_id: str, *parts: Part) -> None:
         """Stores parts as far as they are written."""
         pairs = [(message_id, part) for part in parts]
-        await self.database.writer.write(lambda c: messages.put_open_parts(c, self.session_id, pairs))
+        await self.database.writer.write(lambda c: put_open(c, self.session_id, pairs))
 
     async def post(self, content: str, mode: QueueMode = QueueMode.STEER, id: str | None = None) -> str:
         """Queues a message; gives its id."""
@@ -202,8 +203,9 @@ def make_setup(stage: Stage, sandboxes: Sandboxes, model: Provider | None = None
             providers.resolve if model is None else lambda name: (model, name), lambda *_: 0.0, max_attempts=1
         ),
         model_info=providers.info,
+        ask_window=providers.ask_window,
         registry=ToolRegistry(default_tools()),
-        template=load_template(None),
+        template=SYSTEM_TEMPLATE,
         command_timeout_s=10,
         max_command_timeout_s=60,
         output_chars=1000,

@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import SandboxUnavailableError
 from app.runtime.sandboxes import Lease
-from app.runtime.service import Archive
+from app.runtime.services.files import Archive
 
 
 class Workspace:

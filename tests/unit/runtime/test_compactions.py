@@ -17,13 +17,16 @@ from app.agent.ports import (
     RoundOpening,
     RungFailed,
 )
+from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings, preset
-from app.context.projection import Checkpoint, project
+from app.context.projection import project
 from app.db.repositories import compactions as rows
 from app.db.repositories import sessions
 from app.errors import ConflictError, NotFoundError, StaleOwnerError
+from app.eventlog.bus import Bus
 from app.messages import CompactionMarkerPart, Message, Role, ToolResultPart, Usage, new_id, now
 from app.runtime import compactions
+from app.runtime.recorder import Recorder
 from app.sessions import CompactionEvent, Session
 from tests.unit.runtime.stage import (
     GENERATION,
@@ -77,11 +80,27 @@ class Office:
         **more: Any,
     ) -> RoundCompleted:
         """Completes a round that covers the messages of these indices of the history."""
+        change = await self.made(round, first, last, kept=kept, pruned=pruned, **more)
+        await self.stage.commit(change)
+        return change
+
+    async def made(
+        self,
+        round: int,
+        first: int,
+        last: int,
+        *,
+        kept: tuple[str, ...] = (),
+        pruned: tuple[str, ...] = (),
+        **more: Any,
+    ) -> RoundCompleted:
+        """A round that could be stored, made from what is in force now."""
         covered = (await self.messages())[first : last + 1]
         summary = summary_of(round)
         checkpoint = Checkpoint(round, summary.id, covered[0].seq, covered[-1].seq, kept, more.pop("clips", ()))
-        change = RoundCompleted(
+        return RoundCompleted(
             checkpoint=checkpoint,
+            base=tuple(found.round for found in await self.checkpoints()),
             summary=summary,
             rung=more.pop("rung", "summary"),
             first_message_id=covered[0].id,
@@ -94,8 +113,6 @@ class Office:
             usage=SPENT,
             duration_ms=12,
         )
-        await self.stage.commit(change)
-        return change
 
     async def messages(self) -> list[Message]:
         """The history without summaries."""
@@ -311,6 +328,51 @@ class TestCompleting:
         await office.complete(await office.open(BACKGROUND), 0, 3)
         assert (await office.find(1)).background is False
         assert await office.statuses() == ["completed"]
+
+
+class TestBases:
+    """A round is stored only on the rounds that it was made from."""
+
+    @staticmethod
+    async def recorder(office: Office) -> Recorder:
+        row = await office.stage.row()
+        return Recorder(office.stage.database, Bus(), office.stage.session_id, row.epoch)
+
+    async def test_on_its_base_it_is_stored_and_says_where(self, office: Office) -> None:
+        await office.complete(await office.open(), 0, 1)
+        change = await office.made(await office.open(), 0, 3, pruned=tuple(office.calls[:1]))
+        assert change.base == (1,)
+        marks = OutputsPruned("trigger", change.pruned, ("run",), 9_000, 4_000)
+        seq = await (await self.recorder(office)).complete_round(change, marks)
+        stored = next(message for message in await office.stage.history() if message.id == change.summary.id)
+        assert stored.seq == seq
+        assert await office.statuses() == ["completed", "completed"]
+        assert [name for name, _ in await office.events()][-2:] == ["compaction.completed", "prune.completed"]
+
+    async def test_after_a_revert_it_is_discarded_and_nothing_else_is_stored(self, office: Office) -> None:
+        first = await office.complete(await office.open(), 0, 1, pruned=tuple(office.calls[:1]))
+        await office.stage.commit(OutputsPruned("run_end", tuple(office.calls[3:]), ("run",), 400, 300))
+        change = await office.made(await office.open(BACKGROUND), 0, 3, pruned=tuple(office.calls[1:2]))
+        await office.revert(1)
+        history, recorder = await office.stage.history(), await self.recorder(office)
+        marks = OutputsPruned("trigger", change.pruned, ("run",), 9_000, 4_000)
+        in_force = await recorder.complete_round(change, marks)
+        assert in_force == InForce((), frozenset(office.calls[3:]))
+        assert await office.stage.history() == history
+        assert await office.statuses() == ["reverted", "discarded"]
+        name, told = (await office.events())[-1]
+        assert (name, told["round"], Usage(**told["usage"])) == ("compaction.discarded", 2, SPENT)
+        assert await office.cleared() == set(office.calls[3:])
+        assert first.summary.id not in await office.shown()
+        await recorder.record(RoundEnded(await office.open(), "cancelled", Usage()))
+        assert await office.statuses() == ["reverted", "discarded", "cancelled"], "its owner goes on"
+
+    async def test_a_revert_after_it_is_nothing_to_it(self, office: Office) -> None:
+        change = await office.made(await office.open(), 0, 3)
+        recorder = await self.recorder(office)
+        assert isinstance(await recorder.complete_round(change), int)
+        await office.revert(1)
+        assert await office.statuses() == ["reverted"]
 
 
 class TestEnding:

@@ -8,20 +8,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.agent.loop import control_message
 from app.agent.ports import ControlAdded, GenerationOpened
 from app.context.generation import Generation
 from app.context.tokens import estimate_text, estimate_tools
 from app.db.repositories import steps
-from app.errors import ConflictError, MalformedRequestError, NotFoundError
+from app.errors import ConflictError, NotFoundError
 from app.messages import FinishReason, ToolStatus, Usage, new_id
 from app.runtime import history, inbox
 from app.runtime.agents import AgentSetup
-from app.runtime.history import MAX_SEQ, read_seq
-from app.runtime.values import ContextView, MessagePage, StepPage
+from app.runtime.cursors import read_seq
+from app.runtime.values.history import ContextView, MessagePage, StepPage
 from app.sandbox.local import LocalFactory
 from tests.unit.runtime.stage import (
     GENERATION,
@@ -100,19 +98,6 @@ async def test_a_step_under_way_has_no_end_yet(stage: Stage) -> None:
     page = await stage.database.read(lambda c: history.step_page(c, stage.session_id, 0, 10))
     [step] = page.items
     assert (step.finish_reason, step.duration_ms, step.usage) == (None, None, Usage())
-
-
-@given(seq=st.integers(0, MAX_SEQ - 1))
-def test_a_place_in_the_history_is_a_number(seq: int) -> None:
-    assert read_seq(str(seq)) == seq
-    assert read_seq(None) == 0
-
-
-@pytest.mark.parametrize("text", ["", "-1", "1.0", " 1", "x", "٣", "²", str(MAX_SEQ), "9" * 19, "0" * 20])
-def test_what_is_no_place_is_refused(text: str) -> None:
-    with pytest.raises(MalformedRequestError) as caught:
-        read_seq(text)
-    assert caught.value.code == "malformed_cursor"
 
 
 # contexts

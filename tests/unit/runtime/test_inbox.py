@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +18,9 @@ from app.messages import Message, Role, new_id
 from app.runtime import inbox
 from app.runtime.inbox import RunInbox
 from app.runtime.recorder import Recorder
-from app.runtime.values import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
+from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
+from tests.databases import make_database
 from tests.unit.db.rows import add_session
 from tests.unit.runtime.stage import Stage
 
@@ -275,9 +274,9 @@ MOVES = st.one_of(
 @settings(deadline=None, max_examples=30)
 @given(moves=st.lists(MOVES, max_size=25))
 async def test_any_sequence_keeps_order_loses_nothing_and_leaves_no_hole_in_the_log(
-    tmp_path_factory: pytest.TempPathFactory, migrated: Path, moves: list[tuple[Any, ...]]
+    tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[Any, ...]]
 ) -> None:
-    path = Path(shutil.copy(migrated, tmp_path_factory.mktemp("queue")))
+    path = make_database(tmp_path_factory.mktemp("queue") / "test.db")
     database = open_database(f"sqlite:///{path}")
     stage = Stage(database, await database.writer.write(add_session), path)
     ids: list[str] = []

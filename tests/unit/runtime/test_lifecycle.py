@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.policies import resolve
+from app.context.policies import PRESETS, public, resolve
 from app.db.repositories import sessions
-from app.errors import ConflictError, MalformedRequestError, PalimpsestError
+from app.errors import ConflictError, PalimpsestError
 from app.messages import Usage, new_id
 from app.runtime import lifecycle
-from app.runtime.lifecycle import MAX_METADATA_BYTES, TITLE_CHARS, ServiceRules, cursor, read_cursor
-from app.runtime.session import RuntimeSetup
-from app.runtime.values import SessionCreate, SessionPatch
+from app.runtime.admission import MAX_METADATA_BYTES, TITLE_CHARS, Draft, ServiceRules, checked_patch, limits_within
+from app.runtime.admission import draft as make_draft
+from app.runtime.setup import RuntimeSetup
+from app.runtime.values.sessions import SessionCreate, SessionPatch
 from app.sandbox.local import LocalFactory
 from app.sessions import ContextState, Limits, Outcome, QueueMode, Session, Status
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
@@ -38,17 +37,17 @@ class Office:
     def __init__(self, stage: Stage, setup: RuntimeSetup) -> None:
         self.stage, self.setup = stage, setup
 
-    async def draft(self, **asked: Any) -> lifecycle.Draft:
-        return await lifecycle.draft(SessionCreate(**asked), self.setup, RULES)
+    async def draft(self, **asked: Any) -> Draft:
+        return await make_draft(SessionCreate(**asked), self.setup, RULES)
 
     async def create(self, **asked: Any) -> tuple[Session, bool]:
         body = SessionCreate(**asked)
-        draft = await lifecycle.draft(body, self.setup, RULES)
+        draft = await make_draft(body, self.setup, RULES)
         return await self.stage.act(lambda c: lifecycle.create(c, body, draft))
 
     async def patch(self, **asked: Any) -> Session:
         body = SessionPatch(**asked)
-        fields = lifecycle.checked_patch(body, self.setup, RULES)
+        fields = checked_patch(body, self.setup, RULES)
         session, row = await self.stage.act(lambda c: lifecycle.patch(c, self.stage.session_id, body, fields, RULES))
         assert row.last_seq == session.last_seq
         return session
@@ -143,7 +142,7 @@ def test_limits_are_what_was_asked_for_within_what_is_allowed(
 
     def limits() -> Limits:
         body = SessionCreate.model_validate({"limits": asked})
-        return lifecycle._limits(body.limits, base, most)
+        return limits_within(body.limits, base, most)
 
     if any(exceeds(value, getattr(most, name)) for name, value in asked.items()):
         with pytest.raises(PalimpsestError) as caught:
@@ -224,6 +223,25 @@ async def test_limits_are_changed_one_by_one(office: Office) -> None:
     assert session.limits == Limits(max_steps=2, max_seconds=3, max_tokens=None, max_cost_usd=2.0)
 
 
+async def test_compaction_settings_are_changed_one_by_one(office: Office) -> None:
+    await office.patch(compaction={"policy": "handoff", "summary_max_tokens": 777})
+    session = await office.patch(compaction={"prune_minimum": 5})
+    assert session.compaction.policy == "handoff"
+    own = resolve({"policy": "handoff", "summary_max_tokens": 777, "prune_minimum": 5})
+    assert session.compaction.settings == public(own)
+    session = await office.patch(compaction="threshold")
+    assert session.compaction.settings == public(
+        own.model_copy(update={**PRESETS["threshold"], "summary_max_tokens": 777})
+    )
+
+
+async def test_a_summariser_that_was_taken_away_does_not_hinder_other_changes(office: Office) -> None:
+    gone = resolve({"policy": "handoff", "model": "nobody/x"})
+    await office.stage.change(compaction=gone.model_dump(mode="json"))
+    settings = (await office.patch(compaction={"prune_minimum": 5})).compaction.settings
+    assert (settings["model"], settings["prune_minimum"]) == ("nobody/x", 5)
+
+
 # cancel and resume
 
 
@@ -274,53 +292,3 @@ async def test_there_must_be_something_to_resume(stage: Stage, fields: dict[str,
         await stage.act(lambda c: lifecycle.resume(c, stage.session_id))
     assert caught.value.code == code
     assert (await stage.log(), await stage.history()) == ([], [])
-
-
-# cursors
-
-
-def session_at(at: datetime) -> Session:
-    fields: dict[str, Any] = dict.fromkeys(Session.model_fields)
-    return Session.model_construct(**{**fields, "id": new_id(), "created_at": at})
-
-
-milliseconds = st.integers(0, int(datetime(2999, 1, 1, tzinfo=UTC).timestamp() * 1000))
-
-
-@given(ms=milliseconds)
-def test_a_cursor_names_the_place_that_it_was_made_of(ms: int) -> None:
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
-    session = session_at(at)
-    text = cursor(session)
-    assert read_cursor(text) == (at, session.id)
-    assert text.isascii()
-    assert text.replace("-", "").replace("_", "").isalnum(), "it goes into a query as it is"
-
-
-def test_no_cursor_is_the_beginning() -> None:
-    assert read_cursor(None) is None
-
-
-def encoded(place: str) -> str:
-    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
-
-
-ID = "0197a1b2-0000-7000-8000-000000000000"
-FOREIGN = ["1/x", f"-1/{ID}", f"{10**15}/{ID}", f"{10**15 - 1}/{ID}", f"1/{ID} ", f"1/{ID}x", f"1/{ID.upper()}"]
-
-
-@pytest.mark.parametrize("text", ["", "x", "ä", "!!!!", *map(encoded, FOREIGN)])
-def test_what_is_no_cursor_of_ours_is_refused(text: str) -> None:
-    with pytest.raises(MalformedRequestError) as caught:
-        read_cursor(text)
-    assert caught.value.code == "malformed_cursor"
-
-
-@given(text=st.text(max_size=80) | st.binary(max_size=60).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
-def test_any_text_is_a_place_or_refused(text: str) -> None:
-    try:
-        place = read_cursor(text)
-    except MalformedRequestError:
-        return
-    assert place is not None
-    assert place[0].tzinfo is UTC

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from sqlalchemy import Connection
+from structlog.testing import capture_logs
 
 from app.agent.loop import control_message
 from app.agent.ports import (
@@ -26,8 +28,9 @@ from app.agent.ports import (
     StepOpened,
 )
 from app.context.generation import Generation
+from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import messages, sessions, steps
+from app.db.repositories import messages, parts, sessions, steps
 from app.errors import StaleOwnerError
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog, StreamItem
@@ -159,7 +162,7 @@ async def test_live_text_is_shown_at_once_and_stored_soon(owned: Owned) -> None:
     await owned.recorder.record(PartClosed(owned.message_id, part))
     assert await owned.stored() == ["Hälfte 😀 ganz"]
     assert owned.channel.parts == {}
-    assert await owned.database.read(lambda c: messages.open_parts(c, owned.session_id)) == []
+    assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
 
 
 @pytest.mark.parametrize("end", ["closed", "voided"])
@@ -181,7 +184,7 @@ async def test_what_was_written_late_does_not_open_a_part_again(owned: Owned, en
     await owned.database.writer.write(lambda _: None)
 
     assert await owned.stored() == (["whole"] if end == "closed" else [])
-    assert await owned.database.read(lambda c: messages.open_parts(c, owned.session_id)) == []
+    assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
 
 
 async def test_voiding_closes_what_was_stored_of_the_attempt(owned: Owned) -> None:
@@ -194,7 +197,7 @@ async def test_voiding_closes_what_was_stored_of_the_attempt(owned: Owned) -> No
     await owned.database.writer.write(lambda _: None)
     await owned.recorder.record(AttemptVoided(1, 1, owned.message_id, Usage(), 10, "overloaded", "Overloaded"))
 
-    assert await owned.database.read(lambda c: messages.open_parts(c, owned.session_id)) == []
+    assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
     assert owned.channel.parts == {}
     [message] = await owned.database.read(lambda c: messages.history(c, owned.session_id))
     assert message.voided_at is not None
@@ -238,3 +241,21 @@ async def test_a_waiter_that_is_cancelled_undoes_nothing(owned: Owned) -> None:
     waiting.cancel()
     assert await owned.recorder.record(ControlAdded(control_message("resume"))) == 2
     assert [item.type for item in owned.channel.recent] == ["step.started", "message.created"]
+
+
+async def test_what_was_mended_is_told_once_it_is_stored(owned: Owned) -> None:
+    heard: list[Repair] = []
+    recorder = Recorder(owned.database, owned.bus, owned.session_id, 1, heard.extend)
+    repairs = (Repair("missing_result", "m1", "c1", "no result"), Repair("first_message", "m0", None, "began"))
+    with capture_logs() as logs:
+        written = recorder.record(GenerationOpened(GENERATION, repairs=repairs))
+        assert heard == []
+        await written
+    assert heard == [*repairs]
+    [said] = logs
+    assert (said["event"], said["repairs"]) == ("context_repaired", {"missing_result": 1, "first_message": 1})
+    stored = await owned.database.read(lambda c: steps.repairs(c, owned.session_id))
+    assert tuple(Repair(**repair) for repair in stored) == repairs
+    later = replace(GENERATION, id=new_id(), number=2)
+    await recorder.record(GenerationOpened(later))
+    assert len(heard) == 2

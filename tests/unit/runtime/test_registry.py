@@ -21,8 +21,8 @@ from app.llm.base import BlockEnd, Finish, ModelRequest, StreamEvent, TextDelta,
 from app.messages import Role, Usage, new_id
 from app.runtime import inbox, lifecycle
 from app.runtime.registry import MAX_CRASHES, Registry
-from app.runtime.session import RuntimeSetup
-from app.runtime.values import QueueAdd
+from app.runtime.setup import RuntimeSetup
+from app.runtime.values.queue import QueueAdd
 from app.sandbox.local import LocalFactory
 from app.sessions import Outcome, QueueMode, Status
 from tests.unit.runtime.stage import Logged, Stage, logged, make_sandboxes, make_setup

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
-from app.context.budget import LEAST_LEARNED
 from app.db.models import model_windows
+from app.llm.base import LEAST_WINDOW, MOST_WINDOW
 from app.messages import now
-from app.runtime.windows import BELIEVED_FOR, GUESS_SHARE, MOST_LEARNED, LearnedWindows
+from app.runtime.windows import BELIEVED_FOR, GUESS_SHARE, LearnedWindows
 from tests.unit.runtime.stage import Stage
 
 ONE, TWO = "acme/one", "acme/two"
@@ -52,12 +52,12 @@ async def test_without_a_name_the_estimate_of_what_was_refused_stands_in(windows
 @pytest.mark.parametrize(
     ("named", "believed"),
     [
-        (LEAST_LEARNED, True),
-        (LEAST_LEARNED - 1, False),
+        (LEAST_WINDOW, True),
+        (LEAST_WINDOW - 1, False),
         (0, False),
         (-4_096, False),
-        (MOST_LEARNED, True),
-        (MOST_LEARNED + 1, False),
+        (MOST_WINDOW, True),
+        (MOST_WINDOW + 1, False),
     ],
 )
 async def test_a_number_that_is_no_window_s_teaches_nothing(
@@ -67,8 +67,34 @@ async def test_a_number_that_is_no_window_s_teaches_nothing(
     assert windows.get(ONE) == (named if believed else None)
 
 
+class TestACut:
+    """What a prompt teaches that was cut off without a word."""
+
+    async def test_the_window_is_what_is_known_to_fit(self, windows: LearnedWindows) -> None:
+        await windows.cut(ONE, 8_150, 12_000)
+        assert (windows.get(ONE), windows.get(TWO)) == (8_150, None)
+
+    @pytest.mark.parametrize(("accepted", "known"), [(8_149, 8_150), (8_150, 8_151), (11_999, 12_000)])
+    async def test_and_more_than_was_taken_whole(self, windows: LearnedWindows, accepted: int, known: int) -> None:
+        windows.accepted(ONE, accepted)
+        await windows.cut(ONE, 8_150, 12_000)
+        assert windows.get(ONE) == known
+
+    @pytest.mark.parametrize("accepted", [12_000, 90_000])
+    async def test_a_prompt_as_large_that_was_taken_whole_speaks_against_it(
+        self, windows: LearnedWindows, accepted: int
+    ) -> None:
+        windows.accepted(ONE, accepted)
+        await windows.cut(ONE, 8_150, 12_000)
+        assert windows.get(ONE) is None
+
+    async def test_what_can_be_no_window_teaches_nothing(self, windows: LearnedWindows) -> None:
+        await windows.cut(ONE, LEAST_WINDOW - 1, 12_000)
+        assert windows.get(ONE) is None
+
+
 async def test_of_a_small_request_nothing_is_learnt(windows: LearnedWindows, stage: Stage) -> None:
-    await windows.refused(ONE, None, LEAST_LEARNED)
+    await windows.refused(ONE, None, LEAST_WINDOW)
     assert windows.get(ONE) is None
     assert (await again(stage)).get(ONE) is None
 
@@ -146,7 +172,7 @@ async def test_what_is_believed_could_be_a_window(said: list[tuple[int | None, i
         windows.accepted(ONE, accepted)
         most = max(most, accepted)
     known = windows.get(ONE)
-    assert known is None or max(LEAST_LEARNED, most + 1) <= known <= MOST_LEARNED
+    assert known is None or max(LEAST_WINDOW, most + 1) <= known <= MOST_WINDOW
 
 
 class NoDatabase:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from app.sandbox.base import Stream
-from app.sandbox.process import Commands, Process, Spawn, finish, until
+from app.sandbox.process import Commands, OutputPipe, Process, Spawn, finish, until
 
 
 def ignore(_: Stream, data: bytes) -> None:
@@ -26,6 +30,46 @@ async def test_the_environment_is_what_was_given() -> None:
     assert await process.exited == 0
     await process.drain()
     assert b"".join(lines) == b"A=1\n"
+
+
+class Probed(io.FileIO):
+    """A pipe's end that says whether its descriptor was still its own when it was closed."""
+
+    was_open: bool | None = None
+
+    def close(self) -> None:
+        if not self.closed:
+            try:
+                os.fstat(self.fileno())
+                self.was_open = True
+            except OSError:
+                self.was_open = False
+        super().close()
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_pipe_is_closed_once(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    """uvloop's own reading of pipes closes a descriptor twice, and with it what was opened in between."""
+    got: list[bytes] = []
+
+    async def read_and_close() -> bool | None:
+        reading, writing = os.pipe()
+        probed = Probed(reading)
+        pipe = OutputPipe("stdout", probed, lambda _, data: got.append(data), asyncio.get_running_loop())
+        os.write(writing, b"out")
+        os.close(writing)
+        await pipe.closed
+        taken = os.open("/dev/null", os.O_RDONLY)
+        assert taken == reading, "the number is free again, and goes to who asks next"
+        pipe.close()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        os.close(taken)  # would fail where it had been closed under us
+        return probed.was_open
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert runner.run(read_and_close())
+    assert b"".join(got) == b"out"
 
 
 async def test_killing_what_has_ended_does_nothing() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import pytest
@@ -8,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from app.context.tokens import estimate_text
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, ToolError
 from app.sandbox.base import FileInfo
 from app.tools.files import (
     MAX_ENTRIES,
+    Excerpt,
     ListDirectory,
     ReadFile,
     ReadFileArguments,
@@ -19,6 +22,8 @@ from app.tools.files import (
     entry_line,
     excerpt,
 )
+from app.tools.output import OutputLimit
+from app.tools.shell import ExecuteCommand
 from app.tools.text import MAX_FILE_BYTES, escape_name, split_lines
 from tests.unit.tools.workbench import Workbench
 
@@ -59,26 +64,38 @@ class TestEscapeName:
         assert escape_name(name) == shown
 
 
+def rest_by_command(text: str, part: Excerpt) -> str:
+    """What the note's command gives, and the same further on."""
+    found = re.search(r"`sed -n (\d+)p < FILE \| tail -c \+(\d+) \| head -c (\d+)`", part.note())
+    assert found is not None
+    line, start, size = map(int, found.groups())
+    assert start == size + 1
+    rest = split_lines(text)[line - 1].encode()
+    return b"".join(rest[at : at + size] for at in range(start - 1, len(rest), size)).decode()
+
+
 class TestExcerpt:
     @given(lines_of_any_kind, st.integers(1, 25), st.integers(0, 25), st.integers(1, 60))
     def test_an_excerpt_is_a_slice_of_the_lines(self, text: str, start: int, more: int, limit: int) -> None:
         lines = split_lines(text)
         if not lines or start > len(lines):
             return
-        got = excerpt(text, start, start + more, limit)
-        assert got.text == "".join(lines[got.first - 1 : got.last])
+        got = excerpt(text, start, start + more, OutputLimit(limit))
+        whole = "".join(lines[got.first - 1 : got.last])
+        assert got.text == (whole[:limit] if got.cut else whole)
+        assert got.cut == (len(lines[start - 1]) > limit)
         assert got.first == start
         assert got.first <= got.last <= min(start + more, len(lines))
-        assert len(got.text) <= limit or got.last == got.first
+        assert len(got.text) <= limit
         stopped_early = got.last < min(start + more, len(lines))
-        assert not stopped_early or len(got.text) + len(lines[got.last]) > limit
+        assert not stopped_early or len(whole) + len(lines[got.last]) > limit
 
-    @given(lines_of_any_kind, st.integers(1, 30))
-    def test_reading_on_as_the_note_says_gives_the_whole(self, text: str, limit: int) -> None:
+    @given(lines_of_any_kind, st.integers(1, 30), st.integers(1, 30) | st.none())
+    def test_reading_on_as_the_note_says_gives_the_whole(self, text: str, limit: int, tokens: int | None) -> None:
         got, start = "", 1
         for _ in range(len(text) + 1):
-            part = excerpt(text, start, None, limit)
-            got += part.text
+            part = excerpt(text, start, None, OutputLimit(limit, tokens, estimate_text))
+            got += part.text + (rest_by_command(text, part) if part.cut else "")
             start = part.last + 1
             if "read on with" not in part.note():
                 break
@@ -87,12 +104,12 @@ class TestExcerpt:
 
     def test_notes(self) -> None:
         text = "1\n2\n3\n"
-        assert excerpt(text, None, None, 99).note() == ""
-        assert excerpt(text, 1, 3, 99).note() == ""
-        assert excerpt(text, 1, 99, 99).note() == ""
-        assert excerpt(text, 2, None, 99).note() == "[lines 2-3 of 3]"
-        assert excerpt(text, 1, 2, 99).note() == "[lines 1-2 of 3; read on with start_line=3]"
-        assert excerpt("", None, None, 99).note() == "[the file is empty]"
+        assert excerpt(text, None, None, OutputLimit(99)).note() == ""
+        assert excerpt(text, 1, 3, OutputLimit(99)).note() == ""
+        assert excerpt(text, 1, 99, OutputLimit(99)).note() == ""
+        assert excerpt(text, 2, None, OutputLimit(99)).note() == "[lines 2-3 of 3]"
+        assert excerpt(text, 1, 2, OutputLimit(99)).note() == "[lines 1-2 of 3; read on with start_line=3]"
+        assert excerpt("", None, None, OutputLimit(99)).note() == "[the file is empty]"
 
     @pytest.mark.parametrize(
         ("start", "end", "said"),
@@ -104,7 +121,7 @@ class TestExcerpt:
     )
     def test_ranges_without_lines_are_errors(self, start: int | None, end: int | None, said: str) -> None:
         with pytest.raises(ToolError, match=said):
-            excerpt("1\n2\n3", start, end, 99)
+            excerpt("1\n2\n3", start, end, OutputLimit(99))
 
 
 class TestReadFile:
@@ -125,6 +142,29 @@ class TestReadFile:
         text, outcome = await bench.run(ReadFile(max_chars=35), path="long.txt")
         assert text == "0123456789\n" * 3
         assert outcome.note == "[lines 1-3 of 100; read on with start_line=4]"
+
+    async def test_a_call_with_less_room_gets_what_it_will_be_shown(self, bench: Workbench) -> None:
+        (bench.root / "long.txt").write_text("0123456789\n" * 100)
+        bench.limit(OutputLimit(1_000, 9, estimate_text))
+        text, outcome = await bench.run(read, path="long.txt", start_line=11)
+        assert (text, outcome.note) == ("0123456789\n" * 3, "[lines 11-13 of 100; read on with start_line=14]")
+
+    async def test_the_rest_of_a_long_line_is_a_command_away(self, bench: Workbench) -> None:
+        line = "äbc漢" * 50
+        (bench.root / "a b.txt").write_text(f"first\n{line}\nlast\n")
+        bench.limit(OutputLimit(20))
+        text, outcome = await bench.run(read, path="/workspace/a b.txt", start_line=2)
+        assert text == line[:20]
+        command = re.search("`(.*)`", outcome.note)
+        assert command is not None
+        assert outcome.note.endswith("; read on with start_line=3]")
+        assert (await bench.run(ExecuteCommand(), command=command[1]))[0] == line[20:40]
+
+    async def test_a_long_line_of_other_bytes_loses_none(self, bench: Workbench) -> None:
+        (bench.root / "latin").write_bytes(b"\xe9a\xe8b" * 50)
+        bench.limit(OutputLimit(10))
+        _, outcome = await bench.run(read, path="latin")
+        assert "tail -c +11 | head -c 10`" in outcome.note
 
     async def test_an_empty_file_says_so(self, bench: Workbench) -> None:
         (bench.root / "empty").touch()

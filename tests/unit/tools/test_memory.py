@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.context.tokens import estimate_text
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, ToolError
 from app.tools import memory
 from app.tools.memory import MAX_MEMORY_CHARS, MAX_NOTE_BYTES, MemoryRead, MemorySearch, MemoryWrite, Note, find_lines
+from app.tools.output import OutputLimit
 from tests.unit.tools.workbench import Workbench
 
 
@@ -43,14 +45,28 @@ async def test_a_long_memory_is_read_in_parts_and_the_notes_are_listed(bench: Wo
     put(bench, MEMORY="".join(f"line {number}\n" for number in range(100)), b="bb", a="a")
     (bench.root / "memory" / "picture.png").write_bytes(b"no note")
     (bench.root / "memory" / "folder.md").mkdir()
-    text, outcome = await bench.run(MemoryRead(70))
-    assert text.endswith("line 9\n")
+    text, outcome = await bench.run(MemoryRead(200))
+    assert text.endswith("line 16\n")
     assert outcome.note.split("\n") == [
-        "[lines 1-10 of 100; read on with read_file]",
+        "[lines 1-17 of 100; read on with read_file, start_line=18]",
         "[more notes, for read_file:]",
         "memory/a.md (1 byte)",
         "memory/b.md (2 bytes)",
     ]
+
+
+async def test_a_call_with_little_room_shows_some_of_each(bench: Workbench) -> None:
+    notes = {f"note-{number:03}": "x" for number in range(100)}
+    put(bench, MEMORY="".join(f"Zeile {number} 漢\n" for number in range(100)), **notes)
+    limit = bench.limit(OutputLimit(1_000, 200, estimate_text))
+    text, outcome = await bench.run(MemoryRead())
+    first, _, *listed, last = outcome.note.split("\n")
+    shown = text.count("\n")
+    assert first == f"[lines 1-{shown} of 100; read on with read_file, start_line={shown + 1}]"
+    assert shown > 10
+    assert len(listed) > 10
+    assert last == "[100 notes in all; list_directory shows them]"
+    assert limit.fits(text + "\n".join(listed))
 
 
 @pytest.mark.parametrize(

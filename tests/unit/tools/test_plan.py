@@ -16,7 +16,7 @@ def test_a_plan_is_a_checklist_with_a_line_an_item() -> None:
         PlanItem(text="write\nand [x] pretend", status="in_progress"),
         PlanItem(text="check"),
     ]
-    assert render_plan(items) == "[x] read\n[~] write and [x] pretend\n[ ] check"
+    assert render_plan(items) == "[x] read\n[>] write and [x] pretend\n[ ] check"
     assert render_plan([]) == ""
 
 

@@ -15,11 +15,13 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.context.tokens import estimate_text
 from app.errors import ConflictError, NotFoundError, ToolError
 from app.messages import ToolStatus
 from app.tools.base import Finding, NoHistory, PastOutput
 from app.tools.grep import MAX_LINE_CHARS, MAX_MATCHES, Grep, compile_pattern
 from app.tools.lines import OVERLAP, PIECE, locate, pieces, read_range
+from app.tools.output import OutputLimit
 from app.tools.recall import Recall, left_out_hint
 from tests.unit.tools.workbench import DirectorySandbox, Workbench
 
@@ -63,7 +65,7 @@ def found(text: bytes, pattern: str, *, start: int = 1, end: int | None = None, 
     offset, _ = locate(file, start)
     assert offset is not None
     file.seek(offset)
-    grep = Grep(compile_pattern(pattern), chars)
+    grep = Grep(compile_pattern(pattern), OutputLimit(chars))
     grep.run(file, start, end)
     return grep
 
@@ -84,7 +86,7 @@ class TestLines:
     @given(lines, st.integers(1, 30), st.integers(1, 40))
     def test_a_range_is_what_slicing_gives(self, texts: list[str], start: int, end: int) -> None:
         data = "".join(f"{text}\n" for text in texts).encode()
-        got = read_range(io.BytesIO(data), start, max(start, end), 10_000)
+        got = read_range(io.BytesIO(data), start, max(start, end), OutputLimit(10_000))
         if start > len(texts):
             assert got is None
             return
@@ -95,7 +97,7 @@ class TestLines:
 
     @given(st.binary(max_size=300), st.integers(1, 50))
     def test_any_bytes_are_lines_within_the_limit(self, data: bytes, limit: int) -> None:
-        got = read_range(io.BytesIO(data), 1, 10**6, limit)
+        got = read_range(io.BytesIO(data), 1, 10**6, OutputLimit(limit))
         if got is None:
             assert not data
             return
@@ -113,7 +115,7 @@ class TestLines:
         assert (parts[-1].line, parts[-1].text) == (2, "next")
 
     def test_a_line_that_is_too_long_is_cut(self) -> None:
-        got = read_range(io.BytesIO(b"x" * 200_000 + b"\nshort\n"), 1, 9, 1000)
+        got = read_range(io.BytesIO(b"x" * 200_000 + b"\nshort\n"), 1, 9, OutputLimit(1000))
         assert got is not None
         assert (got.text, got.last, got.total, got.cut) == ("x" * 1000, 1, 2, True)
 
@@ -135,7 +137,7 @@ class TestGrep:
     def test_looking_at_blocks_finds_what_looking_at_lines_does(self, texts: list[str], pattern: str) -> None:
         texts = [text.rstrip("\r") for text in texts] * 400
         data = "".join(f"{text}\n" for text in texts).encode()
-        by_lines, by_blocks = Grep(compile_pattern(pattern), 10**6), Grep(compile_pattern(pattern), 10**6)
+        by_lines, by_blocks = (Grep(compile_pattern(pattern), OutputLimit(10**6)) for _ in range(2))
         by_lines._block_pattern = None
         for grep in (by_lines, by_blocks):
             grep.run(io.BytesIO(data), 1, None)
@@ -232,6 +234,47 @@ class TestRecall:
         assert outcome.note == "[lines 1-13 of 1000; read on with start_line=14, or use grep]"
         text, outcome = await bench_of(tmp_path, raw).run(Recall(100), call_id="c1", start_line=999)
         assert (text, outcome.note) == ("line 999\nline 1000\n", "[lines 999-1000 of 1000]")
+
+    async def test_a_call_with_less_room_is_read_on_to_its_end(self, tmp_path: Path) -> None:
+        raw = "".join(f"Zeile {number}: 漢字\n" for number in range(1, 201)).encode()
+        bench = bench_of(tmp_path, raw)
+        limit = bench.limit(OutputLimit(1_000, 50, estimate_text))
+        got, start = "", 1
+        while True:
+            text, outcome = await bench.run(Recall(), call_id="c1", start_line=start)
+            got += text
+            assert limit.fits(text)
+            more = re.search(r"read on with start_line=(\d+)", outcome.note)
+            if more is None:
+                break
+            start = int(more[1])
+        assert got.encode() == raw
+
+    async def test_reading_on_goes_past_a_line_that_is_cut(self, tmp_path: Path) -> None:
+        bench = bench_of(tmp_path, b"x" * 500 + b"\nshort\n")
+        bench.limit(OutputLimit(100))
+        text, outcome = await bench.run(Recall(), call_id="c1")
+        assert (text, outcome.note) == (
+            "x" * 100,
+            "[line 1 of 2 is longer than this and cut here; find places in its rest with grep, "
+            "read on after it with start_line=2]",
+        )
+
+    @pytest.mark.parametrize("tokens", [1, 30, 200])
+    async def test_a_search_with_less_room_finds_all_when_it_goes_on(self, tmp_path: Path, tokens: int) -> None:
+        raw = "".join(f"Zeile {number}: {'漢字' * (number % 7)}\n" for number in range(1, 201)).encode()
+        bench = bench_of(tmp_path, raw)
+        limit = bench.limit(OutputLimit(1_000, tokens, estimate_text))
+        found: set[int] = set()
+        start: int | None = 1
+        while start is not None:
+            text, outcome = await bench.run(Recall(), call_id="c1", grep="7:", start_line=start)
+            assert limit.fits(text)
+            found |= {int(number) for number in re.findall(r"^(\d+)", text, re.MULTILINE)}
+            more = re.search(r"go on with start_line=(\d+)", outcome.note)
+            assert more is None or int(more[1]) > start
+            start = int(more[1]) if more else None
+        assert found >= set(range(7, 201, 10))
 
     async def test_a_range_and_a_pattern_together(self, tmp_path: Path) -> None:
         raw = b"".join(b"line %d\n" % number for number in range(1, 101))

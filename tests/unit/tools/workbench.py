@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLa
 from app.events import PlanItem
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, Stream
 from app.tools.base import Arguments, NoHistory, SessionHistory, ToolContext, ToolOutcome
+from app.tools.output import OutputLimit
 
 
 class DirectorySandbox:
@@ -149,8 +151,20 @@ class Workbench:
         self.sink = Recorded()
         self.plans: list[tuple[PlanItem, ...]] = []
         self.context = ToolContext(
-            "call", self._sandbox, self.sink, self._set_plan, timeout_s, max_timeout_s, history or NoHistory()
+            call_id="call",
+            sandbox=self._sandbox,
+            output=self.sink,
+            set_plan=self._set_plan,
+            command_timeout_s=timeout_s,
+            max_command_timeout_s=max_timeout_s,
+            history=history or NoHistory(),
+            limit=OutputLimit(30_000),
         )
+
+    def limit(self, limit: OutputLimit) -> OutputLimit:
+        """Sets how much the model will see of the calls from now on."""
+        self.context = replace(self.context, limit=limit)
+        return limit
 
     async def run(self, tool: Any, **arguments: Any) -> tuple[str, ToolOutcome]:
         """The call's text and its outcome."""

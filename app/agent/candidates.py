@@ -1,0 +1,109 @@
+"""The contexts that a round could make: a summary put together from a prose and from what is known for certain, and
+the measure of what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.agent.conversation import Conversation
+from app.agent.rounds import Candidate, Round
+from app.context.budget import Budget
+from app.context.facts_text import render_facts
+from app.context.policies import CompactionSettings
+from app.context.projection import Checkpoint
+from app.context.selection import Selection
+from app.context.summary import compose_summary, prose_of
+from app.context.summary_prose import fold
+from app.context.tokens import PER_MESSAGE, estimate_text
+from app.context.turns import is_request
+from app.messages import CompactionMarkerPart, Message, Role, TextPart, new_id, now
+from app.sessions import Rung
+
+FACTS_SHARE = 0.25
+"""Share of usable that facts and old user messages may have together."""
+
+TASK_TWICE = 500
+"""Tokens of a task up to which the summary tells it again, although the task itself stays."""
+
+TASK_STAYS = "(It stands in this conversation as a message of the user's own, word for word.)"
+TASK_IS_LATEST = "(It is the user's last request, with which this summary ends, word for word.)"
+
+SUMMARY_CAP = 4_000
+"""Longest summary where the policy sets no cap of its own."""
+
+
+def summary_cap(settings: CompactionSettings) -> int:
+    """The longest summary that these settings allow, in tokens."""
+    return settings.summary_max_tokens or SUMMARY_CAP
+
+
+def earlier_prose(selection: Selection) -> str | None:
+    """What the summary in force says, without the facts around it; None where there is none."""
+    return prose_of(selection.previous.text) if selection.previous is not None else None
+
+
+def candidate(conversation: Conversation, round: Round, selection: Selection, prose: str, rung: Rung) -> Candidate:
+    """The context that a prose would make, measured."""
+    summary = _summary(conversation, round, selection, prose)
+    checkpoint = Checkpoint(
+        round.number, summary.id, selection.first_seq, selection.last_seq, selection.kept, selection.clips
+    )
+    in_force = conversation.in_force.covering(checkpoint).clearing(round.cleared)
+    tokens = conversation.measure(in_force, summary, config=round.config)
+    return Candidate(checkpoint, summary, prose, rung, selection.covered, tokens)
+
+
+def folded(conversation: Conversation, round: Round, selection: Selection) -> Candidate:
+    """The context that a summary made without a model would leave."""
+    prose = fold(selection.covered, earlier_prose(selection), summary_cap(round.settings))
+    return candidate(conversation, round, selection, prose, "fold")
+
+
+def facts(conversation: Conversation, budget: Budget, selection: Selection | None = None) -> str:
+    """What is known for certain of the work, within its share of the context. What the user said is not told twice
+    where it stays in the context anyway, nor is a long task; without a `selection` it is all told, the task apart."""
+    known = conversation.facts()
+    instead = TASK_STAYS
+    if selection is not None:
+        quoted = selection.quoted(conversation.history)
+        requests = filter(is_request, conversation.rows)
+        known = known.without({m.id for m in requests if m is quoted or selection.stands(m)})
+        instead = _task_elsewhere(selection, quoted)
+    if instead and estimate_text(known.task) > TASK_TWICE:
+        known = replace(known, task=instead)
+    return render_facts(known, int(budget.usable * FACTS_SHARE))
+
+
+def _task_elsewhere(selection: Selection, quoted: Message | None) -> str:
+    """What the facts say in the place of a long task; nothing where they alone tell it."""
+    if selection.task is None:
+        return ""
+    if quoted is not None and quoted.id == selection.task.id:
+        return TASK_IS_LATEST
+    return TASK_STAYS if selection.stands(selection.task) else ""
+
+
+def _summary(conversation: Conversation, round: Round, selection: Selection, prose: str) -> Message:
+    """The summary's message, with what is known for certain placed by us. It is behind all that is there; its real seq
+    is given when it is stored."""
+    settings = round.settings
+    quoted = selection.quoted(conversation.history)
+    text = compose_summary(
+        round.number,
+        prose,
+        facts(conversation, round.budget, selection),
+        quoted.text if quoted is not None else None,
+        earlier=len(conversation.in_force.checkpoints),
+    )
+    part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
+    marker = CompactionMarkerPart(id=new_id(), index=1, round=round.number)
+    return Message(
+        id=new_id(),
+        seq=conversation.history[-1].seq + 1,
+        role=Role.ASSISTANT if settings.policy == "threshold" else Role.USER,
+        parts=(part, marker),
+        tokens=PER_MESSAGE + part.tokens,
+        model=settings.model or round.config.model,
+        is_summary=True,
+        created_at=now(),
+    )

@@ -1,0 +1,88 @@
+"""What a round of compaction covers: which old outputs it clears and which messages its summary stands for."""
+
+from __future__ import annotations
+
+from app.agent.candidates import candidate, facts, folded, summary_cap
+from app.agent.conversation import Conversation
+from app.agent.rounds import Round
+from app.context.budget import Budget, tail_bounds, trigger
+from app.context.policies import CompactionSettings
+from app.context.pruning import PruneBatch, select_prunable
+from app.context.selection import Selection, select
+from app.context.shrinking import shrunk
+from app.context.tokens import counted_tokens, estimate_text
+
+ROOMY = 0.75
+"""Share of a target that a smaller context is to leave alone: else the very next step would meet the trigger again."""
+
+SUMMARY_SHARE = 0.2
+"""Share of such a context that a summary is taken to have, where its cap is larger."""
+
+LEAST_RECENT = 2
+"""Messages that `threshold` keeps even where they are large: the last call with its result."""
+
+
+def prunable(conversation: Conversation, budget: Budget, settings: CompactionSettings) -> PruneBatch | None:
+    """Old outputs that may be cleared now by these settings; only `reactive` clears any."""
+    if settings.policy != "reactive":
+        return None
+    return select_prunable(conversation.transcript.messages, settings, budget, conversation.in_force.pruned)
+
+
+def selection(conversation: Conversation, round: Round, *, urgent: bool = False) -> Selection | None:
+    """What a round would cover now, with the outputs of its batch cleared; `urgent`: it must cover something."""
+    in_force = conversation.in_force.clearing(round.cleared)
+    return select(
+        conversation.rows,
+        in_force.checkpoints,
+        _with_room(conversation, round),
+        round.budget,
+        round.config.model,
+        pruned=in_force.pruned,
+        urgent=urgent,
+        task_id=conversation.task_id,
+    )
+
+
+def asked_selection(conversation: Conversation, round: Round) -> Selection | None:
+    """What a round that somebody asks for would cover. Where nothing is old enough by the policy, it is all that the
+    model has seen, provided that this would free anything: whoever asks wants a smaller context."""
+    found = selection(conversation, round)
+    if found is not None:
+        return found
+    found = selection(conversation, round, urgent=True)
+    if found is None:
+        return None
+    return found if round.target.accepts(folded(conversation, round, found).tokens) else None
+
+
+def is_hopeless(conversation: Conversation, round: Round, selection: Selection) -> bool:
+    """Whether not even the last rung would do: then there is nothing to ask a model for."""
+    *_, least = selection, *shrunk(selection)
+    return not round.target.accepts(candidate(conversation, round, least, "", "shrink").tokens)
+
+
+def _with_room(conversation: Conversation, round: Round) -> CompactionSettings:
+    """The round's settings with a shorter tail where little room is left beside what always stays, as on a small
+    window: the next steps are to fit before the next round is due."""
+    settings = round.settings
+    aim = ROOMY * trigger(round.budget, settings) / conversation.calibration.factor
+    stays = conversation.generation.fixed_tokens + min(summary_cap(settings), int(aim * SUMMARY_SHARE))
+    stays += estimate_text(facts(conversation, round.budget))
+    room = max(0, int(aim - stays))
+    if settings.policy == "threshold":
+        recent = min(settings.recent_messages_to_keep, max(LEAST_RECENT, _messages_within(conversation, room)))
+        return settings.model_copy(update={"recent_messages_to_keep": recent})
+    least = tail_bounds(round.budget, settings).least
+    return settings if room >= least else settings.model_copy(update={"tail_tokens": room})
+
+
+def _messages_within(conversation: Conversation, tokens: int) -> int:
+    """How many of the newest messages fit into so many tokens."""
+    count = 0
+    for message in reversed(conversation.transcript.messages):
+        tokens -= counted_tokens(message)
+        if tokens < 0:
+            break
+        count += 1
+    return count

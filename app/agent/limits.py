@@ -1,0 +1,89 @@
+"""What may end a run before the model does: how far it has come, and its limits of steps, tokens, cost and time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from app.agent.interrupt import Interrupt
+from app.errors import PalimpsestError
+from app.messages import Usage
+from app.sessions import Limits
+
+
+class LimitReached(PalimpsestError):
+    """A limit of the session ended the run; the code names it."""
+
+    status = 409
+    code = "limit_reached"
+    title = "A limit was reached"
+
+
+@dataclass(slots=True)
+class Progress:
+    """What counts against limits: steps of the run; steps in all; usage of the session, and the part of its cost, in
+    US dollars, that has a known price."""
+
+    run_steps: int
+    steps: int
+    usage: Usage
+    cost_usd: float
+
+    def add(self, usage: Usage, known_cost_usd: float | None = None) -> None:
+        """Counts the usage of model calls; their known cost is theirs where it is not given."""
+        self.usage = self.usage + usage
+        self.cost_usd += known_cost_usd if known_cost_usd is not None else usage.cost_usd or 0.0
+
+
+class RunLimits:
+    """One run's; `limits` are asked each time, since they may be changed while it is under way."""
+
+    def __init__(
+        self, limits: Callable[[], Limits], progress: Progress, interrupt: Interrupt, *, elapsed_s: float
+    ) -> None:
+        """`elapsed_s` is how long ago, in seconds, the run began."""
+        self._limits = limits
+        self._progress = progress
+        self._interrupt = interrupt
+        self._started = time.monotonic() - elapsed_s
+
+    def reached(self) -> LimitReached | None:
+        """The limit of steps, tokens or cost that the run has come to."""
+        limits, progress = self._limits(), self._progress
+        if limits.max_steps is not None and progress.run_steps >= limits.max_steps:
+            return _reached("max_steps", limits.max_steps)
+        if limits.max_tokens is not None and progress.usage.total_tokens >= limits.max_tokens:
+            return _reached("max_tokens", limits.max_tokens)
+        if limits.max_cost_usd is not None and progress.cost_usd >= limits.max_cost_usd:
+            return _reached("max_cost_usd", limits.max_cost_usd)
+        return None
+
+    def timed_out(self) -> LimitReached | None:
+        """The limit of seconds, once they are over."""
+        seconds = self._limits().max_seconds
+        return _reached("max_seconds", seconds) if seconds is not None and self._elapsed_s >= seconds else None
+
+    @contextmanager
+    def deadline(self) -> Iterator[None]:
+        """Ends the step when the run's seconds are over. Set anew for each step, as the limit may be changed."""
+        seconds = self._limits().max_seconds
+        if seconds is None:
+            yield
+            return
+        left = max(0.0, seconds - self._elapsed_s)
+        timer = asyncio.get_running_loop().call_later(left, self._interrupt.fire, "limit")
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @property
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._started
+
+
+def _reached(code: str, value: float) -> LimitReached:
+    return LimitReached(f"The run has reached its limit: {code} = {value:g}.", code=code, limit=value)

@@ -1,0 +1,69 @@
+"""A round of compaction under way: what it goes by, what it must reach, and the context that it would make."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from app.agent.conversation import AgentConfig
+from app.context.budget import Budget
+from app.context.policies import CompactionSettings
+from app.context.projection import Checkpoint
+from app.context.pruning import PruneBatch
+from app.messages import Message
+from app.sessions import Rung
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a smaller context must reach, in calibrated tokens: at most `tokens`, and below `before`."""
+
+    tokens: int
+    before: int
+
+    def accepts(self, tokens: int) -> bool:
+        return tokens <= self.tokens and tokens < self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round that is under way. `settings` are its own, which for one that somebody asked for may differ from the
+    session's; `batch` are old outputs that are cleared with it."""
+
+    number: int
+    config: AgentConfig
+    settings: CompactionSettings
+    target: Target
+    batch: PruneBatch | None = None
+    instructions: str | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def budget(self) -> Budget:
+        return self.config.budget
+
+    @property
+    def cleared(self) -> tuple[str, ...]:
+        """The calls whose outputs are cleared with it."""
+        return self.batch.call_ids if self.batch is not None else ()
+
+    def batch_beside(self, covered: Iterable[Message]) -> PruneBatch | None:
+        """What of its batch is cleared beside a summary that stands for `covered`."""
+        return self.batch.beside(covered) if self.batch is not None else None
+
+    @property
+    def elapsed_ms(self) -> int:
+        return int((time.monotonic() - self.started) * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A context that would be smaller: its checkpoint with the summary, what that stands for, and what it measures."""
+
+    checkpoint: Checkpoint
+    summary: Message
+    prose: str
+    rung: Rung
+    covered: tuple[Message, ...]
+    tokens: int

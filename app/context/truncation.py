@@ -1,0 +1,116 @@
+"""Whether a server has dropped a part of a prompt without a word, as Ollama does: judged by what it counted.
+
+Within one generation each request holds all of the one before, so the count grows at least by the little that a
+tokenizer can make of what was added. The first request is judged by the least that it can have as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from app.context.generation import Generation
+from app.messages import Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, Usage
+
+LEAST_JUDGED = 3_000
+"""Estimated tokens of a request below which a low count says nothing: the smallest windows in use have 2,048."""
+
+FALL = 0.05
+"""Share by which two counts of one prompt may differ: several servers may answer to one name, with chat templates of
+their own."""
+
+WHOLE_SHARE = 0.45
+"""Share of the least of a whole prompt below which it was cut off. Prose in 16 languages, code, tables and listings
+have at least 0.69, measured with the tokenizers `o200k_base` and `cl100k_base`."""
+
+ADDED_SHARE = 0.25
+"""The same for what was added since an earlier prompt, which may be a single odd output: so much is left of a line of
+two characters in turn."""
+
+_RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
+"""Blanks and rules, of which tokenizers make one token for up to a hundred characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as we count it: raw estimated tokens, and the number of its messages."""
+
+    estimated: int = 0
+    messages: int = 0
+
+
+_UNREPORTED, _NOTHING = Usage(), Sent()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCounts:
+    """What was counted of the prompts of one generation, apart from those that were cut off. `largest` is the report
+    with the largest prompt, `last` the newest one; beside each stands what was sent."""
+
+    largest: Usage = _UNREPORTED
+    largest_sent: Sent = _NOTHING
+    last: Usage = _UNREPORTED
+    last_sent: Sent = _NOTHING
+
+    def show_cut(self, usage: Usage, sent: Sent, least: Callable[[int], int]) -> bool:
+        """Whether the next prompt was cut off: it is counted exactly as the last one although it has grown, or too
+        small for what it holds beside the largest one. `least` gives the least tokens of its messages from a number on,
+        and of all of it for 0; it is asked only where the estimate does not settle the matter."""
+        prompt = usage.prompt_tokens
+        if prompt <= 0 or sent.estimated < LEAST_JUDGED:
+            return False
+        if prompt == self.last.prompt_tokens and sent.estimated > self.last_sent.estimated:
+            return True
+        known = (1 - FALL) * self.largest.prompt_tokens
+        share = ADDED_SHARE if known else WHOLE_SHARE
+        if prompt >= known + share * (sent.estimated - self.largest_sent.estimated):
+            return False
+        return prompt < known + share * least(self.largest_sent.messages)
+
+    def known_to_fit(self, usage: Usage) -> int:
+        """The most tokens, prompt and answer together, that fitted: of the prompts that were whole, or of the one that
+        `usage` reports what was left of it."""
+        return max(usage.total_tokens, self.largest.total_tokens)
+
+    def with_report(self, usage: Usage, sent: Sent) -> PromptCounts:
+        """The counts with those of a prompt that was not cut off."""
+        if usage.prompt_tokens >= self.largest.prompt_tokens:
+            return PromptCounts(usage, sent, usage, sent)
+        return PromptCounts(self.largest, self.largest_sent, usage, sent)
+
+
+def least_tokens(generation: Generation, messages: Iterable[Message]) -> int:
+    """The least that system text, tools and messages can have: see `least_added`."""
+    return generation.tools_tokens + _least(generation.system) + least_added(messages)
+
+
+def least_added(messages: Iterable[Message]) -> int:
+    """The least that messages can have: a quarter of a token for a character, one character for a run of the same. The
+    estimate is no measure of it, as it takes every character that is not ASCII for a token and blanks for text:
+    `o200k_base` needs a quarter of it for Russian and 0.03 for blanks. Images may cost next to nothing."""
+    return sum(_least(text) for text in _texts(messages))
+
+
+def may_shrink(messages: Iterable[Message], added: Message) -> bool:
+    """Whether a provider may count less with a message added: at a message of the user's, or one in the user's place,
+    it leaves out the reasoning of what was answered before."""
+    if added.role not in (Role.USER, Role.CONTROL):
+        return False
+    return any(isinstance(part, ReasoningPart) for message in messages for part in message.parts)
+
+
+def _texts(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case TextPart():
+                    yield part.text
+                case ToolCallPart():
+                    yield part.arguments_text
+                case ToolResultPart():
+                    yield part.output
+
+
+def _least(text: str) -> int:
+    return len(_RUN.sub(r"\1", text)) // 4

@@ -1,0 +1,84 @@
+"""What a round of compaction comes to, for one that is only measured: nothing of it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+from app.agent.ports import (
+    Change,
+    LivePart,
+    ModelUsed,
+    OutputsPruned,
+    RoundCompleted,
+    RoundOpening,
+    RungFailed,
+)
+from app.context.checkpoints import InForce
+from app.messages import Usage
+from app.sandbox.base import Stream
+from app.sessions import Rung
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """What a round came to. `rung` is what made the context smaller, None where nothing did, and `problem` then says
+    why; `usage` is what its model calls cost, failed ones included, and `failures` are the rungs that did not do."""
+
+    rung: Rung | None
+    usage: Usage
+    failures: tuple[RungFailed, ...] = ()
+    messages_compacted: int = 0
+    outputs_pruned: int = 0
+    summary: str | None = None
+    problem: str | None = None
+
+
+class RoundNotes:
+    """A sink that keeps what one round says of itself."""
+
+    def __init__(self) -> None:
+        self._made: RoundCompleted | None = None
+        self._pruned: OutputsPruned | None = None
+        self._usage = Usage()
+        self._failures: list[RungFailed] = []
+
+    def record(self, *changes: Change) -> Awaitable[int]:
+        for change in changes:
+            match change:
+                case RoundCompleted():
+                    self._made = change
+                case OutputsPruned():
+                    self._pruned = change
+                case RungFailed():
+                    self._failures.append(change)
+                case ModelUsed(_, usage):
+                    self._usage = self._usage + usage
+        return _ready(0)
+
+    def open_round(self, opening: RoundOpening) -> Awaitable[int]:
+        return _ready(1)
+
+    def complete_round(self, completed: RoundCompleted, *changes: Change) -> Awaitable[int | InForce]:
+        self.record(completed, *changes)
+        return _ready(completed.summary.seq)
+
+    def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
+        """Nobody watches."""
+
+    def result(self, problem: str) -> RoundResult:
+        """What the round came to; `problem` is said where it came to nothing."""
+        failures, made, pruned = tuple(self._failures), self._made, self._pruned
+        if made is not None:
+            return RoundResult(made.rung, self._usage, failures, made.messages_compacted, len(made.pruned), made.prose)
+        if pruned is not None:
+            return RoundResult("prune", self._usage, failures, outputs_pruned=len(pruned.call_ids))
+        return RoundResult(None, self._usage, failures, problem=problem)
+
+
+def _ready(value: int) -> Awaitable[int]:
+    """What is there already, and may as well not be awaited."""
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(value)
+    return future

@@ -1,0 +1,174 @@
+"""What a session may have: the checks of a request before it makes or changes one."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.context.budget import context_state, make_budget
+from app.context.policies import CompactionSettings, resolve
+from app.errors import ForbiddenError, InvalidRequestError, NotSupportedError
+from app.interchange import ImportedHistory, import_history
+from app.messages import Message, new_id
+from app.runtime.setup import RuntimeSetup
+from app.runtime.values.sessions import HistoryImport, LimitsPatch, SessionCreate, SessionPatch
+from app.sessions import Approval, Limits
+
+TITLE_CHARS = 80
+"""Characters of a task's first line that stand in for a title."""
+
+MAX_METADATA_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRules:
+    """The server's own defaults and bounds: default model, compaction and limits of a session, the most that a session
+    may ask for, and how many messages may wait."""
+
+    default_model: str
+    compaction: CompactionSettings
+    limits: Limits
+    most: Limits
+    queue_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A session that has been checked and is to be made."""
+
+    session_id: str
+    task: str | None
+    fingerprint: str
+    fields: dict[str, Any]
+    history: tuple[Message, ...] = ()
+
+
+async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
+    """Checks all that a request asks for. Raises the error that says what cannot be had."""
+    fields = _checked_fields(body, setup, rules)
+    session_id = body.id or new_id()
+    if body.history is None:
+        return Draft(session_id, body.task, request_fingerprint(body), fields)
+    # In a thread: a history has up to 64 MiB, and the event loop has others to serve.
+    fingerprint, imported = await asyncio.to_thread(_take_over, body, body.history)
+    fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
+    budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
+    fields["context"] = context_state(budget, imported.tokens, reported=False).model_dump()
+    return Draft(session_id, body.task, fingerprint, fields, imported.messages)
+
+
+def _take_over(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:
+    keep_system = body.system_prompt is not None
+    return request_fingerprint(body), import_history(history.format, history.messages, keep_system=keep_system)
+
+
+def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
+    """The columns of a new session."""
+    _check_approval(body.approval)
+    model = body.model or rules.default_model
+    setup.agents.models.resolve(model)
+    limits = limits_within(body.limits, rules.limits, rules.most)
+    compaction = _compaction(body.compaction, setup, rules)
+    sandbox = setup.sandboxes.resolve(body.sandbox)
+    info = setup.agents.model_info(model)
+    return {
+        "title": body.title or _title(body.task),
+        "task": body.task,
+        "model": model,
+        "system_prompt": body.system_prompt,
+        "tools": _checked_tools(body.tools, setup.agents.registry.names()),
+        "sandbox": sandbox.model_dump(),
+        "compaction": compaction.model_dump(),
+        "limits": limits.model_dump(),
+        "approval": (body.approval or Approval()).model_dump(),
+        "metadata": _checked_metadata(body.metadata),
+        "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
+    }
+
+
+def request_fingerprint(body: SessionCreate) -> str:
+    """What tells a repeated request from another one under the same id."""
+    asked = body.model_dump(mode="json", exclude={"id"}, exclude_unset=True)
+    return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
+    """The columns that a patch sets; limits and compaction apart, whose values depend on what the session has, so that
+    they are only checked. Raises as `draft` does."""
+    _check_approval(body.approval)
+    given = body.model_fields_set
+    fields: dict[str, Any] = {}
+    if "model" in given:
+        fields["model"] = body.model or rules.default_model
+        setup.agents.models.resolve(fields["model"])
+    if body.compaction is not None:
+        _check_summariser(resolve(body.compaction), setup)
+    if "tools" in given:
+        fields["tools"] = _checked_tools(body.tools, setup.agents.registry.names())
+    if "metadata" in given:
+        fields["metadata"] = _checked_metadata(body.metadata)
+    if "approval" in given:
+        fields["approval"] = (body.approval or Approval()).model_dump()
+    return fields | {name: getattr(body, name) for name in ("title", "system_prompt") if name in given}
+
+
+def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: ServiceRules) -> CompactionSettings:
+    settings = resolve(asked, rules.compaction)
+    _check_summariser(settings, setup)
+    return settings
+
+
+def _check_summariser(settings: CompactionSettings, setup: RuntimeSetup) -> None:
+    """Raises `InvalidRequestError` for a model that there is not."""
+    if settings.model is not None:
+        setup.agents.models.resolve(settings.model)
+
+
+def changed_compaction(
+    asked: str | dict[str, Any] | None, own: CompactionSettings, rules: ServiceRules
+) -> CompactionSettings:
+    """The settings that a session gets by a patch: what that names over its `own`, or the server's for null."""
+    return rules.compaction if asked is None else resolve(asked, own)
+
+
+def _title(task: str | None) -> str | None:
+    line = next((line.strip() for line in (task or "").splitlines() if line.strip()), None)
+    return line if line is None or len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
+
+
+def _check_approval(approval: Approval | None) -> None:
+    if approval is not None and approval.policy != "never":
+        raise NotSupportedError("This version asks for no approvals; leave `approval` out.", field="approval")
+
+
+def limits_within(asked: LimitsPatch | None, base: Limits, most: Limits) -> Limits:
+    """The limits that a session gets: what it names over what it has, within what the operator allows."""
+    changes = asked.model_dump(include=asked.model_fields_set) if asked is not None else {}
+    limits = base.model_copy(update=changes)
+    for name, bound in most.model_dump().items():
+        value = getattr(limits, name)
+        if bound is not None and (value is None or value > bound):
+            if name in changes:
+                raise ForbiddenError(f"limits.{name} may be {bound:g} at most.", code="limit_not_allowed")
+            limits = limits.model_copy(update={name: bound})
+    return limits
+
+
+def _checked_tools(asked: list[str] | None, known: tuple[str, ...]) -> list[str] | None:
+    """The names of tools that a session asks for. Raises `InvalidRequestError` for one that does not exist."""
+    for name in asked or ():
+        if name not in known:
+            raise InvalidRequestError(
+                f"There is no tool {name[:100]!r}; the tools are {', '.join(known)}.", code="unknown_tool"
+            )
+    return asked
+
+
+def _checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    if metadata and len(orjson.dumps(metadata)) > MAX_METADATA_BYTES:
+        raise InvalidRequestError(f"metadata may have {MAX_METADATA_BYTES:,} bytes.", code="metadata_too_large")
+    return metadata or {}

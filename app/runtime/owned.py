@@ -1,0 +1,110 @@
+"""A session as its owner sees it: its row as last read, and what the row says of agent, limits and sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Row
+
+from app.agent.conversation import AgentConfig
+from app.context.prompts import Notes
+from app.context.tokens import estimate_text
+from app.db.repositories import sessions
+from app.runtime.notes import keep_notes, read_notes, refresh_notes
+from app.runtime.sandboxes import Lease
+from app.runtime.setup import RuntimeSetup
+from app.sandbox.base import Sandbox
+from app.sessions import Limits, SandboxSpec
+from app.tools.output import OutputLimit
+
+STEP_OUTPUT_SHARE = 0.25
+"""Share of usable that all results of one step may have together."""
+
+LEAST_OUTPUT_TOKENS = 200
+"""What is shown of each output even where a step has very many calls."""
+
+
+class OwnedSession:
+    """A session that is owned, from its first row on; `release` lets go of its sandbox."""
+
+    def __init__(self, setup: RuntimeSetup, session_id: str) -> None:
+        self.id = session_id
+        self._setup = setup
+        self._row: Row[Any] | None = None
+        self._config: AgentConfig | None = None
+        self._window: tuple[int, int | None] | None = None
+        self._lease: Lease | None = None
+        self._notes: Notes | None = None
+
+    @property
+    def row(self) -> Row[Any]:
+        assert self._row is not None
+        return self._row
+
+    def adopt(self, row: Row[Any]) -> None:
+        """Takes a row unless a newer one is known: a read may come back after a change that was told."""
+        if self._row is None or row.last_seq >= self._row.last_seq:
+            self._row = row
+            self._config = None
+
+    async def read(self) -> Row[Any]:
+        """Reads the row again; gives what was read, even where a newer one is known."""
+        row = await self._setup.database.read(lambda c: sessions.row(c, self.id))
+        self.adopt(row)
+        return row
+
+    async def refresh_notes(self) -> None:
+        """Reads AGENTS.md and MEMORY.md again, for the system text of a new context."""
+        row = await refresh_notes(self._setup.database, self.row, lambda: self._hold().sandbox)
+        if row is not None:
+            self.adopt(row)
+
+    async def ask_windows(self) -> None:
+        """Has the servers of the session's models asked for what a budget needs to know."""
+        await self._setup.agents.ask_windows(self.row.model, self.row.compaction.get("model"))
+
+    def config(self) -> AgentConfig:
+        """How the agent is set up; made again where the row or a window is another one."""
+        agents = self._setup.agents
+        window = agents.known_window(self.row.model)
+        if self._config is None or self._window != window:
+            self._window = window
+            self._config = agents.config(self.row)
+        return self._config
+
+    async def refreshed(self, config: AgentConfig) -> AgentConfig:
+        """A configuration with the notes read again, which are only kept once a context is made with them. Its model,
+        tools and budget stay, also where the session has been changed meanwhile."""
+        self._notes = await read_notes(self.id, lambda: self._hold().sandbox)
+        return replace(config, system=self._setup.agents.system(self.row, config.budget, self._notes))
+
+    async def keep_notes(self) -> None:
+        """A context is made with the notes that were read last."""
+        row = await keep_notes(self._setup.database, self.row, self._notes) if self._notes is not None else None
+        if row is not None:
+            self.adopt(row)
+
+    def limits(self) -> Limits:
+        return Limits(**self.row.limits)
+
+    def output_limit(self, calls: int) -> OutputLimit:
+        """How much of each output of a message with so many calls the model sees: all of them together take a quarter
+        of the context at most, so that one step never fills it."""
+        config = self.config()
+        tokens = max(LEAST_OUTPUT_TOKENS, int(config.budget.usable * STEP_OUTPUT_SHARE) // calls)
+        return OutputLimit(min(config.settings.clip_chars, tokens * 4), tokens, estimate_text)
+
+    async def sandbox(self) -> Sandbox:
+        """The session's sandbox, started, and held until `release`."""
+        return await self._hold().start()
+
+    def _hold(self) -> Lease:
+        if self._lease is None:
+            self._lease = self._setup.sandboxes.lease(self.id, SandboxSpec(**self.row.sandbox))
+        return self._lease
+
+    def release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None

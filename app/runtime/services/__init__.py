@@ -1,0 +1,69 @@
+"""The front of the runtime: everything that the API can ask for, by resource, and nothing of how it is asked.
+
+Methods that take a session's id raise `NotFoundError` (code `session_not_found`) for an unknown one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.llm.base import ModelInfo
+from app.runtime.admission import ServiceRules
+from app.runtime.registry import Registry
+from app.runtime.services.compactions import CompactionService
+from app.runtime.services.events import EventService
+from app.runtime.services.files import FileService
+from app.runtime.services.history import HistoryService
+from app.runtime.services.queue import QueueService
+from app.runtime.services.server import ServerService
+from app.runtime.services.sessions import SessionService
+from app.runtime.setup import RuntimeSetup
+
+__all__ = [
+    "CompactionService",
+    "EventService",
+    "FileService",
+    "HistoryService",
+    "QueueService",
+    "ServerService",
+    "Services",
+    "SessionService",
+    "build_services",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One service for each resource."""
+
+    sessions: SessionService
+    queue: QueueService
+    history: HistoryService
+    compactions: CompactionService
+    files: FileService
+    events: EventService
+    server: ServerService
+
+
+def build_services(
+    setup: RuntimeSetup,
+    registry: Registry,
+    rules: ServiceRules,
+    *,
+    models: Callable[[], list[ModelInfo]],
+    output_path: Callable[[str], Path],
+    delete_outputs: Callable[[str], Awaitable[None]],
+) -> Services:
+    """The services of a server. `output_path` gives the file of a stored raw output; `delete_outputs` removes those of
+    a session."""
+    return Services(
+        sessions=SessionService(setup, registry, rules, delete_outputs),
+        queue=QueueService(setup, registry, rules.queue_limit),
+        history=HistoryService(setup, output_path),
+        compactions=CompactionService(setup, registry),
+        files=FileService(setup.database, setup.sandboxes),
+        events=EventService(setup.database, setup.bus),
+        server=ServerService(setup.database, setup.sandboxes, models, rules.default_model),
+    )

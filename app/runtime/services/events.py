@@ -1,0 +1,38 @@
+"""Event streams: one session's, and the changes of all sessions."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+from app.db.engine import Database
+from app.errors import ConflictError
+from app.eventlog.bus import Bus
+from app.eventlog.log import EventLog
+from app.eventlog.reader import follow, follow_all
+from app.runtime.values.events import EventStream
+
+
+class EventService:
+    """Opens streams of events; leaving a stream's context ends its subscription."""
+
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self._log = EventLog(database)
+        self._bus = bus
+
+    async def follow(
+        self, session_id: str, *, after: int, until_idle: bool
+    ) -> AbstractAsyncContextManager[EventStream]:
+        """The session's events after `after`, durable and live. Raises `ConflictError` (code `ahead_of_log`) where
+        `after` is larger than the session's last seq."""
+        head = await self._log.head(session_id)
+        if after > head.last_seq:
+            raise ConflictError(
+                f"The session's last event is {head.last_seq}, not {after}.",
+                code="ahead_of_log",
+                last_seq=head.last_seq,
+            )
+        return follow(self._log, self._bus, session_id, after=after, until_idle=until_idle)
+
+    def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
+        """`session.*` events of all sessions from now on, without seq."""
+        return follow_all(self._bus)

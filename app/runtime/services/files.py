@@ -1,0 +1,121 @@
+"""Files of a session's workspace: list, read, write, and all of them as an archive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import UTC, datetime
+from typing import Literal
+
+from app.db.engine import Database
+from app.db.repositories import sessions
+from app.errors import NotFoundError, TooLargeError
+from app.runtime.sandboxes import Lease, Sandboxes
+from app.runtime.values.files import FileList, FileView
+from app.sandbox.base import FileInfo, Sandbox
+from app.sessions import Session
+
+LISTED_FILES = 10_000
+"""Entries of one directory that are listed."""
+
+DOWNLOAD_MAX_BYTES = 256 * 1024 * 1024
+"""Largest file that is sent by itself, since it passes through memory; the archive has no limit."""
+
+
+class FileService:
+    """Reaches into the sandboxes of sessions, each held while it is used."""
+
+    def __init__(self, database: Database, sandboxes: Sandboxes) -> None:
+        self._database = database
+        self._sandboxes = sandboxes
+
+    async def list(self, session_id: str, path: str) -> FileList:
+        """The entries of a directory; of the workspace itself where the path is empty."""
+        lease = await self._lease(session_id)
+        try:
+            found = await lease.sandbox.list(path or ".", limit=LISTED_FILES + 1)
+        finally:
+            lease.release()
+        items = tuple(_file_view(info) for info in found[:LISTED_FILES])
+        return FileList(path=path or ".", items=items, truncated=len(found) > LISTED_FILES)
+
+    async def read(self, session_id: str, path: str) -> bytes:
+        lease = await self._lease(session_id)
+        try:
+            return await lease.sandbox.read(path, max_bytes=DOWNLOAD_MAX_BYTES)
+        finally:
+            lease.release()
+
+    async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
+        lease = await self._lease(session_id)
+        try:
+            existed = await _exists(lease.sandbox, path)
+            await lease.sandbox.write(path, data)
+        finally:
+            lease.release()
+        return "replaced" if existed else "created"
+
+    async def archive(self, session_id: str) -> AsyncIterator[bytes]:
+        """The workspace as a tar, in pieces; the sandbox is held until it is closed. The first piece is read here, so
+        that what cannot be read fails before an answer has begun."""
+        archive = Archive(await self._lease(session_id))
+        try:
+            await archive.open()
+        except BaseException:
+            await archive.aclose()
+            raise
+        return archive
+
+    async def _lease(self, session_id: str) -> Lease:
+        session = await self._session(session_id)
+        lease = self._sandboxes.lease(session_id, session.sandbox)
+        try:
+            # It may have been deleted between the first look and the lease.
+            await self._session(session_id)
+        except BaseException:
+            lease.release()
+            raise
+        return lease
+
+    async def _session(self, session_id: str) -> Session:
+        return await self._database.read(lambda c: sessions.snapshot(c, session_id))
+
+
+class Archive:
+    """An archive that is being read. Holds a lease until `aclose`."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease: Lease | None = lease
+        self._pieces = lease.sandbox.archive()
+        self._first: bytes | None = None
+
+    async def open(self) -> None:
+        self._first = await anext(aiter(self._pieces), None)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        piece, self._first = self._first, None
+        return piece if piece is not None else await anext(aiter(self._pieces))
+
+    async def aclose(self) -> None:
+        if isinstance(self._pieces, AsyncGenerator):
+            await self._pieces.aclose()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+
+async def _exists(sandbox: Sandbox, path: str) -> bool:
+    try:
+        await sandbox.read(path, max_bytes=0)
+    except NotFoundError:
+        return False
+    except TooLargeError:
+        return True
+    return True
+
+
+def _file_view(info: FileInfo) -> FileView:
+    modified = datetime.fromtimestamp(int(info.modified), UTC)
+    return FileView(path=info.path, type=info.type, size=info.size, modified_at=modified)

@@ -1,0 +1,47 @@
+"""The queue of a session: add, list, edit and withdraw messages."""
+
+from __future__ import annotations
+
+from app.runtime import inbox
+from app.runtime.registry import Registry
+from app.runtime.setup import RuntimeSetup
+from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
+from app.sessions import QueueMode
+
+
+class QueueService:
+    """Writes to queues and rings the owners of their sessions; every write is committed when a method returns."""
+
+    def __init__(self, setup: RuntimeSetup, registry: Registry, limit: int) -> None:
+        """`limit` is how many messages of a session may wait."""
+        self._setup = setup
+        self._registry = registry
+        self._limit = limit
+
+    async def add(self, session_id: str, body: QueueAdd) -> QueueReceipt:
+        """Accepts a message, whatever the session is doing."""
+        receipt, is_new = await self._setup.write(
+            session_id, lambda c: inbox.enqueue(c, session_id, body, limit=self._limit)
+        )
+        if is_new:
+            self._registry.wake(session_id)
+            if body.mode is QueueMode.INTERRUPT:
+                self._registry.interrupt(session_id, "interrupt", receipt.id)
+        return receipt
+
+    async def list(self, session_id: str) -> QueuePage:
+        """Pending messages in delivery order."""
+        items, last_seq = await inbox.read_queue(self._setup.database, session_id)
+        return QueuePage(items=tuple(items), last_seq=last_seq)
+
+    async def edit(self, session_id: str, message_id: str, body: QueueEdit) -> QueuedMessage:
+        """Changes a pending message. Raises `ConflictError` once it is delivered."""
+        edited = await self._setup.write(session_id, lambda c: inbox.edit(c, session_id, message_id, body))
+        self._registry.ring(session_id)
+        if body.mode is QueueMode.INTERRUPT:
+            self._registry.interrupt(session_id, "interrupt", message_id)
+        return edited
+
+    async def withdraw(self, session_id: str, message_id: str) -> None:
+        """Takes a pending message back. Raises `ConflictError` once it is delivered."""
+        await self._setup.write(session_id, lambda c: inbox.withdraw(c, session_id, message_id))

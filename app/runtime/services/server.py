@@ -1,0 +1,77 @@
+"""The server itself: its models, what all sessions have used, whether its parts answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from sqlalchemy import Connection, select
+
+from app.db.engine import Database
+from app.errors import PalimpsestError
+from app.llm.base import ModelInfo
+from app.runtime import history
+from app.runtime.sandboxes import Sandboxes
+from app.runtime.values.server import Component, ModelList, ModelView, PricesView, Readiness, UsageReport
+
+
+class ServerService:
+    """Answers for the server as a whole."""
+
+    def __init__(
+        self, database: Database, sandboxes: Sandboxes, models: Callable[[], list[ModelInfo]], default_model: str
+    ) -> None:
+        self._database = database
+        self._sandboxes = sandboxes
+        self._models = models
+        self._default_model = default_model
+
+    def models(self) -> ModelList:
+        return ModelList(items=tuple(self._model_view(info) for info in self._models()))
+
+    def _model_view(self, info: ModelInfo) -> ModelView:
+        prices = info.prices
+        return ModelView(
+            name=info.name,
+            provider=info.provider,
+            context_window=info.context_window,
+            window_source=info.window_source,
+            max_output_tokens=info.max_output_tokens,
+            prices=PricesView(
+                input=prices.input,
+                output=prices.output,
+                cache_read=prices.cache_read,
+                cache_write=prices.cache_write,
+            ),
+            key_present=info.key_present,
+            default=info.name == self._default_model,
+            description=info.description,
+        )
+
+    async def usage(self) -> UsageReport:
+        """Tokens and cost over all sessions."""
+        return await self._database.read(history.usage_report)
+
+    async def readiness(self) -> Readiness:
+        """Whether database and sandbox answer now."""
+        database, sandbox = await asyncio.gather(
+            _component(self._database.read(_answers)),
+            _component(self._sandbox_answer()),
+        )
+        return Readiness(ready=database.ok and sandbox.ok, components={"database": database, "sandbox": sandbox})
+
+    async def _sandbox_answer(self) -> str:
+        await self._sandboxes.check()
+        return self._sandboxes.describe()
+
+
+def _answers(connection: Connection) -> str:
+    connection.execute(select(1)).scalar_one()
+    return "answers"
+
+
+async def _component(answer: Awaitable[str]) -> Component:
+    try:
+        return Component(ok=True, detail=await answer)
+    except PalimpsestError as error:
+        return Component(ok=False, detail=error.detail)

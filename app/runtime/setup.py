@@ -1,0 +1,41 @@
+"""What services and the owners of sessions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from app.agent.collecting import Collector
+from app.context.validator import Repair
+from app.db.engine import Database
+from app.eventlog.bus import Bus
+from app.eventlog.log import StreamItem
+from app.runtime.agents import AgentSetup
+from app.runtime.sandboxes import Sandboxes
+from app.sandbox.base import Stream
+from app.tools.output import OutputLimit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSetup:
+    """One for the whole server. `collector` makes a call's collector from session id, call id and the live callback;
+    `output_path` gives the file of a raw output by its key. `repaired` hears of what was mended in contexts."""
+
+    database: Database
+    bus: Bus
+    sandboxes: Sandboxes
+    agents: AgentSetup
+    collector: Callable[[str, str, Callable[[Stream, str, int], None], OutputLimit], Collector]
+    output_path: Callable[[str], Path] | None = None
+    repaired: Callable[[Sequence[Repair]], None] = lambda _: None
+
+    async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
+        """Commits a write to a session that is not its owner's, and publishes its events."""
+        value, _ = await self.database.writer.write(work, lambda result: self.bus.publish(session_id, result[1]))
+        return value

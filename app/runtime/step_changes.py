@@ -1,0 +1,160 @@
+"""The transactions of steps: what one sends, how it opens, ends, is tried again, and what it has used."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.agent.ports import AttemptVoided, GenerationOpened, ModelUsed, ResponseClosed, StepClosed, StepOpened
+from app.db.repositories import messages, parts, sessions, steps
+from app.eventlog.log import Appender
+from app.events import StepFinished, StepRetrying, StepStarted
+from app.messages import FinishReason, Message, Role, Usage
+
+
+def open_generation(connection: Connection, appender: Appender, change: GenerationOpened) -> None:
+    """Stores a generation of the context, which the next steps send; nobody is told."""
+    new = change.generation
+    steps.add_generation(
+        connection,
+        appender.session_id,
+        id=new.id,
+        number=new.number,
+        reason=new.reason,
+        model=new.model,
+        system=new.system,
+        tools=[{"name": t.name, "description": t.description, "parameters": t.parameters} for t in new.tools],
+        first_seq=new.first_seq,
+        rounds=list(new.rounds),
+        pruned=list(change.pruned),
+        restored=list(change.restored),
+        repairs=[asdict(repair) for repair in change.repairs] or None,
+        created_at=appender.at,
+    )
+    sessions.change(connection, appender.session_id, generation=new.number)
+
+
+def open_step(connection: Connection, appender: Appender, seq: int, change: StepOpened) -> None:
+    """Begins an attempt at a step, with the message that its answer becomes."""
+    session_id, at = appender.session_id, appender.at
+    message = Message(id=change.message_id, seq=seq, role=Role.ASSISTANT, parts=(), model=change.model, created_at=at)
+    messages.add(connection, session_id, message)
+    steps.open_step(
+        connection,
+        session_id,
+        step=change.step,
+        attempt=change.attempt,
+        message_id=change.message_id,
+        generation=change.generation,
+        opened_seq=seq,
+        model=change.model,
+        context=change.context,
+        compaction_round=change.compaction_round,
+        at=at,
+    )
+    sessions.change(connection, session_id, steps=change.step, context=change.context.model_dump())
+    event = StepStarted(
+        session_id=session_id,
+        at=at,
+        step=change.step,
+        attempt=change.attempt,
+        message_id=change.message_id,
+        context=change.context,
+    )
+    appender.add(seq, event)
+
+
+def close_response(connection: Connection, appender: Appender, change: ResponseClosed) -> None:
+    """Ends the model's answer, whose calls run from now on; its parts have told everything already."""
+    session_id = appender.session_id
+    messages.close(
+        connection,
+        session_id,
+        change.message_id,
+        finish_reason=change.finish_reason,
+        tokens=change.tokens,
+        error=change.error,
+    )
+    steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
+    parts.start_calls(connection, session_id, change.message_id)
+
+
+def void_attempt(connection: Connection, appender: Appender, seq: int, change: AttemptVoided) -> None:
+    """Ends an attempt that is made again; its message does not count."""
+    session_id = appender.session_id
+    messages.void(connection, session_id, change.message_id, appender.at)
+    parts.close_all(connection, session_id, change.message_id)
+    steps.close_step(
+        connection,
+        session_id,
+        step=change.step,
+        attempt=change.attempt,
+        finish_reason=FinishReason.ERROR,
+        context=None,
+        duration_ms=None,
+    )
+    steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
+    event = StepRetrying(
+        session_id=session_id,
+        at=appender.at,
+        message_id=change.message_id,
+        attempt=change.attempt,
+        delay_ms=change.delay_ms,
+        code=change.code,
+        detail=change.detail,
+    )
+    appender.add(seq, event, voids=change.message_id)
+
+
+def close_step(connection: Connection, appender: Appender, seq: int, change: StepClosed) -> None:
+    """Ends a step and adds it to the totals of its session, its run and its day."""
+    session_id = appender.session_id
+    steps.close_step(
+        connection,
+        session_id,
+        step=change.step,
+        attempt=change.attempt,
+        finish_reason=change.finish_reason,
+        context=change.context,
+        duration_ms=change.duration_ms,
+    )
+    row = sessions.row(connection, session_id)
+    sessions.change(
+        connection,
+        session_id,
+        **_totals(row, change.usage),
+        run_steps=row.run_steps + 1,
+        context=change.context.model_dump(),
+        recoveries=0,
+    )
+    day = appender.at.date().isoformat()
+    steps.add_usage(connection, day=day, model=change.model, usage=change.usage)
+    event = StepFinished(
+        session_id=session_id,
+        at=appender.at,
+        step=change.step,
+        attempt=change.attempt,
+        message_id=change.message_id,
+        finish_reason=change.finish_reason,
+        usage=change.usage,
+        context=change.context,
+    )
+    appender.add(seq, event)
+
+
+def add_usage(connection: Connection, appender: Appender, change: ModelUsed) -> None:
+    """Adds a model call outside of the steps to the same totals."""
+    row = sessions.row(connection, appender.session_id)
+    sessions.change(connection, appender.session_id, **_totals(row, change.usage))
+    day = appender.at.date().isoformat()
+    steps.add_usage(connection, day=day, model=change.model, usage=change.usage, steps=0)
+
+
+def _totals(row: Row[Any], usage: Usage) -> dict[str, Any]:
+    """What a session and its run have used, with this on top."""
+    return {
+        "usage": (Usage(**row.usage) + usage).model_dump(),
+        "run_usage": (Usage(**row.run_usage) + usage).model_dump(),
+    }

@@ -1,0 +1,103 @@
+"""A session's past and what its steps send: messages, exports, steps, contexts, tool calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.messages import FinishReason, Message, Timestamp, ToolCallPart, ToolResultPart, Usage, Value
+from app.sessions import ContextState
+
+
+class MessagePage(Value):
+    """`next_cursor` goes into `after` of the next request; null at the end."""
+
+    items: tuple[Message, ...]
+    last_seq: int
+    next_cursor: str | None
+
+
+class ExportPage(Value):
+    """A part of the history in a provider's wire format; `next_cursor` as in the history itself."""
+
+    items: tuple[dict[str, Any], ...]
+    last_seq: int
+    next_cursor: str | None
+
+
+class StepView(Value):
+    """One attempt at a step. `compaction_round` is the last round before it, 0 if none; `duration_ms` is null while it
+    runs."""
+
+    step: int
+    attempt: int
+    message_id: str
+    generation: int
+    finish_reason: FinishReason | None
+    usage: Usage
+    context: ContextState
+    compaction_round: int
+    started_at: Timestamp
+    duration_ms: int | None
+
+
+class StepPage(Value):
+    items: tuple[StepView, ...]
+    last_seq: int
+    next_cursor: str | None
+
+
+class ContextItemView(Value):
+    """A message as it goes out. `reason` says why it is not simply the stored one."""
+
+    message: Message
+    tokens: int
+    reason: str | None
+
+
+class ToolView(Value):
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    tokens: int
+
+
+class SystemView(Value):
+    text: str
+    tokens: int
+
+
+class ContextView(Value):
+    """Exactly what a step sends. `step` is null for the next one."""
+
+    session_id: str
+    last_seq: int
+    step: int | None
+    generation: int
+    model: str
+    system: SystemView
+    tools: tuple[ToolView, ...]
+    messages: tuple[ContextItemView, ...]
+    tokens: int
+    limit: int
+    usable: int
+    source: str
+
+
+class ToolCallView(Value):
+    """A call and its result; `result` is null while it is open."""
+
+    message_id: str
+    call: ToolCallPart
+    result_message_id: str | None
+    result: ToolResultPart | None
+
+
+@dataclass(frozen=True, slots=True)
+class RawOutput:
+    """A call's raw output: a file to send, or bytes where it is small."""
+
+    size: int
+    path: Path | None = None
+    data: bytes | None = None

@@ -1,0 +1,56 @@
+"""The server itself: its models, what all sessions have used, whether its parts answer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from app.messages import Usage, Value
+
+
+class PricesView(Value):
+    """US dollars per million tokens; null where unknown."""
+
+    input: float | None
+    output: float | None
+    cache_read: float | None
+    cache_write: float | None
+
+
+class ModelView(Value):
+    name: str
+    provider: str
+    context_window: int
+    window_source: Literal["setting", "catalog", "server", "assumed"]
+    max_output_tokens: int | None
+    prices: PricesView
+    key_present: bool
+    default: bool
+    description: str
+
+
+class ModelList(Value):
+    items: tuple[ModelView, ...]
+
+
+class UsageByModel(Value):
+    model: str
+    day: str
+    steps: int
+    usage: Usage
+
+
+class UsageReport(Value):
+    total: Usage
+    items: tuple[UsageByModel, ...]
+
+
+class Component(Value):
+    """A part of the server and whether it answers."""
+
+    ok: bool
+    detail: str
+
+
+class Readiness(Value):
+    ready: bool
+    components: dict[str, Component]

@@ -1,0 +1,146 @@
+"""Requests that make and change sessions, and pages of sessions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, TypeAdapter
+from pydantic_core import PydanticCustomError
+
+from app.interchange import WireFormat
+from app.messages import Value
+from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
+from app.sessions import Approval, SandboxSpec, Session
+
+MAX_HISTORY_MESSAGES = 100_000
+"""Most messages of an imported conversation, which are held in memory together until they are stored."""
+
+SANDBOX_KINDS = ("docker", "bubblewrap")
+"""What a request may ask for. `local-unsafe` is understood too, so that who asks for it learns that it is forbidden."""
+
+
+def _sandbox_kind(value: Any) -> Any:
+    if value not in (*SANDBOX_KINDS, "local-unsafe"):
+        raise PydanticCustomError("sandbox_kind", f"Input should be {' or '.join(map(repr, SANDBOX_KINDS))}")
+    return value
+
+
+def _sandbox(value: Any) -> Any:
+    """A kind or an object, whichever the input's type says, so that errors never speak of the other."""
+    if isinstance(value, str):
+        return _sandbox_kind(value)
+    if isinstance(value, dict):
+        return SandboxRequest.model_validate(value)
+    if isinstance(value, SandboxRequest):
+        return value
+    raise PydanticCustomError("sandbox", f"Input should be {', '.join(map(repr, SANDBOX_KINDS))} or an object")
+
+
+def _compaction(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise PydanticCustomError("compaction", "Input should be a policy's name or an object")
+    return value
+
+
+def _approval_policy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _PATTERNS.validate_python(value)
+    if value not in ("never", "always"):
+        raise PydanticCustomError("approval_policy", "Input should be 'never', 'always' or an object")
+    return value
+
+
+_PATTERNS = TypeAdapter(dict[str, list[str]])
+
+SystemPrompt = Annotated[Text, StringConstraints(max_length=200_000)]
+
+SandboxKind = Annotated[
+    Literal["docker", "bubblewrap", "local-unsafe"],
+    BeforeValidator(_sandbox_kind),
+    Field(json_schema_extra={"enum": list(SANDBOX_KINDS)}),
+]
+
+Compaction = Annotated[str | dict[str, Any], BeforeValidator(_compaction)]
+
+
+class LimitsPatch(Value):
+    """Limits to set; a name that is left out keeps its value, null lifts the limit."""
+
+    max_steps: Annotated[int, Field(ge=1, le=MAX_NUMBER), JsonNumber] | None = None
+    max_seconds: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] | None = None
+    max_cost_usd: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_NUMBER), JsonNumber] | None = None
+
+
+class SandboxRequest(SandboxSpec):
+    """A kind of sandbox and limits within the operator's; what is left out is as the operator set it."""
+
+    kind: SandboxKind
+    image: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
+    network: StrictBool | None = None
+    memory_mb: Annotated[int, Field(ge=64, le=MAX_NUMBER), JsonNumber] | None = None
+    cpus: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] | None = None
+    pids: Annotated[int, Field(ge=16, le=MAX_NUMBER), JsonNumber] | None = None
+
+
+class ApprovalRequest(Approval):
+    """Which calls wait for a person, and for how long, in seconds."""
+
+    policy: Annotated[Literal["never", "always"] | dict[str, list[str]], BeforeValidator(_approval_policy)] = "never"
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] = 300
+
+
+class HistoryImport(Value):
+    """A conversation from elsewhere to go on from."""
+
+    format: WireFormat
+    messages: Annotated[
+        list[Any],
+        Field(
+            max_length=MAX_HISTORY_MESSAGES,
+            description="Messages of Chat Completions or of the Messages API, oldest first; repaired where broken.",
+            json_schema_extra={
+                "items": {"type": "object", "properties": {"role": {"type": "string"}}, "required": ["role"]}
+            },
+        ),
+    ]
+
+
+class SessionCreate(Value):
+    """`POST /v1/sessions`. With `task`, the task is queued and the run starts."""
+
+    id: ClientId | None = None
+    task: Content | None = None
+    title: Title | None = None
+    model: ModelName | None = None
+    system_prompt: SystemPrompt | None = None
+    sandbox: Annotated[SandboxKind | SandboxRequest, BeforeValidator(_sandbox)] | None = None
+    compaction: Compaction | None = None
+    limits: LimitsPatch | None = None
+    approval: ApprovalRequest | None = None
+    tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if left out.")
+    history: HistoryImport | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class SessionPatch(Value):
+    """`PATCH /v1/sessions/{id}`; takes effect from the next step. What is left out stays, in `compaction` and `limits`
+    too; null takes back what the server gives a new session."""
+
+    title: Title | None = None
+    model: ModelName | None = None
+    system_prompt: SystemPrompt | None = None
+    tools: list[str] | None = None
+    compaction: Compaction | None = None
+    limits: LimitsPatch | None = None
+    approval: ApprovalRequest | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class CancelRequest(Value):
+    clear_queue: StrictBool = False
+
+
+class SessionPage(Value):
+    items: tuple[Session, ...]
+    next_cursor: str | None

@@ -1,0 +1,13 @@
+"""Writes the pages of `docs/` that are made from the code: `settings.md` and `errors.md`.
+
+`python -m docs.generate` writes them, `--check` writes nothing and fails where one is out of date; a page's name limits
+either to that page. Settings come from the fields of `app/settings.py`; errors from the source of the whole of `app/`,
+since many codes are given where an error is raised.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[1]
+APP = DOCS.parent / "app"

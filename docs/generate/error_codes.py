@@ -1,0 +1,194 @@
+"""Reads off the source which error codes there are, and where errors are made with them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT_ERROR = "PalimpsestError"
+
+INHERITED = ("status", "code", "title", "exit_status")
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class ErrorCode:
+    """One line of the list: a code and the class that carries it."""
+
+    status: int
+    code: str
+    title: str
+    error: str
+    exit_status: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of the program; `place` is its path below the program's folder, `classes` are all that stand in it."""
+
+    place: str
+    tree: ast.Module
+    classes: tuple[ast.ClassDef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A code with which an error is made, and the place; `entry` is None where the code cannot be read off the source,
+    and `line` is where."""
+
+    place: str
+    line: int
+    entry: ErrorCode | None
+
+
+@cache
+def parse_sources(root: Path) -> tuple[Source, ...]:
+    """All files below a folder, read once: every page and every question asks for them."""
+    return tuple(_parsed(path, path.relative_to(root).as_posix()) for path in sorted(root.rglob("*.py")))
+
+
+def _parsed(path: Path, place: str) -> Source:
+    tree = ast.parse(path.read_text("utf-8"), str(path))
+    return Source(place, tree, tuple(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)))
+
+
+def classes_in(sources: Iterable[Source]) -> Iterator[tuple[Source, ast.ClassDef]]:
+    """Every class, with where it stands."""
+    return ((s, node) for s in sources for node in s.classes)
+
+
+def _constants(body: Iterable[ast.stmt], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Names that statements set to a plain constant or a `known` name, one by one or `A, B = 1, 2`."""
+    found: dict[str, Any] = {}
+    for line in body:
+        if not isinstance(line, ast.Assign | ast.AnnAssign) or line.value is None:
+            continue
+        for target in line.targets if isinstance(line, ast.Assign) else [line.target]:
+            pairs = [(target, line.value)]
+            if isinstance(target, ast.Tuple) and isinstance(line.value, ast.Tuple):
+                pairs = list(zip(target.elts, line.value.elts, strict=True))
+            for name, value in pairs:
+                if isinstance(value, ast.Constant):
+                    found[_name(name)] = value.value
+                elif isinstance(value, ast.Name) and value.id in known:
+                    found[_name(name)] = known[value.id]
+    return found
+
+
+def _name(node: ast.expr) -> str:
+    """`C` of both `C` and `module.C`."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def error_classes(sources: Sequence[Source]) -> dict[str, ErrorCode]:
+    """Every class that descends from the root error, by name, with what it inherits filled in."""
+    classes = {node.name: node for _, node in classes_in(sources)}
+    values = {node.name: _constants(source.tree.body, {}) for source, node in classes_in(sources)}
+    known: dict[str, ErrorCode] = {}
+
+    def resolve(name: str) -> ErrorCode | None:
+        if name in known or name not in classes:
+            return known.get(name)
+        # A class may bear the name of a base from elsewhere: `class Server(uvicorn.Server)`.
+        parents = (resolve(_name(base)) for base in classes[name].bases if _name(base) != name)
+        parent = next((p for p in parents if p is not None), None)
+        if name == ROOT_ERROR:
+            parent = ErrorCode(0, "", "", name)
+        if parent is not None:
+            constants = _constants(classes[name].body, values[name])
+            own = {key: value for key, value in constants.items() if key in INHERITED}
+            known[name] = replace(parent, error=name, **own)
+        return known.get(name)
+
+    for name in classes:
+        resolve(name)
+    return known
+
+
+def descendants(sources: Iterable[Source], roots: Iterable[str]) -> set[str]:
+    """The classes of these names and all below them."""
+    bases = {node.name: {_name(base) for base in node.bases} for _, node in classes_in(sources)}
+    found = set(roots)
+    while more := {name for name, above in bases.items() if above & found} - found:
+        found |= more
+    return found
+
+
+def made_codes(sources: Iterable[Source], classes: Mapping[str, ErrorCode]) -> Iterator[Made]:
+    """What errors are made with: `code="…"` where it is given, else the class's own."""
+    for source in sources:
+        for function, call in _calls(source.tree):
+            error = classes.get(_name(call.func))
+            if error is None:
+                continue
+            given = next((keyword.value for keyword in call.keywords if keyword.arg == "code"), None)
+            codes = [error.code] if given is None else _texts(given, source.tree, function)
+            entries = [replace(error, code=code) for code in codes] or [None]
+            yield from (Made(source.place, call.lineno, entry) for entry in entries)
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _calls(node: ast.AST, function: Function | None = None) -> Iterator[tuple[Function | None, ast.Call]]:
+    """All calls below a node, each with the function that it stands in."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield function, child
+        yield from _calls(child, child if isinstance(child, Function) else function)
+
+
+def _texts(node: ast.expr, tree: ast.Module, function: Function | None) -> list[str]:
+    """The texts that an expression may have; none where one of them cannot be read off the source.
+
+    It sees through `"a" if x else "b"`, a parameter of the function around it, a function of the same file, and
+    `NAMES.get(…, "a")` of a dictionary of the same file.
+    """
+    match node:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.IfExp(body=first, orelse=second):
+            return _all([_texts(first, tree, function), _texts(second, tree, function)])
+        case ast.Name(id=name) if function is not None and name in (names := [a.arg for a in function.args.args]):
+            calls = [call for _, call in _calls(tree) if _name(call.func) == function.name]
+            return _all([_texts(_argument(call, names.index(name), name), tree, None) for call in calls])
+        case ast.Call(func=ast.Name(id=name)):
+            made = next((n for n in tree.body if isinstance(n, Function) and n.name == name), None)
+            ends = [n.value for n in ast.walk(made) if isinstance(n, ast.Return) and n.value] if made else []
+            return _all([_texts(end, tree, made) for end in ends])
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="get"), args=[_, other]):
+            values = [v for line in tree.body if isinstance(line, ast.Assign) for v in _values(line, name)]
+            return _all([_texts(value, tree, None) for value in [*values, other]])
+    return []
+
+
+def _all(found: list[list[str]]) -> list[str]:
+    return sorted({text for texts in found for text in texts}) if all(found) else []
+
+
+def _argument(call: ast.Call, index: int, name: str) -> ast.expr:
+    """What a call gives for a parameter; a constant that is no text where it gives nothing."""
+    named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    return named or (call.args[index] if index < len(call.args) else ast.Constant(None))
+
+
+def _values(line: ast.Assign, name: str) -> list[ast.expr]:
+    """The values of the dictionary that a line gives a name to."""
+    return line.value.values if isinstance(line.value, ast.Dict) and _name(line.targets[0]) == name else []
+
+
+def error_codes(root: Path) -> list[ErrorCode]:
+    """All codes of all errors in the source under `root`, sorted by status and code."""
+    sources = parse_sources(root)
+    classes = error_classes(sources)
+    made = {made.entry for made in made_codes(sources, classes) if made.entry is not None}
+    return sorted({*classes.values(), *made})
+
+
+def unread_codes(root: Path) -> list[Made]:
+    """Errors whose code the source does not tell."""
+    sources = parse_sources(root)
+    return [made for made in made_codes(sources, error_classes(sources)) if made.entry is None]

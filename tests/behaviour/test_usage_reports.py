@@ -1,0 +1,79 @@
+"""What a provider reports of a prompt's size, taken where it can be meant and not where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from tests.behaviour.checks import assert_sound
+from tests.behaviour.harness import Client, RunningServer, of_type
+from tests.behaviour.long_task import asks_for_summary
+from tests.behaviour.rounds import MODELS, POLICIES, SMALL, WINDOW
+from tests.provider import FakeProvider, RecordedRequest, Reply, Text, Tokens, ToolCall
+
+StartServer = Callable[..., RunningServer]
+
+STEPS = 9
+NOTHING_READ = Tokens(input=0, cache_read=0, cache_write=0, output=5)
+"""As some servers have it, which fill in a 0 where they have not counted."""
+
+
+class Working:
+    """A model that fills the window, one output at a time. What `reported` gives for a step stands in its usage."""
+
+    def __init__(self, reported: Callable[[int], Tokens | None]) -> None:
+        self.steps = 0
+        self._reported = reported
+
+    def __call__(self, request: RecordedRequest) -> Reply:
+        if asks_for_summary(request):
+            return Reply(Text("## Completed Work\nall so far"), usage=self._reported(0))
+        self.steps += 1
+        usage = self._reported(self.steps)
+        if self.steps > STEPS:
+            return Reply(Text("All done."), usage=usage)
+        return Reply(ToolCall("execute_command", {"command": "head -c 4000 /dev/zero | tr '\\0' x"}), usage=usage)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("model", MODELS)
+async def test_a_prompt_of_no_tokens_is_not_believed(
+    start_server: StartServer, provider: FakeProvider, model: str, policy: str
+) -> None:
+    provider.configure(window=WINDOW)
+    provider.respond(Working(lambda _: NOTHING_READ))
+    async with Client(start_server(models=SMALL).url) as client:
+        session, events = await client.run("the task", model=model, compaction=policy)
+        assert (session["outcome"], session["error"]) == ("completed", None)
+        begun = of_type(events, "compaction.started", "prune.completed")
+        assert {event.data["reason"] for event in begun} <= {"overflow", "threshold", "trigger"}
+        assert begun != []
+        shown = [event.data["context"] for event in of_type(events, "step.finished")]
+        assert {context["source"] for context in shown} == {"estimated"}
+        assert shown[-1]["tokens"] > 2_000
+        # What it wrote is billed all the same.
+        steps = [event.data["usage"]["output_tokens"] for event in of_type(events, "step.finished")]
+        assert steps == [5] * (STEPS + 1)
+        await assert_sound(client, session["id"])
+    assert provider.refusals == []
+
+
+async def test_a_report_goes_on_to_count_where_the_next_one_is_of_nothing(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    """The first step's real report is the ground; what came since is estimated on top of it."""
+    provider.configure(window=WINDOW)
+    provider.respond(Working(lambda step: None if step == 1 else NOTHING_READ))
+    async with Client(start_server(models=SMALL).url) as client:
+        session, events = await client.run("the task", compaction={"policy": "reactive", "prune_minimum": 6_000})
+        assert session["outcome"] == "completed"
+        first_round = of_type(events, "compaction.started")[0]
+        shown = [e.data["context"] for e in of_type(events, "step.finished") if (e.id or 0) < (first_round.id or 0)]
+        assert {context["source"] for context in shown} == {"reported"}
+        sizes = [context["tokens"] for context in shown]
+        assert len(sizes) > 2
+        assert all(later - earlier > 900 for earlier, later in pairwise(sizes))
+        assert first_round.data["reason"] == "overflow"
+    assert provider.refusals == []

@@ -1,0 +1,164 @@
+"""What a step reads of the history near a trigger, counted and not timed: no more of a long one than of a short one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from app.agent.apart import apart
+from app.agent.compactor import Room
+from app.context.budget import trigger
+from app.messages import Message, Usage
+from tests.unit.agent.rounds import SUMMARY, Tight, counted, settings_of
+from tests.unit.context import builders as b
+
+SHORT, LONG = 50, 500
+"""Steps that are there before those that are counted, each with a call and its output."""
+
+OUTPUT = 1_000
+"""Tokens of such an output."""
+
+STEPS = 40
+
+
+class Watched(Message):
+    """A message that counts how often something of it is read."""
+
+    reads: ClassVar[int] = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("parts", "role", "seq", "is_summary"):
+            Watched.reads += 1
+        return super().__getattribute__(name)
+
+
+def watched(message: Message) -> Message:
+    return Watched(**{name: getattr(message, name) for name in Message.model_fields})
+
+
+def near(steps: int) -> Tight:
+    """At 85 % of the trigger, where old outputs could be cleared."""
+    settings = settings_of(background=True, prune_protect=2 * OUTPUT, prune_minimum=OUTPUT)
+    return _tight(steps, settings, int(steps * OUTPUT / 0.85))
+
+
+def beyond_by_system(steps: int) -> Tight:
+    """Beyond a trigger that the system prompt alone exceeds."""
+    settings = settings_of("threshold", threshold_percent=0.01)
+    return _tight(steps, settings, 2 * steps * OUTPUT, system="You are at work." * steps * 20)
+
+
+def beyond_by_task(steps: int) -> Tight:
+    """Beyond a trigger that the task alone exceeds."""
+    settings = settings_of("threshold", threshold_percent=0.01)
+    return _tight(steps, settings, 2 * steps * OUTPUT, task="Do it. " * steps * 40)
+
+
+def _tight(steps: int, settings: Any, usable: int, *, system: str = "", task: str = "the task") -> Tight:
+    history = [b.user(1, task), *b.long_task(steps, OUTPUT)[1:]]
+    tight = Tight(history=list(map(watched, history)), settings=settings, budget=b.budget_of(usable))
+    tight.system = system or tight.system
+    return tight
+
+
+async def make_step(tight: Tight) -> None:
+    """All that a step does with the conversation besides calling the model and running tools."""
+    conversation = tight.conversation
+    tight.refresh()
+    assert await tight.make_room() is Room.ENOUGH
+    assert conversation.settle() is None
+    assert conversation.request(tight.config).messages
+    conversation.observe(Usage(input_tokens=conversation.transcript.request_tokens))
+    seq = conversation.history[-1].seq + 1
+    answer, results = b.long_step(seq, f"c{seq}", 1)
+    conversation.append(counted(watched(answer)))
+    conversation.answered()
+    conversation.append(counted(watched(results)))
+
+
+async def reads_of_a_step(tight: Tight) -> float:
+    """Messages' fields that a step reads, on average. The first steps, which take in what was there before, do not
+    count."""
+    for _ in range(2):
+        await make_step(tight)
+    before = Watched.reads
+    for _ in range(STEPS):
+        await make_step(tight)
+    return (Watched.reads - before) / STEPS
+
+
+SCENES = (near, beyond_by_system, beyond_by_task)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+async def test_a_step_reads_no_more_of_a_long_history(scene: Callable[[int], Tight]) -> None:
+    short, long = await reads_of_a_step(scene(SHORT)), await reads_of_a_step(scene(LONG))
+    assert 0 < long <= 1.1 * short
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_scenes_are_what_they_say(scene: Callable[[int], Tight]) -> None:
+    for steps in (SHORT, LONG):
+        tight = scene(steps)
+        share = tight.conversation.estimate / trigger(tight.budget, tight.settings)
+        assert 0.84 < share < 0.88 if scene is near else share > 1
+        assert tight.conversation.estimate < tight.budget.usable
+        assert (tight.clearable is not None) == (scene is near)
+
+
+async def test_a_round_reads_the_facts_of_what_is_new_alone() -> None:
+    tight = Tight(history=list(map(watched, b.long_task(LONG, 10))), budget=b.budget_of(100_000))
+    first = tight.conversation.facts()
+    tight.grow(1)
+    before = Watched.reads
+    assert first != tight.conversation.facts()
+    assert Watched.reads - before < 10
+    assert dict(tight.conversation.facts().calls) == {"execute_command": LONG + 1}
+
+
+async def test_after_a_round_its_messages_are_read_no_more() -> None:
+    tight = Tight(SUMMARY, history=list(map(watched, b.long_task(LONG, 100))), budget=b.budget_of(40_000))
+    assert await tight.make_room() is Room.MADE
+    assert len(tight.conversation.history) > 2 * LONG > 4 * len(tight.conversation.rows)
+    before = Watched.reads
+    tight.selection(urgent=True)
+    assert Watched.reads - before < 40 * len(tight.conversation.rows)
+
+
+async def test_other_work_goes_on_while_a_long_history_is_looked_at() -> None:
+    tight = beyond_by_task(LONG)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    assert await tight.make_room() is Room.ENOUGH
+    task.cancel()
+    assert turns > 2
+
+
+async def test_a_cancel_waits_for_what_reads_the_conversation() -> None:
+    tight = _tight(LONG, settings_of(), 10**6)
+    ended = threading.Event()
+    began = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        loop.call_soon_threadsafe(began.set)
+        tight.conversation.facts()
+        ended.set()
+
+    task = asyncio.create_task(apart(tight.conversation.rows, work))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()

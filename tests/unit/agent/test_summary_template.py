@@ -1,0 +1,61 @@
+"""An operator's sections of a summary: they reach the model, and have room of their own in its window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.agent.asking import INSTRUCTION_ROOM, summary_job
+from app.agent.candidates import SUMMARY_CAP
+from app.agent.summarizer import SummaryJob
+from app.context.policies import CompactionSettings
+from app.context.tokens import estimate_text
+from app.server import SUMMARY_TEMPLATE_BYTES
+from tests.unit.agent.rounds import Tight, settings_of
+
+TEMPLATE = "### Orders\n" + "- what was ordered\n" * 100
+
+
+def asked(tight: Tight, window: int, template: str | None) -> SummaryJob:
+    round = tight.round()
+    round = replace(round, config=replace(round.config, summary_template=template))
+    return summary_job(tight.conversation, round, tight.selection(), window)
+
+
+def test_a_round_asks_with_them() -> None:
+    assert asked(Tight(), 200_000, None).template is None
+    assert asked(Tight(), 200_000, TEMPLATE).template == TEMPLATE
+
+
+def test_a_conversation_in_which_they_do_not_fit_is_told_as_text() -> None:
+    tight = Tight()
+    least, room = 2_000 // 3, estimate_text(TEMPLATE)
+    fits = tight.conversation.estimate + INSTRUCTION_ROOM + least
+    assert asked(tight, fits, None).prefix is not None
+    assert asked(tight, fits, TEMPLATE).prefix is None
+    assert asked(tight, fits + room - 1, TEMPLATE).prefix is None
+    assert asked(tight, fits + room, TEMPLATE).prefix is not None
+
+
+@pytest.mark.parametrize("window", [16_000, 64_000])
+def test_pieces_of_text_leave_room_for_them(window: int) -> None:
+    tight = Tight(settings=settings_of("threshold"))
+    plain, own = (asked(tight, window, template).input_tokens for template in (None, TEMPLATE))
+    assert plain - own == pytest.approx(0.9 * estimate_text(TEMPLATE), abs=1)
+
+
+def test_the_largest_file_fits_a_small_window_too() -> None:
+    largest = "x" * SUMMARY_TEMPLATE_BYTES
+    tight = Tight(settings=settings_of("threshold"))
+    job = asked(tight, 8_000, largest)
+    assert job.input_tokens + job.max_tokens + INSTRUCTION_ROOM + estimate_text(largest) < 8_000
+
+
+def test_the_setting_says_how_long_a_summary_is_without_a_cap() -> None:
+    description = CompactionSettings.model_fields["summary_max_tokens"].description or ""
+    assert f"null is {SUMMARY_CAP:,}." in description
+    uncapped = Tight(settings=settings_of(summary_max_tokens=None))
+    assert asked(uncapped, 200_000, None).max_tokens == SUMMARY_CAP
+    assert "a quarter of the window" in description
+    assert asked(uncapped, 10_000, None).max_tokens == 2_500

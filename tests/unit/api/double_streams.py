@@ -1,0 +1,98 @@
+"""Services in memory whose answers are held open: files with their archive, and events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Literal
+
+from app.api.examples import AT
+from app.errors import ConflictError, ForbiddenError, NotFoundError
+from app.runtime.services import EventService, FileService
+from app.runtime.values.events import EventStream
+from app.runtime.values.files import FileList, FileView
+from app.sessions import Status
+from tests.unit.api.memory import Memory
+
+
+class InMemoryFiles(FileService):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def list(self, session_id: str, path: str) -> FileList:
+        self._memory.get(session_id)
+        items = [
+            FileView(path=name, type="file", size=len(data), modified_at=AT)
+            for name, data in self._memory.workspace.items()
+        ]
+        return FileList(path=path, items=tuple(items), truncated=False)
+
+    async def read(self, session_id: str, path: str) -> bytes:
+        self._memory.get(session_id)
+        self._contained(path)
+        if path not in self._memory.workspace:
+            raise NotFoundError("There is no file at this path.", code="file_not_found")
+        return self._memory.workspace[path]
+
+    async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
+        self._memory.get(session_id)
+        self._contained(path)
+        replaced = path in self._memory.workspace
+        self._memory.workspace[path] = data
+        return "replaced" if replaced else "created"
+
+    def _contained(self, path: str) -> None:
+        if ".." in path.split("/"):
+            raise ForbiddenError("The path leaves the workspace.", code="outside_workspace")
+
+    async def archive(self, session_id: str) -> AsyncIterator[bytes]:
+        self._memory.get(session_id)
+        return self._archive()
+
+    async def _archive(self) -> AsyncIterator[bytes]:
+        """Every file's bytes; the file `endless` never ends."""
+        async with self._memory.reading():
+            for name, data in self._memory.workspace.items():
+                yield data
+                while name == "endless":
+                    yield data
+
+
+class InMemoryEvents(EventService):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def follow(
+        self, session_id: str, *, after: int, until_idle: bool
+    ) -> AbstractAsyncContextManager[EventStream]:
+        self._memory.get(session_id)
+        last = max((item.seq or 0 for item in self._memory.logs[session_id]), default=0)
+        if after > last:
+            raise ConflictError(f"The log ends at {last}.", code="ahead_of_log")
+        return self._subscription(self._events(session_id, after, until_idle))
+
+    def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
+        self._memory.logs.setdefault("all", [])
+        return self._subscription(self._events("all", 0, False))
+
+    @asynccontextmanager
+    async def _subscription(self, events: EventStream) -> AsyncIterator[EventStream]:
+        async with self._memory.reading():
+            yield events
+
+    async def _events(self, log: str, after: int, until_idle: bool) -> EventStream:
+        sent = after
+        while True:
+            async with self._memory.changed:
+                idle = until_idle and self._memory.sessions[log].status is Status.IDLE
+                self._memory.sent[log] = sent
+                self._memory.changed.notify_all()
+                while len(self._memory.logs[log]) == sent and not idle:
+                    await self._memory.changed.wait()
+                    idle = until_idle and self._memory.sessions[log].status is Status.IDLE
+                batch = self._memory.logs[log][sent:]
+            if batch:
+                sent += len(batch)
+                yield batch
+            elif idle:
+                return

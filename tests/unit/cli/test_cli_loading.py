@@ -1,0 +1,33 @@
+"""What is loaded for a server is not looked through for garbage, and everything made later is."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+from app.cli.loading import loading
+
+
+@pytest.fixture(autouse=True)
+def _nothing_frozen() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_what_is_loaded_is_left_out_of_later_collections() -> None:
+    frozen = gc.get_freeze_count()
+    with loading():
+        assert not gc.isenabled()
+        made: list[object] = [[] for _ in range(1000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > frozen
+    assert not any(kept is made for kept in gc.get_objects())
+
+
+def test_what_cannot_be_loaded_leaves_the_collecting_on() -> None:
+    with pytest.raises(ModuleNotFoundError), loading():
+        import_module("no_such_module")
+    assert gc.isenabled()
