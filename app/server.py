@@ -18,6 +18,7 @@ from fastapi import FastAPI
 from app.api.config import no_metrics
 from app.api.main import ApiConfig, create_app
 from app.bootstrap import Prompts, Runtime, build, default_model, exposes_server, provider_configs, secrets_of
+from app.context.policies import resolve
 from app.errors import PalimpsestError, UnknownModelError
 from app.llm.catalog import Catalog
 from app.llm.registry import ProviderConfig, Providers
@@ -80,14 +81,17 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def check_model(settings: Settings) -> None:
-    """Raises `StartError` for a default model that no provider can have: every session that names none would fail. A
-    known provider may still get its key."""
+    """Raises `StartError` for a default model, or one for summaries, that no provider can have: every session that
+    names none would fail. A known provider may still get its key."""
     # Without keys, so that none of them is made only to be asked.
-    named = [ProviderConfig(config.name, config.kind) for config in provider_configs(settings)]
-    try:
-        Providers(named, Catalog()).info(default_model(settings))
-    except UnknownModelError as error:
-        raise StartError(f"PALIMPSEST_MODEL cannot be used: {error.detail}", code="invalid_settings") from error
+    known = Providers([ProviderConfig(config.name, config.kind) for config in provider_configs(settings)], Catalog())
+    summarizer = resolve(settings.compaction).model
+    for variable, model in (("PALIMPSEST_MODEL", default_model(settings)), ("PALIMPSEST_COMPACTION", summarizer)):
+        try:
+            if model is not None:
+                known.info(model)
+        except UnknownModelError as error:
+            raise _unusable(variable, error.detail) from error
 
 
 def read_prompts(settings: Settings) -> Prompts:
@@ -120,7 +124,7 @@ def _text(variable: str, path: Path, most: int) -> str:
 
 
 def _unusable(variable: str, reason: str) -> StartError:
-    return StartError(f"{variable} cannot be used: {reason}.", code="invalid_settings")
+    return StartError(f"{variable} cannot be used: {reason.removesuffix('.')}.", code="invalid_settings")
 
 
 def _cannot_listen(settings: Settings, error: OSError) -> StartError:

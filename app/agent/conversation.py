@@ -309,9 +309,9 @@ class Conversation:
         messages, repairs = repair(request.messages, model=request.model)
         return replace(request, messages=messages, wire_cache={} if repairs else request.wire_cache)
 
-    def was_truncated(self, usage: Usage) -> bool:
+    def was_truncated(self, usage: Usage, *, known_window: bool = False) -> bool:
         """Whether a reported prompt is so small that the server must have dropped a part of it."""
-        return self._gauge.was_truncated(usage, self._sent, self._least_since)
+        return self._gauge.was_truncated(usage, self._sent, self._least_since, known_window=known_window)
 
     @property
     def _sent(self) -> Sent:

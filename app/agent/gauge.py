@@ -36,9 +36,9 @@ class Gauge:
         """The context has grown."""
         self._later_tokens += tokens
 
-    def was_truncated(self, usage: Usage, sent: Sent, least: Callable[[int], int]) -> bool:
+    def was_truncated(self, usage: Usage, sent: Sent, least: Callable[[int], int], *, known_window: bool) -> bool:
         """Whether a reported prompt is so small that the server must have dropped a part of it; see `PromptCounts`."""
-        return self._counts.show_cut(usage, sent, least)
+        return self._counts.show_cut(usage, sent, least, known_window=known_window)
 
     def known_to_fit(self, usage: Usage) -> int:
         """Tokens of the window that are there for certain, when a part of the prompt was dropped."""

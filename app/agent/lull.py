@@ -29,7 +29,7 @@ class Lull:
     def lasts(self, conversation: Conversation, config: AgentConfig) -> bool:
         """Whether there still is nothing, as far as can be told without looking; asked once in a step."""
         self._steps -= 1
-        return self._steps > 0 and self._of == _key(conversation, config)
+        return self._steps >= 0 and self._of == _key(conversation, config)
 
     def end(self) -> None:
         """The context is looked at again in any case."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
+import structlog
+
 from app.agent.apart import apart
 from app.agent.candidates import candidate
 from app.agent.conversation import AgentConfig, Conversation
@@ -21,6 +23,8 @@ from app.agent.triggers import is_coming
 from app.context.selection import Selection
 from app.llm.base import ModelRequest
 from app.messages import Usage
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +167,18 @@ class Prepared:
         round = replace(self._round, number=await asyncio.shield(self._number))
         try:
             self.prose = await self._summarizer.prose(self._ladder.job(round, self.selection, request))
-        except SummaryFailed as failure:
-            self._failed = True
-            await self._sink.record(
-                RungFailed(round.number, "summary", failure.code, failure.detail, self._summarizer.usage, None)
-            )
-            return None
-        return round
+            return round
+        except SummaryFailed as error:
+            failure = error
+        except Exception:
+            # As in a step: a fault of ours costs the session no more than this summary.
+            log.exception("summary_crashed", model=round.config.model)
+            failure = SummaryFailed("internal_error", "Preparing the summary failed inside the service.")
+        self._failed = True
+        await self._sink.record(
+            RungFailed(round.number, "summary", failure.code, failure.detail, self._summarizer.usage, None)
+        )
+        return None
 
     async def result(self) -> Round | None:
         """The round, once its prose is there; None where the model gave none."""

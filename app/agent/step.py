@@ -146,7 +146,7 @@ class Step:
         """Takes what was reported. Of a prompt that the server cut off without a word, as Ollama does, only the window
         can be learnt."""
         opened, windows = attempt.opened, self._models.windows
-        if self._conversation.was_truncated(usage):
+        if self._conversation.was_truncated(usage, known_window=opened.context.source != "assumed"):
             log.info("prompt_cut_off", model=opened.model, message_id=opened.message_id, left=usage.prompt_tokens)
             if windows is not None:
                 await windows.cut(opened.model, self._conversation.known_to_fit(usage), opened.context.tokens)

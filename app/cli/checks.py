@@ -165,7 +165,7 @@ def _default_model(settings: Settings) -> Check:
     try:
         check_model(settings)
     except PalimpsestError as error:
-        return Check("model", "missing", error.detail, "Set PALIMPSEST_MODEL to a model of one of these providers.")
+        return Check("model", "missing", error.detail, "Name a model of one of these providers there.")
     if (variable := missing_key(settings)) is not None:
         fix = f"Set {variable}, or choose another model in PALIMPSEST_MODEL."
         return Check("model", "missing", f"{model}: {NO_KEY}", fix)

@@ -50,8 +50,9 @@ def completed(data: Data) -> str:
 def failed(data: Data) -> str:
     """Why a rung did not do, and what comes instead."""
     following = data.get("next")
+    reason = data["detail"].removesuffix(".")
     then = f"; now {_RUNGS.get(following, following)}" if following else "; the context is as it was"
-    return f"compaction by {_RUNGS.get(data['rung'], data['rung'])} did not do ({data['code']}): {data['detail']}{then}"
+    return f"compaction by {_RUNGS.get(data['rung'], data['rung'])} did not do ({data['code']}): {reason}{then}"
 
 
 def cancelled(data: Data) -> str:

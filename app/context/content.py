@@ -44,8 +44,6 @@ def counted_for(message: Message, model: str) -> Message:
     were stored with one count for all models."""
     if not any(isinstance(part, ImagePart) for part in message.parts):
         return message
-    if not any(isinstance(part, ImagePart) for part in message.parts):
-        return message
     parts = [_counted_image(part, model) if isinstance(part, ImagePart) else part for part in message.parts]
     same = all(new is old for new, old in zip(parts, message.parts, strict=True))
     return message if same else with_parts(message, parts)

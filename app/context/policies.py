@@ -147,7 +147,9 @@ def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DE
         return CompactionSettings.model_validate({**PRESETS[policy], **_own_settings(base), **asked, "policy": policy})
     except ValidationError as exc:
         error = exc.errors(include_url=False, include_input=False)[0]
-        raise _refusal(".".join(["compaction", *map(str, error["loc"])]), error["msg"]) from exc
+        raise _refusal(
+            ".".join(["compaction", *map(str, error["loc"])]), error["msg"].removeprefix("Value error, ")
+        ) from exc
 
 
 def public(settings: CompactionSettings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from app.context.generation import Generation
-from app.messages import Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, Usage
+from app.messages import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, Usage
 
 LEAST_JUDGED = 3_000
 """Estimated tokens of a request below which a low count says nothing: the smallest windows in use have 2,048."""
@@ -19,6 +19,10 @@ LEAST_JUDGED = 3_000
 FALL = 0.05
 """Share by which two counts of one prompt may differ: several servers may answer to one name, with chat templates of
 their own."""
+
+KNOWN_FALL = 0.5
+"""The same where the window is known, from a setting, a list or the server: then a smaller fall more likely has another
+cause, such as a gateway's second server with a tokenizer of its own. Ollama drops about half."""
 
 WHOLE_SHARE = 0.45
 """Share of the least of a whole prompt below which it was cut off. Prose in 16 languages, code, tables and listings
@@ -53,7 +57,7 @@ class PromptCounts:
     last: Usage = _UNREPORTED
     last_sent: Sent = _NOTHING
 
-    def show_cut(self, usage: Usage, sent: Sent, least: Callable[[int], int]) -> bool:
+    def show_cut(self, usage: Usage, sent: Sent, least: Callable[[int], int], *, known_window: bool) -> bool:
         """Whether the next prompt was cut off: it is counted exactly as the last one although it has grown, or too
         small for what it holds beside the largest one. `least` gives the least tokens of its messages from a number on,
         and of all of it for 0; it is asked only where the estimate does not settle the matter."""
@@ -62,11 +66,11 @@ class PromptCounts:
             return False
         if prompt == self.last.prompt_tokens and sent.estimated > self.last_sent.estimated:
             return True
-        known = (1 - FALL) * self.largest.prompt_tokens
-        share = ADDED_SHARE if known else WHOLE_SHARE
-        if prompt >= known + share * (sent.estimated - self.largest_sent.estimated):
+        counted = (1 - (KNOWN_FALL if known_window else FALL)) * self.largest.prompt_tokens
+        share = ADDED_SHARE if counted else WHOLE_SHARE
+        if prompt >= counted + share * (sent.estimated - self.largest_sent.estimated):
             return False
-        return prompt < known + share * least(self.largest_sent.messages)
+        return prompt < counted + share * least(self.largest_sent.messages)
 
     def known_to_fit(self, usage: Usage) -> int:
         """The most tokens, prompt and answer together, that fitted: of the prompts that were whole, or of the one that
@@ -94,10 +98,14 @@ def least_added(messages: Iterable[Message]) -> int:
 
 def may_shrink(messages: Iterable[Message], added: Message) -> bool:
     """Whether a provider may count less with a message added: at a message of the user's, or one in the user's place,
-    it leaves out the reasoning of what was answered before."""
+    it leaves out the reasoning of what was answered before, also such as a model's server leaves in the text."""
     if added.role not in (Role.USER, Role.CONTROL):
         return False
-    return any(isinstance(part, ReasoningPart) for message in messages for part in message.parts)
+    return any(_may_be_left_out(part) for message in messages for part in message.parts)
+
+
+def _may_be_left_out(part: Part) -> bool:
+    return isinstance(part, ReasoningPart) or (isinstance(part, TextPart) and "<think>" in part.text)
 
 
 def _texts(messages: Iterable[Message]) -> Iterator[str]:

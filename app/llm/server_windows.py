@@ -79,7 +79,10 @@ class ServerWindows:
             self._remember(place, self.get(place), ASK_AGAIN_S)
         else:
             log.debug("window_reported", model=model, tokens=window)
-            self._remember(place, window, BELIEVED_S if window is not None else ASK_AGAIN_S)
+            if window is None:
+                self._remember(place, self.get(place), ASK_AGAIN_S)
+            else:
+                self._remember(place, window, BELIEVED_S)
         finally:
             del self._asking[place]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from app.context.policies import CompactionSettings
 from app.context.projection import Transcript
 from app.context.prompts import Notes
 from app.context.tokens import estimate_tools
@@ -96,6 +97,7 @@ def context_view(
         messages.history(connection, session_id, before=attempt.opened_seq),
         rounds.checkpoints(connection, session_id, generation.rounds),
         compactions.pruned_in(connection, session_id, generation.number),
+        per_message=CompactionSettings(**row.compaction).per_message,
     )
     transcript.settle()
     return _view(row, step, transcript, ContextState(**attempt.context))

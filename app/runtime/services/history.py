@@ -42,7 +42,7 @@ class HistoryService:
 
     async def context(self, session_id: str, *, step: int | None) -> ContextView:
         """What the next step would send, or what a step has sent. Before the first one it begins with the workspace's
-        notes as they are now."""
+        notes as they are now, and the model's server is asked for its window."""
         notes = await self._first_notes(session_id) if step is None else None
         return await self._database.read(lambda c: history.context_view(c, session_id, step, self._agents, notes))
 
@@ -50,6 +50,7 @@ class HistoryService:
         row = await self._database.read(lambda c: history.reads_notes(c, session_id))
         if row is None:
             return None
+        await self._agents.ask_windows(row.model, row.compaction.get("model"))
         spec = SandboxSpec(**row.sandbox)
         with ExitStack() as held:
 

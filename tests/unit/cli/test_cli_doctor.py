@@ -90,6 +90,14 @@ def test_keys_are_seen_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert checks["access"]["detail"] == "2 API keys are set"
 
 
+def test_a_summary_model_that_nobody_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_COMPACTION", '{"policy": "reactive", "model": "nobody/x"}')
+    monkeypatch.setenv("PALIMPSEST_MODEL", "openai/gpt-5")
+    check = _checks()["model"]
+    assert check["status"] == "missing"
+    assert check["detail"].startswith("PALIMPSEST_COMPACTION cannot be used: There is no model 'nobody/x'")
+
+
 @pytest.mark.parametrize(
     ("model", "reason"),
     [

@@ -69,12 +69,12 @@ def completed(**more: Any) -> dict[str, Any]:
         (
             "compaction.failed",
             {"round": 2, "rung": "summary", "code": "summary_empty", "detail": "No text.", "next": "fold"},
-            "compaction by a summary did not do (summary_empty): No text.; now notes made without a model",
+            "compaction by a summary did not do (summary_empty): No text; now notes made without a model",
         ),
         (
             "compaction.failed",
             {"round": 2, "rung": "shrink", "code": "not_small_enough", "detail": "Too much.", "next": None},
-            "compaction by a shorter tail did not do (not_small_enough): Too much.; the context is as it was",
+            "compaction by a shorter tail did not do (not_small_enough): Too much; the context is as it was",
         ),
         ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 came to nothing; the context is as it was"),
         (

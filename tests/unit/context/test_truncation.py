@@ -41,7 +41,9 @@ def after(*prompts: tuple[int, int]) -> PromptCounts:
     return counts
 
 
-def cut(counts: PromptCounts, prompt: int, estimated: int, least: int | None = None) -> bool:
+def cut(
+    counts: PromptCounts, prompt: int, estimated: int, least: int | None = None, *, known_window: bool = False
+) -> bool:
     """Whether the next prompt is taken for cut off; without a `least` nothing must be counted anew."""
 
     def counted(since: int) -> int:
@@ -49,13 +51,17 @@ def cut(counts: PromptCounts, prompt: int, estimated: int, least: int | None = N
         assert since == counts.largest_sent.messages
         return least
 
-    return counts.show_cut(report(prompt), Sent(estimated, 9), counted)
+    return counts.show_cut(report(prompt), Sent(estimated, 9), counted, known_window=known_window)
 
 
 class TestASmallerCount:
     @pytest.mark.parametrize(("prompt", "found"), [(9_499, True), (9_501, False), (10_001, False), (11_000, False)])
     def test_is_a_cut_whatever_was_added(self, prompt: int, found: bool) -> None:
         assert cut(after((10_000, 9_000)), prompt, 11_000, 0) == found
+
+    @pytest.mark.parametrize(("prompt", "found"), [(4_999, True), (5_001, False), (9_400, False)])
+    def test_must_be_half_of_it_where_the_window_is_known(self, prompt: int, found: bool) -> None:
+        assert cut(after((10_000, 9_000)), prompt, 11_000, 0, known_window=True) == found
 
     def test_is_measured_by_the_largest(self) -> None:
         counts = after((10_000, 9_000), (9_800, 10_000), (9_600, 11_000))
@@ -157,6 +163,11 @@ def test_a_new_message_of_the_user_s_lets_reasoning_go(role: Role, thought: bool
     assert may_shrink(history, b.message(role, 3, b.text("More."))) == shrinks
 
 
+def test_so_it_does_where_the_reasoning_stands_in_the_text() -> None:
+    history = [b.user(1), b.assistant(2, b.text("<think>hm</think>Well."))]
+    assert may_shrink(history, b.user(3))
+
+
 @given(seed=st.integers(), differ=st.floats(0, 0.9 * FALL))
 def test_a_conversation_that_is_read_whole_is_never_taken_for_a_cut_one(seed: int, differ: float) -> None:
     """Whatever its tokenizer makes of each text, and where two servers that count differently take turns."""
@@ -166,7 +177,7 @@ def test_a_conversation_that_is_read_whole_is_never_taken_for_a_cut_one(seed: in
     for number in range(1, 40):
         prompt = int(counted * (1 - differ * (number % 2))) + number
         sent = Sent(estimated, number)
-        assert not counts.show_cut(report(prompt), sent, lambda since: sum(least[since:]))
+        assert not counts.show_cut(report(prompt), sent, lambda since: sum(least[since:]), known_window=False)
         counts = counts.with_report(report(prompt), sent)
         added = rng.randint(1, 20_000)
         least.append(int(added * rng.random()))
@@ -180,7 +191,7 @@ def test_one_that_is_cut_is_found_out(window: int, seed: int, keeps: float) -> N
     counts, size, found, least = PromptCounts(), 2_900, 0, [2_900]
     for number in range(1, 80):
         left = size if size <= window else int(window * rng.uniform(keeps, 1))
-        if counts.show_cut(report(left), Sent(size, number), lambda since: sum(least[since:])):
+        if counts.show_cut(report(left), Sent(size, number), lambda since: sum(least[since:]), known_window=False):
             found = size
             break
         counts = counts.with_report(report(left), Sent(size, number))

@@ -203,8 +203,9 @@ class TestHowOften:
         await turn()
         assert (windows.get(PLACE), question.asked) == (8_192, 2)
 
-    async def test_a_server_that_went_away_had_the_window_it_had(self) -> None:
-        clock, question = Clock(), Question(8_192, ProviderError("It is gone."))
+    @pytest.mark.parametrize("silence", [ProviderError("It is gone."), None], ids=["gone", "unloaded"])
+    async def test_a_server_that_says_nothing_has_the_window_it_had(self, silence: Exception | None) -> None:
+        clock, question = Clock(), Question(8_192, silence)
         windows = ServerWindows(clock)
         for _ in range(3):
             await windows.ask(PLACE, MODEL, question)
