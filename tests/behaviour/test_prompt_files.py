@@ -68,9 +68,9 @@ async def test_the_system_prompt_comes_from_a_file(
     start_server: StartServer, provider: FakeProvider, tmp_path: Path
 ) -> None:
     file = tmp_path / "prompt.md"
-    file.write_text("Du bist ein Agent für alle.", encoding="utf-8")
+    file.write_text("You are the café’s agent.", encoding="utf-8")
     server = await asyncio.to_thread(start_server, system_prompt_file=file)
     async with Client(server.url) as client:
         await worked(client, provider)
-    beginning = "Du bist ein Agent für alle.\n\n## Environment"
+    beginning = "You are the café’s agent.\n\n## Environment"
     assert all(request.system.startswith(beginning) for request in provider.requests)
