@@ -11,7 +11,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench docs build clean
+.PHONY: help install run test soak check bench docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ run: $(RUNTIME) ## Start the server on http://127.0.0.1:8000
 
 test: $(DEV) ## Run the tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+soak: $(DEV) ## Ten minutes of random users and faults, every invariant checked
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 check: $(DEV) ## Lint, format, types, layers and spelling; changes nothing
 	@$(BIN)/ruff check .

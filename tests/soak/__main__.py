@@ -1,0 +1,82 @@
+"""The command: `python -m tests.soak`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import random
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from tests.requirements import missing
+from tests.soak.plan import FAULTS, faults_of
+from tests.soak.report import Result, as_json, summary
+from tests.soak.rig import Options, run
+
+GAP_S = 4.0
+"""Seconds between faults, on average: the server has time for some steps, and little peace."""
+ENDED = 130
+"""The exit code of a run that was stopped, as shells have it for Ctrl-C."""
+IMAGE = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak",
+        description="Runs a real server for some minutes with users and faults drawn from a seed: kills and restarts,"
+        " a full disk, a failing provider, slow and vanishing readers, cancels, interrupts, edits, deletes. Then holds"
+        " every invariant against the database and against what the users saw. Needs Linux; a full disk needs root,"
+        " clock jumps need Debian's package libfaketime. Exits with 1 on any violation.",
+    )
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long to work (default: 10)")
+    parser.add_argument("--seed", type=int, help="draws the same plan again (default: a random one, which is printed)")
+    parser.add_argument("--sessions", type=int, default=24, help="sessions at work at once (default: 24)")
+    parser.add_argument("--gap", type=float, default=GAP_S, help=f"seconds between faults (default: {GAP_S:g})")
+    parser.add_argument(
+        "--sandbox", choices=("bubblewrap", "docker"), default="bubblewrap", help="where commands run (bubblewrap)"
+    )
+    parser.add_argument("--image", default=IMAGE, help=f"image of Docker sandboxes (default: {IMAGE})")
+    parser.add_argument("--keep", action="store_true", help="keep data and log; they are kept on a violation anyway")
+    parser.add_argument("--plan", action="store_true", help="print the faults of the seed and do nothing")
+    parser.add_argument("--json", action="store_true", help="print a JSON document instead of the summary")
+    return parser.parse_args(arguments)
+
+
+async def _ended_by_signals(work: Coroutine[Any, Any, Result]) -> Result:
+    """Takes everything down on SIGTERM too, as on Ctrl-C."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = parse(arguments)
+    seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
+    if given.plan:
+        for fault in faults_of(seed, given.minutes * 60, given.gap, FAULTS):
+            print(f"{fault.at_s:7.2f} s  {fault.kind}  {fault.seconds:.2f} s, pick {fault.pick:.3f}")
+        return 0
+    if (reason := missing(given.sandbox)) is not None:
+        print(f"There is no {given.sandbox} here: {reason}", file=sys.stderr)
+        return 2
+    options = Options(seed, given.minutes * 60, given.sessions, given.gap, given.sandbox, given.image, given.keep)
+    # The provider writes on to clients that were killed; asyncio says so for each write.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    work = run(options, lambda line: print(line, file=sys.stderr, flush=True))
+    try:
+        result = asyncio.run(_ended_by_signals(work))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("ended before its time; nothing was checked", file=sys.stderr)
+        return ENDED
+    print(json.dumps(as_json(result), indent=2) if given.json else summary(result))
+    return 1 if result.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

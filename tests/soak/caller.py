@@ -1,0 +1,80 @@
+"""Calls of the server that outlive its restarts, with what a user knows of each afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.soak.ledger import Book, Outcome
+
+PATIENCE_S = 150.0
+"""How long a call is tried again in all, in seconds; the server may be down, or its disk full."""
+CALL_S = 60.0
+"""How long one answer may take: the server may be frozen, and the machine busy."""
+PAUSE_S = 0.2
+LONGEST_PAUSE_S = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer, or that there is none: `status` None. Times are `time.monotonic()` in seconds."""
+
+    status: int | None
+    body: dict[str, Any]
+    sent_at: float
+    answered_at: float
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.status is None or self.status >= 500:
+            return "unknown"
+        return "accepted" if self.status < 300 else "refused"
+
+
+class Caller:
+    """Speaks to the server of a run; what a server must never answer goes into the book."""
+
+    def __init__(self, url: str, book: Book) -> None:
+        self._book = book
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self.http = httpx.AsyncClient(base_url=url, timeout=CALL_S, trust_env=False, limits=limits)
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
+    async def once(self, method: str, path: str, *, json: Any = None, content: bytes | None = None) -> Answered:
+        """One call; the connection may break."""
+        sent = time.monotonic()
+        headers = {"Content-Type": "application/octet-stream"} if content is not None else None
+        try:
+            response = await self.http.request(method, path, json=json, content=content, headers=headers)
+        except httpx.TransportError:
+            self._book.counts["calls lost"] += 1
+            return Answered(None, {}, sent, time.monotonic())
+        self._book.counts["calls"] += 1
+        ended = time.monotonic()
+        if response.status_code >= 500 and not self._book.is_excused(sent, ended):
+            self._book.violated("no server errors", f"{method} {path}: {response.status_code} {response.text[:300]}")
+        is_json = response.headers.get("content-type", "").startswith(("application/json", "application/problem+json"))
+        body = response.json() if is_json and response.content else {}
+        return Answered(response.status_code, body if isinstance(body, dict) else {}, sent, ended)
+
+    async def until_known(self, method: str, path: str, *, json: Any = None) -> Answered:
+        """Calls again until there is an answer that says what happened; for calls that may be repeated. The times are
+        those of the first call and the last answer."""
+        first, pause_s = time.monotonic(), PAUSE_S
+        while True:
+            answer = await self.once(method, path, json=json)
+            if answer.outcome != "unknown" or time.monotonic() > first + PATIENCE_S:
+                return Answered(answer.status, answer.body, first, answer.answered_at)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
+
+    async def get(self, path: str) -> dict[str, Any] | None:
+        """A document, None where the server does not know it, or did not answer for very long."""
+        answer = await self.until_known("GET", path)
+        return answer.body if answer.outcome == "accepted" else None

@@ -1,0 +1,158 @@
+"""The server of a run: a process from the command line, killed and started again on one port and one directory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+
+from tests.provider import FakeProvider
+from tests.soak.plan import MODELS
+from tests.soak.proc import Cost, cost_of
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 120
+"""How long a start may take, in seconds, on a machine that has other things to do."""
+STOP_S = 90
+SMALL_WINDOW = 12_000
+"""Window of the small models in tokens: a few long outputs fill it."""
+WINDOWS = {name: SMALL_WINDOW if name.endswith("small") else 128_000 for name in MODELS}
+IDLE_TIMEOUT_S = 3
+"""Seconds without a byte after which a model call has failed; the stalls of a run are to be met."""
+SANDBOX_IDLE_S = 5
+
+
+class ServerFailed(Exception):
+    """The server did not start, or did not stop."""
+
+
+def free_port() -> int:
+    """A port below those that the kernel gives to clients, so that none takes it while the server is down."""
+    for port in random.SystemRandom().sample(range(20_000, 30_000), 50):
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise ServerFailed("no free port was found")
+
+
+class Host:
+    """Starts and ends the server's lives. `clock` is what makes its wall clock one that can be set; every second life
+    goes without, since that library takes time of its own."""
+
+    def __init__(
+        self, data_dir: Path, log: Path, provider: FakeProvider, sandbox: str, image: str, clock: Mapping[str, str]
+    ) -> None:
+        self.data_dir = data_dir
+        self.log = log
+        self.port = free_port()
+        self.lives = 0
+        self.pids: list[int] = []
+        self.changing = asyncio.Lock()
+        """Held by whoever ends, starts or freezes the server."""
+        self._provider = provider
+        self._sandbox = sandbox
+        self._image = image
+        self._clock = clock
+        self.has_clock = False
+        """Whether the clock of the life under way can be set."""
+        self._process: asyncio.subprocess.Process | None = None
+        self.started_at = 0.0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Set where the server has ended."""
+        return self._process.returncode if self._process is not None else None
+
+    @property
+    def database(self) -> Path:
+        return self.data_dir / "palimpsest.db"
+
+    def cost(self) -> Cost:
+        return cost_of(self.pid)
+
+    async def start(self) -> float:
+        """Begins a life and waits until it answers; the seconds that took. Raises `ServerFailed`."""
+        begun = time.monotonic()
+        self.has_clock = bool(self._clock) and not self.has_clock
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "app", "serve", "--port", str(self.port)),
+                env=self._environment(),
+                cwd=self.log.parent,  # where there is no `.env`
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.pids.append(self._process.pid)
+        await self._answering(begun + START_S)
+        self.lives += 1
+        self.started_at = time.monotonic()
+        return self.started_at - begun
+
+    async def _answering(self, deadline: float) -> None:
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=5) as http:
+            while time.monotonic() < deadline:
+                if self.exit_code is not None:
+                    raise ServerFailed(f"the server ended with {self.exit_code} while it started")
+                with suppress(httpx.TransportError):
+                    if (await http.get("/healthz")).status_code == 200:
+                        return
+                await asyncio.sleep(0.05)
+        raise ServerFailed(f"the server did not answer within {START_S} s")
+
+    async def end(self, how: signal.Signals) -> int:
+        """Ends the life under way with a signal; the exit code. Raises `ServerFailed` where it stays."""
+        assert self._process is not None
+        self.signal(how)
+        try:
+            return await asyncio.wait_for(self._process.wait(), STOP_S)
+        except TimeoutError:
+            self.signal(signal.SIGKILL)
+            await self._process.wait()
+            raise ServerFailed(f"the server did not end within {STOP_S} s after {how.name}") from None
+
+    def signal(self, how: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(how)
+
+    def _environment(self) -> dict[str, str]:
+        providers = {
+            "soak-openai": {"kind": "openai", "base_url": self._provider.openai_url},
+            "soak-anthropic": {"kind": "anthropic", "base_url": self._provider.url},
+        }
+        inherited = {n: v for n, v in os.environ.items() if not n.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_"))}
+        return {
+            **inherited,
+            "PYTHONPATH": str(ROOT),
+            "PALIMPSEST_DATA_DIR": str(self.data_dir),
+            "PALIMPSEST_PROVIDERS": json.dumps(providers),
+            "PALIMPSEST_MODEL": MODELS[0],
+            "PALIMPSEST_MODELS": json.dumps({name: {"context_window": size} for name, size in WINDOWS.items()}),
+            "PALIMPSEST_PROVIDER_IDLE_TIMEOUT_S": str(IDLE_TIMEOUT_S),
+            "PALIMPSEST_SANDBOX": self._sandbox,
+            "PALIMPSEST_SANDBOX_IMAGE": self._image,
+            "PALIMPSEST_SANDBOX_IDLE_S": str(SANDBOX_IDLE_S),
+            "PALIMPSEST_LOG_LEVEL": "warning",
+            "PALIMPSEST_LOG_FORMAT": "json",
+            **(self._clock if self.has_clock else {}),
+        }

@@ -1,0 +1,158 @@
+"""The model of a run: the strict provider's answers, drawn from the seed, and the weather that spoils them."""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+from tests.provider import (
+    Answer,
+    Delay,
+    EndWithoutFinish,
+    Hang,
+    HttpError,
+    Interleaved,
+    Reasoning,
+    RecordedRequest,
+    Reply,
+    Reset,
+    StreamError,
+    Text,
+    ToolCall,
+)
+
+LOG = "ran.log"
+"""The workspace's file in which each command writes its token first."""
+NO_ROOM = 97
+"""Exit code of a command that could not write its token."""
+MARK = re.compile(r"\[\[([a-z0-9.-]+)\]\]")
+"""How each message names its session and itself."""
+
+WARM = "warm-"
+"""How the names of sessions begin that only warm the server up."""
+
+SUMMARY = "The user asks for small things again and again; some are done. Next: go on with the latest message."
+
+
+class Weather:
+    """What is wrong with the provider for a while: kinds of `plan.FaultKind`, each until a time."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def spoil(self, kind: str, seconds: float) -> None:
+        self._until[kind] = time.monotonic() + seconds
+
+    def answer(self, rng: random.Random) -> Answer | None:
+        """A spoilt answer, where the weather or bad luck wants one."""
+        now = time.monotonic()
+        kinds = [kind for kind, until in self._until.items() if until > now]
+        if kinds and rng.random() < 0.7:
+            return _spoilt(rng.choice(kinds), rng)
+        if rng.random() < 0.02:
+            return _spoilt(rng.choice(("provider_resets", "provider_429", "provider_500")), rng)
+        return None
+
+
+def _spoilt(kind: str, rng: random.Random) -> Answer:
+    match kind:
+        case "provider_resets":
+            half = ToolCall("execute_command", {"command": "echo never >> ran.log"}, chunks=4, pause=Reset())
+            resets = [Reply(Reset()), Reply(Text("half of it ", 3), Reset()), Reply(half), Reply("x", Reset("close"))]
+            return rng.choice(resets)
+        case "provider_stalls":
+            return rng.choice([Reply(Hang()), Reply(Text("half of it ", 3), Hang()), Reply(Delay(1.5), Text("late"))])
+        case "provider_429":
+            return HttpError(429, headers={"retry-after": "0.3"})
+        case _:
+            errors: list[Answer] = [HttpError(500), HttpError(529), Reply("x", StreamError())]
+            return rng.choice([*errors, Reply("y", EndWithoutFinish())])
+
+
+def _warming(turn: int) -> Reply:
+    return Reply(ToolCall("execute_command", {"command": "echo warm"})) if turn == 1 else Reply(Text("warm", chunks=2))
+
+
+class Model:
+    """Answers every request: a few steps with calls, then a text. The answer hangs on the seed, the newest message and
+    how often it was answered. `digits` make the sleeps of this run's commands known in a list of processes."""
+
+    def __init__(self, seed: int, weather: Weather, digits: str) -> None:
+        self._seed = seed
+        self._weather = weather
+        self._digits = digits
+        self._turns: Counter[str] = Counter()
+        self._tokens = 0
+        self._lock = threading.Lock()
+
+    def answer(self, request: RecordedRequest) -> Answer:
+        names = MARK.findall(request.last_user_text) or MARK.findall(request.first_user_text)
+        name = names[-1] if names else "none"
+        with self._lock:
+            self._turns[name] += 1
+            turn = self._turns[name]
+        rng = random.Random(f"{self._seed}/{name}/{turn}")
+        spoilt = self._weather.answer(rng)
+        if spoilt is not None:
+            return spoilt
+        if "execute_command" not in request.tool_names:
+            return Reply(Text(SUMMARY, chunks=3))
+        return _warming(turn) if name.startswith(WARM) else self._good(rng, name, turn)
+
+    def _good(self, rng: random.Random, name: str, turn: int) -> Reply:
+        pace = rng.choice((None, None, 30.0, 100.0))
+        thought = (Reasoning("Let me think. " * rng.randint(1, 9), chunks=4),) if rng.random() < 0.3 else ()
+        if rng.random() < 0.2 + 0.15 * turn:
+            finish = rng.choices((None, "length", "refusal", "content_filter"), (92, 4, 2, 2))[0]
+            words = f"Done with {name}. " * rng.randint(1, 40)
+            return Reply(*thought, Text(words, chunks=rng.randint(1, 30)), finish=finish, pace=pace)
+        calls = [self._call(rng) for _ in range(rng.choice((1, 1, 1, 2, 3, 5)))]
+        said = (Text("I will look. ", chunks=3),) if rng.random() < 0.5 else ()
+        if len(calls) > 1 and rng.random() < 0.3:
+            return Reply(*thought, *said, Interleaved(*calls), pace=pace)
+        return Reply(*thought, *said, *calls, pace=pace)
+
+    def _call(self, rng: random.Random) -> ToolCall:
+        chunks = rng.randint(1, 6)
+        if rng.random() < 0.6:
+            return ToolCall("execute_command", self._command(rng), chunks=chunks)
+        others: list[tuple[str, dict[str, Any] | str]] = [
+            ("read_file", {"path": LOG}),
+            ("write_file", {"path": f"f{rng.randint(0, 9)}.txt", "content": "line\n" * rng.randint(1, 2000)}),
+            ("list_directory", {"path": "."}),
+            ("search_files", {"pattern": "line"}),
+            ("update_plan", {"items": [{"text": "go on", "status": "pending"}]}),
+            ("memory_write", {"content": "remember\n" * rng.randint(1, 20)}),
+            ("history_search", {"query": "small"}),
+            ("no_such_tool", {"a": 1}),
+            ("read_file", '{"path": '),
+        ]
+        name, arguments = rng.choice(others)
+        return ToolCall(name, arguments, chunks=chunks)
+
+    def _command(self, rng: random.Random) -> dict[str, object]:
+        with self._lock:
+            self._tokens += 1
+            token = f"c{self._tokens}"
+        digits = self._digits
+        body = rng.choice(
+            [
+                "true",
+                "echo out; echo err >&2; exit 3",
+                f"sleep {rng.randint(0, 2)}.{digits}",
+                f"trap '' TERM INT; echo begun; sleep 3.{digits}",
+                f"(setsid sleep 30.{digits} >/dev/null 2>&1 &); echo left behind",
+                "seq 1 4000",
+                "for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done",
+                "head -c 40000 /dev/zero | tr '\\0' x",
+                f"wc -l < {LOG}",
+            ]
+        )
+        arguments: dict[str, object] = {"command": f"echo {token} >> {LOG} || exit {NO_ROOM}; {body}"}
+        if rng.random() < 0.15:
+            arguments = {"command": f"{arguments['command']}; sleep 20.{digits}", "timeout_s": 1}
+        return arguments

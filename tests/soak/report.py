@@ -1,0 +1,121 @@
+"""What a run says: a line every ten seconds, a summary, or a JSON document."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.soak.ledger import Book, Violation
+from tests.soak.proc import Cost
+
+SHOWN = 40
+"""Violations that the summary shows; the JSON has all."""
+SESSION_COUNTS = (
+    "sessions",
+    "sessions deleted",
+    "sessions checked",
+    "steps",
+    "tool calls",
+    "compactions",
+    "recoveries",
+)
+TRAFFIC = ("calls", "calls lost", "events seen", "deltas seen", "events checked", "errors logged", "cancels timed")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The end of a run. `left_out` are the faults that could not be caused here, and why; `life_s` is how long the last
+    life of the server had worked when `after` was measured."""
+
+    seed: int
+    seconds: float
+    sandbox: str
+    lives: int
+    life_s: float
+    before: Cost | None
+    after: Cost | None
+    tasks: tuple[float, float] | None
+    left_out: Mapping[str, str]
+    book: Book
+
+    @property
+    def violations(self) -> list[Violation]:
+        return self.book.violations
+
+
+def progress(begun: float, book: Book, live: int, lives: int, cost: Cost | None) -> str:
+    """One line."""
+    held = "server down" if cost is None else f"{cost.rss_mb:.0f} MB, {cost.files} files"
+    return (
+        f"{time.monotonic() - begun:5.0f} s  {live} sessions at work of {book.counts['sessions']},"
+        f" {book.counts['messages accepted']} messages, {book.counts['events seen']} events seen,"
+        f" {book.faults.total()} faults, life {lives} ({held}), {len(book.violations)} violations"
+    )
+
+
+def summary(result: Result) -> str:
+    """The whole run, for a person."""
+    book = result.book
+    lines = [
+        f"seed {result.seed}, {result.seconds:.0f} s, {result.sandbox}, {result.lives} lives of the server",
+        f"faults:     {_listed(book.faults)}",
+        *(f"left out:   {kind}: {why}" for kind, why in sorted(result.left_out.items())),
+        f"sessions:   {_listed(book.counts, SESSION_COUNTS)}",
+        f"messages:   {_listed({n.removeprefix('messages '): c for n, c in book.counts.items() if 'messages ' in n})}",
+        f"deeds:      {_listed({n.removeprefix('deed '): c for n, c in book.counts.items() if n.startswith('deed ')})}",
+        f"edits:      {_listed({n: c for n, c in book.counts.items() if n.startswith(('edits', 'withdrawals'))})}",
+        f"traffic:    {_listed(book.counts, TRAFFIC)}",
+        f"slowest:    cancel {book.slowest_cancel_s:.1f} s, start {book.slowest_start_s:.1f} s",
+        *_costs(result),
+        *_violations(book.violations),
+    ]
+    return "\n".join(lines)
+
+
+def _costs(result: Result) -> list[str]:
+    if result.before is None or result.after is None:
+        return []
+    lines = [
+        f"at {when}:   {cost.rss_mb:.0f} MB, {cost.files} open files, {cost.threads} threads"
+        for when, cost in (("start", result.before), ("end  ", result.after))
+    ]
+    lines[-1] += f", the last life having worked for {result.life_s:.0f} s"
+    if result.tasks is None:
+        return [*lines, "tasks:      left out, as /metrics has no gauge of them"]
+    return [*lines, f"tasks:      {result.tasks[0]:g} at the start, {result.tasks[1]:g} at the end"]
+
+
+def _violations(violations: list[Violation]) -> list[str]:
+    rules = Counter(violation.rule for violation in violations)
+    lines = [f"violations: {len(violations)}"]
+    lines += [f"  {count:5}  {rule}" for rule, count in rules.most_common()]
+    lines += [f"  - {v.rule}: {v.detail}" + (f" ({v.session_id})" if v.session_id else "") for v in violations[:SHOWN]]
+    return lines
+
+
+def _listed(counts: Mapping[str, int], names: tuple[str, ...] | None = None) -> str:
+    chosen = names or sorted(counts)
+    return ", ".join(f"{name} {counts[name]}" for name in chosen if counts.get(name)) or "none"
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The same for a program."""
+    return {
+        "seed": result.seed,
+        "seconds": round(result.seconds, 1),
+        "sandbox": result.sandbox,
+        "lives": result.lives,
+        "last_life_s": round(result.life_s, 1),
+        "faults": dict(result.book.faults),
+        "left_out": dict(result.left_out),
+        "counts": dict(result.book.counts),
+        "slowest_cancel_s": round(result.book.slowest_cancel_s, 2),
+        "slowest_start_s": round(result.book.slowest_start_s, 2),
+        "before": None if result.before is None else asdict(result.before),
+        "after": None if result.after is None else asdict(result.after),
+        "tasks": result.tasks,
+        "violations": [asdict(violation) for violation in result.violations],
+    }

@@ -1,0 +1,249 @@
+"""A whole run: the stage is set, the server warmed up, users and faults let loose, and everything checked."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.provider import FakeProvider
+from tests.soak import audit
+from tests.soak.caller import Caller
+from tests.soak.clock import Clock
+from tests.soak.containers import Containers
+from tests.soak.database import instance_id
+from tests.soak.disk import Disk
+from tests.soak.faults import Stage, cause
+from tests.soak.host import SMALL_WINDOW, Host, ServerFailed
+from tests.soak.ledger import Book
+from tests.soak.log_watch import LogWatch
+from tests.soak.model import WARM, Model, Weather
+from tests.soak.plan import MODELS, SessionPlan, faults_of, sessions_of
+from tests.soak.proc import Cost
+from tests.soak.report import Result, progress
+from tests.soak.users import User, pause, read_logs
+
+PROGRESS_S = 10.0
+KEPT_REQUESTS = 50
+"""Requests that the provider keeps; the whole of a run would be gigabytes."""
+WARM_UP = tuple(SessionPlan(f"{WARM}{n}", model, "reactive", (), ("steady",), False) for n, model in enumerate(MODELS))
+"""Sessions before the first look at what the server holds, so that it has loaded what it loads once."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A run: its seed, how long it works in seconds, how many sessions are at work at once, how far its faults lie
+    apart in seconds, and where commands run."""
+
+    seed: int
+    seconds: float
+    sessions: int
+    gap_s: float
+    sandbox: str
+    image: str
+    keep: bool = False
+
+
+@asynccontextmanager
+async def _stage(options: Options, folder: Path, book: Book) -> AsyncIterator[tuple[Stage, FakeProvider]]:
+    """Everything but the server's first life; taken down again at the end, whatever happened."""
+    digits = str(random.SystemRandom().randrange(10**8, 10**9))
+    disk = Disk(folder / "data")
+    clock = Clock(folder / "clock")
+    weather = Weather()
+    containers = Containers()
+    model = Model(options.seed, weather, digits)
+    windows = {"large": 128_000, "small": SMALL_WINDOW}
+    async with AsyncExitStack() as stack:
+        stack.callback(disk.remove)
+        provider = stack.enter_context(FakeProvider(windows=windows, keep=KEPT_REQUESTS))
+        provider.respond(model.answer)
+        log = folder / "server.log"
+        host = Host(disk.path, log, provider, options.sandbox, options.image, clock.environment)
+        stack.callback(clock.forget, host.pids)
+        stack.push_async_callback(containers.remove)
+        stack.push_async_callback(_gone, host)
+        uses_docker = options.sandbox == "docker"
+        yield Stage(host, disk, clock, weather, containers, book, digits, uses_docker), provider
+
+
+@asynccontextmanager
+async def _folder(options: Options, book: Book) -> AsyncIterator[Path]:
+    """A folder of the run's own, which stays where there is something to look at in it."""
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="palimpsest-soak-"))
+    try:
+        yield folder
+    finally:
+        if not (options.keep or book.violations):
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _gone(host: Host) -> None:
+    if host.pids and host.exit_code is None:
+        await host.end(signal.SIGKILL)
+
+
+async def run(options: Options, say: Say) -> Result:
+    """Runs the soak; the violations are in the result. `say` gets lines for a person."""
+    book = Book()
+    begun = time.monotonic()
+    async with _folder(options, book) as folder, _stage(options, folder, book) as (stage, provider):
+        left_out = {str(kind): why for kind, why in stage.impossible().items()}
+        work = _Work(options, stage, provider, book, say, begun)
+        try:
+            await work.run()
+        except ServerFailed as error:
+            book.violated("the server starts and ends", str(error))
+        if options.keep or book.violations:
+            say(f"kept: {folder}")
+            await asyncio.to_thread(stage.disk.keep, folder / "kept")
+        result = Result(
+            options.seed,
+            time.monotonic() - begun,
+            options.sandbox,
+            stage.host.lives,
+            work.life_s,
+            work.before,
+            work.after,
+            work.tasks,
+            left_out,
+            book,
+        )
+    return result
+
+
+class _Work:
+    """The phases of one run."""
+
+    def __init__(
+        self, options: Options, stage: Stage, provider: FakeProvider, book: Book, say: Say, begun: float
+    ) -> None:
+        self._options = options
+        self._stage = stage
+        self._provider = provider
+        self._book = book
+        self._say = say
+        self._begun = begun
+        self._live = 0
+        self._stopping = asyncio.Event()
+        self._caller = Caller(stage.host.url, book)
+        self.before: Cost | None = None
+        self.after: Cost | None = None
+        self.tasks: tuple[float, float] | None = None
+        self.life_s = 0.0
+
+    async def run(self) -> None:
+        host = self._stage.host
+        self._say(f"seed {self._options.seed}; the server at {host.url}, its log {host.log}")
+        watch = LogWatch(host.log, self._book)
+        await host.start()
+        self._stage.containers.instance_id = await asyncio.to_thread(instance_id, host.database)
+        helpers = [asyncio.create_task(job) for job in (watch.run(), self._tell())]
+        try:
+            await self._warm_up()
+            await self._soak()
+            self._say("the last sessions are at rest; checking")
+            await self._check(watch)
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.wait(helpers)
+            await self._caller.aclose()
+
+    async def _warm_up(self) -> None:
+        async with asyncio.TaskGroup() as users:
+            for plan in WARM_UP:
+                users.create_task(self._user(plan).run())
+        self.before, gauges = await audit.rest_of(self._stage.host)
+        if audit.TASKS in gauges:
+            self.tasks = (gauges[audit.TASKS], gauges[audit.TASKS])
+
+    async def _soak(self) -> None:
+        """Users and faults until the time is over, then users until each session is at rest."""
+        slots = [asyncio.create_task(self._slot(number)) for number in range(self._options.sessions)]
+        keeper = asyncio.create_task(self._keep_up())
+        try:
+            await self._cause_all()
+            self._stopping.set()
+            await asyncio.gather(*slots)
+        finally:
+            self._stopping.set()
+            for task in (keeper, *slots):
+                task.cancel()
+            await asyncio.wait([keeper, *slots])
+        while self._stage.watches:
+            await asyncio.wait(set(self._stage.watches))
+
+    async def _cause_all(self) -> None:
+        options = self._options
+        first = time.monotonic()
+        for fault in faults_of(options.seed, options.seconds, options.gap_s, self._stage.possible()):
+            await asyncio.sleep(max(0.0, first + fault.at_s - time.monotonic()))
+            if time.monotonic() > first + options.seconds:
+                break
+            begun = time.monotonic()
+            await cause(self._stage, fault)
+            took = time.monotonic() - begun
+            self._say(f"{begun - self._begun:5.0f} s  {fault.kind}, planned for {fault.at_s:.0f} s, took {took:.1f} s")
+        await asyncio.sleep(max(0.0, first + options.seconds - time.monotonic()))
+
+    async def _slot(self, number: int) -> None:
+        """Session after session, as one user at a time."""
+        rng = random.Random(f"{self._options.seed}/{number}/pauses")
+        for plan in sessions_of(self._options.seed, number):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause(rng))
+            if self._stopping.is_set():
+                return
+            self._live += 1
+            try:
+                await self._user(plan).run()
+            finally:
+                self._live -= 1
+
+    def _user(self, plan: SessionPlan) -> User:
+        return User(self._caller, self._book, plan, self._options.seed, self._stopping)
+
+    async def _keep_up(self) -> None:
+        """A server that dies by itself is found out, and started again so that the run goes on."""
+        host = self._stage.host
+        while True:
+            await asyncio.sleep(0.5)
+            async with host.changing:
+                if host.exit_code is not None:
+                    self._book.violated("the server lives", f"it ended by itself with {host.exit_code}")
+                    await host.start()
+
+    async def _check(self, watch: LogWatch) -> None:
+        stage, book = self._stage, self._book
+        await read_logs(self._caller, book)
+        await self._caller.aclose()
+        self.life_s = time.monotonic() - stage.host.started_at
+        assert self.before is not None
+        self.after, gauges = await audit.audit_rest(stage.host, stage.containers, stage.digits, self.before, book)
+        if self.tasks is not None:
+            self.tasks = (self.tasks[0], gauges[audit.TASKS])
+        code = await stage.host.end(signal.SIGTERM)
+        if code not in (-signal.SIGTERM, 0):
+            book.violated("the server ends as it is told", f"SIGTERM ended it with {code}")
+        watch.look()
+        await asyncio.to_thread(audit.audit, stage.host.database, book)
+        await audit.audit_deleted(stage.host.data_dir, stage.containers, book)
+        audit.audit_provider(self._provider, book)
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_S)
+            cost: Cost | None = None
+            with suppress(OSError):
+                cost = self._stage.host.cost()
+            self._say(progress(self._begun, self._book, self._live, self._stage.host.lives, cost))
