@@ -4,34 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
 
 import structlog
 from dotenv import dotenv_values
 from sqlalchemy import Connection
 
 from app.agent.collecting import Collector
+from app.agent.loop_guard import GuardRules
 from app.agent.model_calls import ModelCalls
+from app.agent.prepared import Places
 from app.context.policies import resolve
 from app.context.prompts import SYSTEM_TEMPLATE
-from app.db.engine import Database, open_database
+from app.db.engine import Database, open_database, sqlite_path
 from app.db.migrate import upgrade
 from app.db.repositories import sessions
-from app.errors import SandboxUnavailableError, StorageError
+from app.errors import SandboxAwayError, SandboxUnavailableError, StorageError
 from app.eventlog.bus import Bus
+from app.eventlog.log import StreamItem
 from app.llm.base import Prices
 from app.llm.catalog import Catalog, ModelOverride
+from app.llm.reach import Condition
 from app.llm.registry import ProviderConfig, Providers
 from app.runtime import compactions
 from app.runtime.admission import ServiceRules
 from app.runtime.agents import AgentSetup
+from app.runtime.approval_rules import operators_approval
+from app.runtime.fence import Fence
+from app.runtime.health import Health, looks
 from app.runtime.metrics import Metrics
-from app.runtime.registry import Registry
-from app.runtime.sandboxes import Sandboxes, SandboxPolicy
+from app.runtime.readings import add_readings
+from app.runtime.registry import Registry, RunBounds
+from app.runtime.retention import Retention, RetentionRules
+from app.runtime.sandbox_policy import SandboxPolicy
+from app.runtime.sandbox_search import looking_for_sandboxes
+from app.runtime.sandboxes import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import RuntimeSetup
+from app.runtime.tracing import otlp_exporter, tracing
 from app.runtime.windows import LearnedWindows
 from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
 from app.sandbox.detect import SandboxKind, open_factory
@@ -53,13 +68,15 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 class Runtime:
     """A built service, and what a person is told of it. `sandbox` is the default one, None where there is none;
     `left_out` are the kinds of sandbox that the settings allow and sessions do not get, each with the reason.
-    `close_streams` ends the streams of all readers; `metrics` gives Prometheus' text, and blocks."""
+    `close_streams` ends the streams of all readers and says how many there were, `readers` how many there are;
+    `metrics` gives Prometheus' text, and blocks."""
 
     services: Services
     model: str
     sandbox: str | None
     left_out: Mapping[str, str]
-    close_streams: Callable[[], None]
+    close_streams: Callable[[], int]
+    readers: Callable[[], int]
     metrics: Callable[[], bytes]
 
 
@@ -142,14 +159,16 @@ def sandbox_kinds(settings: Settings) -> tuple[SandboxKind, ...]:
     return ("docker", "bubblewrap") if settings.sandbox == "auto" else (settings.sandbox,)
 
 
-async def build_sandboxes(settings: Settings, instance_id: str) -> tuple[Sandboxes, dict[str, str]]:
+async def open_factories(
+    settings: Settings, instance_id: str
+) -> tuple[dict[str, SandboxFactory], dict[str, SandboxUnavailableError]]:
     """The kinds of sandbox that the settings allow and this machine has; and those that it has not or that would not be
-    safe, each with the reason. Having none is not the end: sessions can be read, and `readyz` says what is missing."""
+    safe, each with the reason."""
     factories: dict[str, SandboxFactory] = {}
-    left_out: dict[str, str] = {}
+    left_out: dict[str, SandboxUnavailableError] = {}
     for kind in sandbox_kinds(settings):
         if exposes_server(kind, settings):
-            left_out[kind] = "Its network is the host's, and the server asks for no key."
+            left_out[kind] = SandboxUnavailableError("Its network is the host's, and the server asks for no key.")
             continue
         try:
             factories[kind] = await open_factory(
@@ -160,11 +179,27 @@ async def build_sandboxes(settings: Settings, instance_id: str) -> tuple[Sandbox
                 image=settings.sandbox_image,
             )
         except SandboxUnavailableError as error:
-            left_out[kind] = error.detail
+            left_out[kind] = error
+    return factories, left_out
+
+
+async def build_sandboxes(settings: Settings, instance_id: str) -> tuple[Sandboxes, dict[str, str]]:
+    """The sandboxes of this server, and the kinds that are left out, with the reasons. Having none is not the end:
+    sessions can be read, `readyz` says what is missing, and an Engine that answers later is taken in then."""
+    factories, left_out = await open_factories(settings, instance_id)
     network = None if settings.sandbox_network is None else settings.sandbox_network == "on"
     limits = SandboxLimits(settings.sandbox_memory_mb, settings.sandbox_cpus, settings.sandbox_pids)
-    policy = SandboxPolicy(settings.sandbox_image, network, limits, settings.sandbox_idle_s)
-    return Sandboxes(factories, policy), left_out
+    policy = SandboxPolicy(
+        settings.sandbox_image,
+        network,
+        limits,
+        settings.sandbox_idle_s,
+        settings.sandbox_wait_s,
+        settings.max_sandboxes,
+    )
+    away = () if factories else [kind for kind, why in left_out.items() if isinstance(why, SandboxAwayError)]
+    sandboxes = Sandboxes(factories, policy, expected=away)
+    return sandboxes, {kind: why.detail for kind, why in left_out.items()}
 
 
 def prepare_data_dir(settings: Settings) -> None:
@@ -189,10 +224,13 @@ def _agents(settings: Settings, prompts: Prompts, providers: Providers, windows:
         command_timeout_s=settings.command_timeout_s,
         max_command_timeout_s=settings.command_timeout_max_s,
         output_chars=settings.tool_output_chars,
+        places=Places(settings.max_background_summaries),
+        last_step_s=settings.last_step_s,
+        guard=GuardRules(settings.loop_guard_tell, settings.loop_guard_end),
     )
 
 
-def _rules(settings: Settings) -> ServiceRules:
+def _rules(settings: Settings, tools: Sequence[str]) -> ServiceRules:
     most = Limits(**settings.session_limits.model_dump())
     return ServiceRules(
         default_model=default_model(settings),
@@ -200,7 +238,20 @@ def _rules(settings: Settings) -> ServiceRules:
         limits=Limits(max_steps=settings.max_steps),
         most=most,
         queue_limit=settings.queue_limit,
+        approval=operators_approval(settings.approval, tools),
     )
+
+
+def _directories(settings: Settings) -> tuple[Path, Path]:
+    """Where the data lie."""
+    return settings.data_dir, sqlite_path(settings.url).parent
+
+
+def _health(settings: Settings, database: Database, fence: Fence, sandboxes: Sandboxes, providers: Providers) -> Health:
+    def conditions() -> Awaitable[list[Condition]]:
+        return providers.conditions(default_model(settings))
+
+    return Health(looks(database, fence.check, sandboxes, _directories(settings), conditions))
 
 
 @asynccontextmanager
@@ -223,33 +274,71 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await windows.load()
         agents = _agents(settings, prompts, providers, windows)
         metrics = Metrics(agents.registry.names())
-        bus = Bus(metrics.observe)
+        observers = [metrics.observe]
+        bus = Bus(lambda items: _tell(observers, items), settings.max_readers)
         collector = _collector(settings, store)
-        setup = RuntimeSetup(database, bus, sandboxes, agents, collector, store.path, metrics.repaired)
-        registry = Registry(setup)
+        fence = Fence(database)
+        setup = RuntimeSetup(database, bus, sandboxes, agents, collector, store.path, metrics.repaired, fence.check)
+        if settings.otlp_endpoint and (exporter := await asyncio.to_thread(otlp_exporter, settings.otlp_endpoint)):
+            traces = tracing(exporter, model_of=lambda id: registry.model_of(id), tools=agents.registry.names())
+            observers.append((await stack.enter_async_context(traces)).observe)
+        registry = Registry(setup, RunBounds(settings.max_runs, settings.max_waiting_runs))
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
+        health = _health(settings, database, fence, sandboxes, providers)
+        stack.push_async_callback(health.aclose)
         services = build_services(
             setup,
             registry,
-            _rules(settings),
+            _rules(settings, agents.registry.names()),
+            health,
             models=providers.models,
             output_path=store.path,
-            delete_outputs=store.delete_session,
+            outputs=store,
         )
-        await _take_up(database, sandboxes, registry)
-        _add_readings(metrics, registry, bus, database)
+        await fence.take()
+        await _take_up(setup, registry, store, parks=settings.recover == "park")
+        await stack.enter_async_context(fence.watched(partial(_let_go, registry, bus, sandboxes)))
+        add_readings(
+            metrics,
+            registry=registry,
+            bus=bus,
+            database=database,
+            sandboxes=sandboxes,
+            places=agents.places,
+            directories=_directories(settings),
+        )
         await stack.enter_async_context(metrics.measuring_lag())
+        await stack.enter_async_context(Retention(setup, store, _retention(settings)).sweeping())
+
+        async def find() -> dict[str, SandboxFactory]:
+            return (await open_factories(settings, instance_id))[0]
+
+        await stack.enter_async_context(looking_for_sandboxes(sandboxes, find, database))
         found = sandboxes.describe() if len(left_out) < len(sandbox_kinds(settings)) else None
-        yield Runtime(services, default_model(settings), found, left_out, bus.close, metrics.render)
+        yield Runtime(
+            services, default_model(settings), found, left_out, bus.close, lambda: bus.readers, metrics.render
+        )
 
 
-def _add_readings(metrics: Metrics, registry: Registry, bus: Bus, database: Database) -> None:
-    metrics.gauge("palimpsest_running_sessions", "Sessions with an owner in this process.", lambda: len(registry))
-    metrics.gauge("palimpsest_stream_readers", "Open event streams.", lambda: bus.readers)
-    metrics.gauge("palimpsest_channels", "Sessions that run or are followed.", lambda: len(bus))
-    metrics.counter("palimpsest_database_commits", "Commits of the writer.", lambda: database.writer.commits)
-    metrics.counter("palimpsest_database_writes", "Writes; many share a commit.", lambda: database.writer.writes)
+def _tell(observers: Sequence[Callable[[Sequence[StreamItem]], None]], items: Sequence[StreamItem]) -> None:
+    for observe in observers:
+        observe(items)
+
+
+def _retention(settings: Settings) -> RetentionRules:
+    outputs, sessions = settings.retain_outputs_days, settings.retain_sessions_days
+    return RetentionRules(
+        outputs=timedelta(days=outputs) if outputs is not None else None,
+        sessions=timedelta(days=sessions) if sessions is not None else None,
+    )
+
+
+async def _let_go(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:
+    """Ends what belongs to another server now; what is stored can still be read here."""
+    await registry.supersede()
+    bus.close()
+    sandboxes.disown()
 
 
 def _collector(
@@ -270,13 +359,17 @@ def _collector(
     return collect
 
 
-async def _take_up(database: Database, sandboxes: Sandboxes, registry: Registry) -> None:
-    """Clears away what is left of sessions that are gone, then goes on with the runs that were going on."""
+async def _take_up(setup: RuntimeSetup, registry: Registry, store: FileOutputStore, *, parks: bool) -> None:
+    """Clears away what is left of sessions that are gone, then goes on with the runs that were going on, or `parks`
+    them."""
+    database, sandboxes = setup.database, setup.sandboxes
 
     def query(connection: Connection) -> tuple[set[str], list[str]]:
-        return set(sessions.ids(connection)), list(sessions.ids(connection, status=Status.RUNNING))
+        busy = (Status.RUNNING, Status.AWAITING_APPROVAL)
+        return set(sessions.ids(connection)), [id for status in busy for id in sessions.ids(connection, status=status)]
 
     known, running = await database.read(query)
+    await store.remove_orphans(known)
     try:
         removed = await sandboxes.remove_orphans(known)
         left = await sandboxes.running()
@@ -287,5 +380,6 @@ async def _take_up(database: Database, sandboxes: Sandboxes, registry: Registry)
         if removed:
             log.info("orphans_removed", names=removed)
     await database.writer.write(compactions.abandon_all)
+    setup.to_park.update(running if parks else ())
     for session_id in running:
         registry.wake(session_id)

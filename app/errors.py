@@ -3,21 +3,27 @@
 PalimpsestError
 ├── InvalidRequestError          422  what was asked for cannot be done as it stands
 │   ├── UnknownModelError        422  no such provider or model
-│   ├── MissingApiKeyError       422  the provider needs a key and none is configured
-│   └── NotSupportedError        422  a documented field that this server does not serve
+│   └── MissingApiKeyError       422  the provider needs a key and none is configured
 ├── MalformedRequestError        400  a cursor, an event id or a range that cannot be read
 ├── NotFoundError                404  no such session, message, call or file
+├── GoneError                    410  it was there and was removed for its age
 ├── ForbiddenError               403  outside the workspace, or beyond what the operator allows
 ├── ConflictError                409  the record is in another state, or holds other content
 ├── TooLargeError                413  a body or a file over its limit
 ├── QueueFullError               429  too many messages are waiting
 ├── UnavailableError             503  a part of the server does not answer now
+│   ├── ServerBusyError          503  as much is going on as the settings allow
 │   ├── SandboxUnavailableError  503
-│   └── StorageError             503  the database refused a write
+│   │   └── SandboxAwayError     503  what makes sandboxes does not answer; it may come back
+│   ├── StorageError             503  the database refused a write
+│   │   ├── StorageBusyError     503  another process holds the database
+│   │   └── StorageFullError     507  its disk is full
+│   └── SupersededError          503  another server has taken the database over
 ├── StaleOwnerError              409  another owner has taken the session over
 ├── ProviderError                502  the model provider failed; says whether a retry may help
 │   └── ContextOverflowError     502  the request does not fit the model's window
 ├── SandboxError                 500  the sandbox could not do what it was asked
+│   └── WorkspaceFullError       507  the disk of the workspace is full
 └── ToolError                    422  shown to the model as the call's result, never to a client
 """
 
@@ -35,6 +41,9 @@ class PalimpsestError(Exception):
     status: ClassVar[int] = 500
     code: str = "internal_error"
     title: ClassVar[str] = "Internal error"
+    retry_after_s: ClassVar[int] = 1
+    """When to try again, in seconds, where the status says that it may help: a queue drains within a step and a
+    database's lock within a second."""
 
     def __init__(self, detail: str, *, code: str | None = None, **extra: Any) -> None:
         super().__init__(detail)
@@ -72,11 +81,6 @@ class MissingApiKeyError(InvalidRequestError):
     title = "The provider has no API key"
 
 
-class NotSupportedError(InvalidRequestError):
-    code = "not_supported"
-    title = "Not supported by this server"
-
-
 class MalformedRequestError(PalimpsestError):
     status = 400
     code = "malformed_request"
@@ -87,6 +91,12 @@ class NotFoundError(PalimpsestError):
     status = 404
     code = "not_found"
     title = "Not found"
+
+
+class GoneError(PalimpsestError):
+    status = 410
+    code = "gone"
+    title = "No longer kept"
 
 
 class ForbiddenError(PalimpsestError):
@@ -119,14 +129,42 @@ class UnavailableError(PalimpsestError):
     title = "Not available now"
 
 
+class ServerBusyError(UnavailableError):
+    code = "server_busy"
+    title = "The server has as much to do as it may"
+    retry_after_s = 5
+
+
 class SandboxUnavailableError(UnavailableError):
     code = "sandbox_unavailable"
     title = "No sandbox is available"
 
 
+class SandboxAwayError(SandboxUnavailableError):
+    """Nothing is wrong with what was asked: who waits and asks again may get it."""
+
+
 class StorageError(UnavailableError):
     code = "storage_unavailable"
     title = "The database refused the write"
+
+
+class StorageBusyError(StorageError):
+    code = "storage_busy"
+    title = "Another process holds the database"
+
+
+class StorageFullError(StorageError):
+    status = 507
+    code = "storage_full"
+    title = "The disk of the database is full"
+    retry_after_s = 5
+
+
+class SupersededError(UnavailableError):
+    code = "superseded"
+    title = "Another server has taken over"
+    retry_after_s = 5
 
 
 class StaleOwnerError(PalimpsestError):
@@ -187,6 +225,13 @@ class ContextOverflowError(ProviderError):
 class SandboxError(PalimpsestError):
     code = "sandbox_error"
     title = "The sandbox failed"
+
+
+class WorkspaceFullError(SandboxError):
+    status = 507
+    code = "workspace_full"
+    title = "The disk of the workspace is full"
+    retry_after_s = 5
 
 
 class ToolError(PalimpsestError):

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from app.messages import FinishReason, Message, Timestamp, ToolStatus, Usage, Value
 from app.sessions import (
+    ApprovalDecision,
+    ApprovalEnd,
     CompactionFields,
     CompactionReason,
     ContextState,
@@ -178,6 +180,27 @@ class StepRetrying(SessionEvent):
     detail: str
 
 
+class ApprovalRequested(SessionEvent):
+    """The call waits for a person. Without a decision by `expires_at` it is denied; no call of its message starts
+    before all of them are decided."""
+
+    type: ClassVar[str] = "approval.requested"
+    call_id: str
+    name: str
+    arguments: dict[str, Any] | str
+    expires_at: Timestamp
+
+
+class ApprovalResolved(SessionEvent):
+    """The call waits no more: `decision` is `cancelled` where the run ended, or was interrupted, before anybody
+    decided."""
+
+    type: ClassVar[str] = "approval.resolved"
+    call_id: str
+    decision: ApprovalDecision
+    by: ApprovalEnd
+
+
 class PlanItem(Value):
     """One item of the agent's plan."""
 
@@ -276,6 +299,8 @@ DURABLE_EVENTS: tuple[type[SessionEvent], ...] = (
     ToolResulted,
     StepFinished,
     StepRetrying,
+    ApprovalRequested,
+    ApprovalResolved,
     PlanUpdated,
     PruneCompleted,
     CompactionStarted,

@@ -110,11 +110,26 @@ class SandboxSpec(Value):
     pids: int | None = Field(default=None, ge=16)
 
 
-class Approval(Value):
-    """Which calls wait for a person: none, all, or those named."""
+class ApprovalRules(Value):
+    """Calls that wait: those of the tools named, and commands in which one of the regular expressions is found."""
 
-    policy: Literal["never", "always"] | dict[str, list[str]] = "never"
+    tools: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+class Approval(Value):
+    """Which calls wait for a person's decision: none, all, or those that the rules say; and for how long, in seconds.
+    No answer in time is a denial."""
+
+    policy: Literal["never", "always"] | ApprovalRules = "never"
     timeout_s: float = Field(default=300, gt=0)
+
+
+ApprovalDecision = Literal["approve", "deny", "cancelled"]
+"""How an approval ended; `cancelled` is one that nobody has to decide any more."""
+
+ApprovalEnd = Literal["user", "timeout", "interrupt", "cancel", "limit", "error"]
+"""What ended it: a person, its time, an interrupting message, a cancel or a limit of the run, or a run that failed."""
 
 
 class QueueState(Value):

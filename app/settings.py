@@ -111,7 +111,12 @@ class Settings(BaseSettings):
     provider_idle_timeout_s: float = Field(
         120, gt=0, description="Seconds without a byte from a provider after which a call has failed."
     )
-    provider_max_attempts: int = Field(5, ge=1, le=20, description="Model calls per step at most, the first included.")
+    provider_max_attempts: int = Field(
+        10,
+        ge=1,
+        le=20,
+        description="Model calls per step at most, the first included; 10 last through 75 seconds without a provider.",
+    )
 
     compaction: dict[str, Any] | str = Field(
         "reactive", description="JSON or a policy's name: the server's default compaction."
@@ -135,6 +140,16 @@ class Settings(BaseSettings):
     sandbox_cpus: float = Field(2.0, gt=0, description="Processor cores of one sandbox.")
     sandbox_pids: int = Field(512, ge=16, description="Processes and threads of one sandbox.")
     sandbox_idle_s: float = Field(900, gt=0, description="Seconds of idleness after which a sandbox is stopped.")
+    sandbox_wait_s: float = Field(
+        60,
+        ge=0,
+        description="Seconds that a tool call waits for a sandbox where all are in use or the Engine does not answer.",
+    )
+    max_sandboxes: int = Field(
+        100,
+        ge=1,
+        description="Sandboxes that run at the same time; idle ones are stopped for others, and who finds none waits.",
+    )
     docker_host: str | None = Field(
         None, validation_alias=AliasChoices("DOCKER_HOST"), description="The Engine's address, as Docker's own tools."
     )
@@ -150,11 +165,64 @@ class Settings(BaseSettings):
         description="Bytes of one call's raw output that are stored; the rest is counted.",
     )
 
+    approval: dict[str, Any] | str = Field(
+        "never",
+        description="JSON, as a request has it, or a policy's name, `never` or `always`: which calls wait for a person."
+        " A session may only ask for more. It holds for sessions that are made or changed from then on.",
+    )
     max_steps: int | None = Field(50, ge=1, description="Steps per run unless a session says otherwise.")
     session_limits: LimitSettings = Field(
         LimitSettings(),
         description="JSON: the most that a session may ask for, `{max_steps?, max_seconds?, max_cost_usd?,"
         " max_tokens?}`; what is left out is not bounded.",
+    )
+    max_runs: int = Field(
+        100, ge=1, description="Runs that are under way at the same time; others wait for their turn, in order."
+    )
+    max_waiting_runs: int = Field(
+        1000, ge=0, description="Runs that may wait for their turn; what would begin another one is answered with 503."
+    )
+    max_readers: int = Field(
+        1000, ge=1, description="Streams of events that are open at the same time; further ones are answered with 503."
+    )
+    max_background_summaries: int = Field(
+        8,
+        ge=0,
+        description="Summaries that are prepared in the background at the same time; where there is no place, a session"
+        " waits for its summary when it is due.",
+    )
+    recover: Literal["resume", "park"] = Field(
+        "resume",
+        description="What a start does with runs that were going on when the server went down: `resume` goes on with"
+        " them, `park` ends them as interrupted, each to be resumed by a request.",
+    )
+    retain_outputs_days: float | None = Field(
+        None,
+        gt=0,
+        description="Days after its call for which a raw output is kept; what the model was shown of it stays. Where"
+        " unset, as long as its session.",
+    )
+    retain_sessions_days: float | None = Field(
+        None,
+        gt=0,
+        description="Days after the last thing that happened in it for which an idle session is kept, with its files."
+        " Where unset, until it is deleted.",
+    )
+    last_step_s: float = Field(
+        60,
+        ge=0,
+        description="Seconds of the one step in which the model says where it stands before a limit ends its run; 0 is"
+        " no such step.",
+    )
+    loop_guard_tell: int = Field(
+        3,
+        ge=0,
+        le=100,
+        description="How many times in a row the same calls come to the same results before the model is told; 0 looks"
+        " at nothing.",
+    )
+    loop_guard_end: int = Field(
+        3, ge=0, le=100, description="How many times more end the run, as `loop_guard`; 0 never does."
     )
     queue_limit: int = Field(100, ge=1, description="Messages that may wait in one session's queue.")
     upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Largest file that may be uploaded.")
@@ -167,6 +235,11 @@ class Settings(BaseSettings):
         " built-in ones of all policies and profiles.",
     )
     shutdown_grace_s: float = Field(10, ge=0, description="Seconds that runs and readers get to end at shutdown.")
+    otlp_endpoint: str | None = Field(
+        None,
+        validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT"),
+        description="Base URL of an OpenTelemetry receiver that gets traces over HTTP; needs `palimpsest[otel]`.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
@@ -179,7 +252,7 @@ class Settings(BaseSettings):
             return tuple(item.strip() for item in value.split(",") if item.strip())
         return value
 
-    @field_validator("compaction", mode="before")
+    @field_validator("approval", "compaction", mode="before")
     @classmethod
     def _name_or_json(cls, value: Any) -> Any:
         return value.strip() if isinstance(value, str) else value

@@ -16,7 +16,7 @@ from app.agent.ladder import Ladder
 from app.agent.lull import Lull
 from app.agent.pace import Pace
 from app.agent.ports import RoundEnded, RoundOpening, RungFailed, Sink
-from app.agent.prepared import Background
+from app.agent.prepared import Background, Places
 from app.agent.rounds import Candidate, Round, Target
 from app.agent.triggers import due, is_near, most
 from app.context.policies import CompactionSettings
@@ -65,16 +65,20 @@ class Compactor:
         *,
         refreshed: Callable[[AgentConfig], Coroutine[Any, Any, AgentConfig]],
         taken: Callable[[], Awaitable[None]] | None = None,
+        places: Places | None = None,
     ) -> None:
         """`refreshed` gives a configuration with the workspace's standing notes read again, which a new checkpoint
-        takes into its system text; `taken` is awaited when one does."""
+        takes into its system text; `taken` is awaited when one does. `places` are those of summaries in the
+        background."""
         self._sink = sink
         self._conversation = conversation
         self._ladder = ladder
         self._interrupt = interrupt
         self._refreshed = refreshed
         self._taken = taken
-        self._background = Background(sink, conversation, ladder, interrupt, refreshed=refreshed)
+        self._background = Background(
+            sink, conversation, ladder, interrupt, refreshed=refreshed, places=places or Places()
+        )
         self._pace = Pace()
         self._lull = Lull()
         self._step = 0

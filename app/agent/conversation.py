@@ -23,14 +23,14 @@ from app.context.validator import Repair, repair
 from app.events import PlanItem
 from app.llm.base import ModelRequest, ToolSchema
 from app.messages import Message, Usage, new_id
-from app.sessions import ContextState
+from app.sessions import Approval, ContextState
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """What a session may change between steps. `system` is the system text without the plan; `calibration` is what is
     known of the model's tokenizer; `summary_template` are the operator's sections of a summary, None for the built-in
-    ones."""
+    ones. `approval` says which calls wait for a person."""
 
     model: str
     tools: tuple[ToolSchema, ...]
@@ -40,6 +40,7 @@ class AgentConfig:
     settings: CompactionSettings = DEFAULT
     temperature: float | None = None
     summary_template: str | None = None
+    approval: Approval = field(default_factory=Approval)
 
 
 class Conversation:

@@ -73,8 +73,13 @@ class RunLimits:
         if seconds is None:
             yield
             return
-        left = max(0.0, seconds - self._elapsed_s)
-        timer = asyncio.get_running_loop().call_later(left, self._interrupt.fire, "limit")
+        with self.within(max(0.0, seconds - self._elapsed_s)):
+            yield
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Ends the step after so many seconds from now."""
+        timer = asyncio.get_running_loop().call_later(seconds, self._interrupt.fire, "limit")
         try:
             yield
         finally:
@@ -83,6 +88,11 @@ class RunLimits:
     @property
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started
+
+
+def in_circles() -> LimitReached:
+    """What ends the run of a model that repeats itself."""
+    return LimitReached("The model made the same calls with the same results again and again.", code="loop_guard")
 
 
 def _reached(code: str, value: float) -> LimitReached:

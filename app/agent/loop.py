@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import takewhile
 from typing import Any
 
+from app.agent.batch import WaitingStep
 from app.agent.compactor import Compactor, ManualRound, Room
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
-from app.agent.limits import LimitReached, Progress, RunLimits
+from app.agent.limits import LimitReached, Progress, RunLimits, in_circles
+from app.agent.loop_guard import LAST_STEP, NO_GUARD, GuardRules, LoopGuard, Verdict
 from app.agent.ports import Change, ControlAdded, GenerationOpened, Inbox, Sink
 from app.agent.step import Outcome, Step, StepResult
 from app.context.budget import less_output
@@ -19,6 +23,8 @@ from app.errors import ContextOverflowError, ProviderError
 from app.messages import Message, Role, TextPart, new_id, now
 from app.sessions import Limits
 from app.sessions import Outcome as RunOutcome
+
+NOT_RUN = "[not run: a limit of the run is reached, and this was its last step]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +57,15 @@ class AgentLoop:
         progress: Progress,
         goes_on: bool,
         elapsed_s: float = 0.0,
+        waiting: WaitingStep | None = None,
+        last_step_s: float = 0.0,
+        guard: GuardRules = NO_GUARD,
     ) -> None:
         """`prepare` is awaited before each step, and ended by the interrupt. `config` and `limits` are asked after it,
         since a session may be changed while it runs. `goes_on` is a run with work left from an earlier one; without it
         there must be a message to begin with. `elapsed_s` is how long ago, in seconds, the run began, before a restart
-        of the server."""
+        of the server, and `waiting` a step that waited for approvals then. `last_step_s` is how long, in seconds, the
+        model may say where it stands before a limit ends the run; 0 is not at all."""
         self._sink = sink
         self._inbox = inbox
         self._conversation = conversation
@@ -68,6 +78,10 @@ class AgentLoop:
         self._limits = RunLimits(limits, progress, interrupt, elapsed_s=elapsed_s)
         self._progress = progress
         self._goes_on = goes_on
+        self._waiting = waiting
+        self._last_step_s = last_step_s
+        self._guard = LoopGuard(guard)
+        self._is_over = elapsed_s > 0 and self._had_last_step(elapsed_s)
         self._cut_off = False
         self._refused_limit = 0
         self._less_output: int | None = None
@@ -75,13 +89,15 @@ class AgentLoop:
 
     async def run(self) -> RunResult:
         """Makes steps until there is a final answer, a limit, a stop or an error that does not pass."""
+        if self._waiting is not None and (result := await self._take(await self._go_on(self._waiting))) is not None:
+            return result
         if not await self._deliver() and not self._goes_on:
             return self._stopped() or RunResult(RunOutcome.COMPLETED, void=True)
         while True:
             await self._prepare()
             await self._deliver()
-            if (result := self._stopped() or self._limited()) is not None:
-                return result
+            if (result := self._stopped() or self._limited() or await self._guarded()) is not None:
+                return await self._ended(result)
             asked = await self._asked_round()
             config = self._config()
             before = self._refreshed(config)
@@ -95,6 +111,15 @@ class AgentLoop:
                 step = await self._make_step(config, before)
             if (result := await self._take(step)) is not None:
                 return result
+
+    async def _go_on(self, waiting: WaitingStep) -> StepResult:
+        """Ends the step that was left waiting, before anything else is said or done."""
+        self._waiting = None
+        with self._limits.deadline():
+            result = await self._step.go_on(waiting, self._config())
+        self._progress.run_steps += 1
+        self._progress.add(result.usage, result.known_cost_usd)
+        return result
 
     async def _deliver(self) -> bool:
         """Puts pending steering messages into the conversation and says whether there were any; an interrupting one
@@ -132,7 +157,8 @@ class AgentLoop:
             await self._sink.record(*before)
             before.clear()
 
-    async def _make_step(self, config: AgentConfig, before: list[Change]) -> StepResult:
+    async def _make_step(self, config: AgentConfig, before: list[Change], refusal: str | None = None) -> StepResult:
+        """`refusal` is what calls get in the place of a result where they are not to run."""
         last = self._conversation.last
         if last is not None and last.role is Role.ASSISTANT:
             # No provider answers to an answer: a run that goes on after one needs a word of ours.
@@ -144,7 +170,7 @@ class AgentLoop:
         config = self._take_less_output(config)
         self._progress.steps += 1
         self._progress.run_steps += 1
-        result = await self._step.run(self._progress.steps, config, before)
+        result = await self._step.run(self._progress.steps, config, before, refusal)
         self._progress.add(result.usage, result.known_cost_usd)
         return result
 
@@ -225,7 +251,48 @@ class AgentLoop:
 
     def _limited(self) -> RunResult | None:
         error = self._limits.reached()
+        if error is None and self._is_over:
+            # Its seconds ended before a restart; there is no step for them to end.
+            error = self._limits.timed_out()
         return _at_limit(error) if error is not None else None
+
+    async def _guarded(self) -> RunResult | None:
+        """Tells a model that goes in circles so, and ends its run where that does not help."""
+        match self._guard.look(self._conversation.history):
+            case Verdict.TELL:
+                await self._say("loop_guard")
+            case Verdict.END:
+                return _at_limit(in_circles())
+        return None
+
+    async def _ended(self, result: RunResult) -> RunResult:
+        """Has the model say where it stands before a limit ends the run: in one step, with the tools as they are so
+        that the provider's cache holds, of whose calls none is run. Not where the run has made no step, as one that
+        begins beyond a limit of its session, and not again after a restart in the middle of it."""
+        if result.outcome is not RunOutcome.LIMIT_REACHED or self._is_over:
+            return result
+        if self._last_step_s == 0 or self._progress.run_steps == 0:
+            return result
+        self._is_over = True
+        self._interrupt.lift()
+        await self._say("last_step")
+        config = self._config()
+        before = self._refreshed(config)
+        with self._limits.within(self._last_step_s):
+            await self._make_step(config, before, NOT_RUN)
+        self._interrupt.lift()
+        return self._stopped() or result
+
+    def _had_last_step(self, elapsed_s: float) -> bool:
+        """Whether this run had come to its end before a restart."""
+        began = now() - timedelta(seconds=elapsed_s)
+        own = takewhile(lambda message: message.created_at >= began, reversed(self._conversation.history))
+        return any(map(is_last_word, own))
+
+
+def is_last_word(message: Message) -> bool:
+    """Whether this tells the model that it makes the last step of a run."""
+    return message.role is Role.CONTROL and message.text == LAST_STEP
 
 
 def control_message(kind: ControlKind) -> Message:

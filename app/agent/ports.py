@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -13,7 +13,7 @@ from app.context.validator import Repair
 from app.events import PlanItem
 from app.messages import FinishReason, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
 from app.sandbox.base import Sandbox, Stream
-from app.sessions import CompactionReason, ContextState, PruneReason, Rung
+from app.sessions import ApprovalDecision, ApprovalEnd, CompactionReason, ContextState, PruneReason, Rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,23 @@ class AttemptVoided:
     delay_ms: int
     code: str
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallsHeld:
+    """Calls of a message wait for a person: `calls`, for `timeout_s` seconds. No call of the message starts before all
+    of them are decided, so it belongs to the change that would start them."""
+
+    message_id: str
+    calls: tuple[ToolCallPart, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallsReleased:
+    """All that waited is decided: the calls of the message that have no result yet start."""
+
+    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +204,8 @@ Change = (
     | StepOpened
     | PartClosed
     | ResponseClosed
+    | CallsHeld
+    | CallsReleased
     | AttemptVoided
     | ResultClosed
     | StepClosed
@@ -250,6 +269,28 @@ class Inbox(Protocol):
     @property
     def waiting(self) -> bool:
         """Whether a steering message may be pending; false is certain enough to skip looking before a step."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of a call that waited; `reason` is what a person gave with it."""
+
+    decision: ApprovalDecision
+    by: ApprovalEnd
+    reason: str | None = None
+
+
+class ApprovalDesk(Protocol):
+    """Where calls wait for a person."""
+
+    async def decisions(self, message_id: str) -> Mapping[str, Decision]:
+        """Waits until all calls of a message that were held are decided, by a person or by their time; gives the
+        decisions by call id. May be cancelled, and asked again. Raises as `Sink.record` does."""
+        ...
+
+    def withdraw(self, by: ApprovalEnd) -> None:
+        """Ends what still waits, since its calls will not run. It is committed in order with the sink's changes."""
         ...
 
 

@@ -27,6 +27,26 @@ from app.messages import Usage
 log = structlog.get_logger(__name__)
 
 
+@dataclass(slots=True)
+class Places:
+    """How many summaries may be prepared at the same time, by all sessions together; `refused` counts those that found
+    no place."""
+
+    most: int = 8
+    taken: int = 0
+    refused: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.taken >= self.most
+
+    def take(self) -> None:
+        self.taken += 1
+
+    def give_back(self) -> None:
+        self.taken -= 1
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
     """A prepared summary that fits: its round with what that makes of the context, and all that it has cost."""
@@ -48,8 +68,11 @@ class Background:
         interrupt: Interrupt,
         *,
         refreshed: Callable[[AgentConfig], Coroutine[Any, Any, AgentConfig]],
+        places: Places,
     ) -> None:
-        """`refreshed` gives a configuration with the system text of a new checkpoint."""
+        """`refreshed` gives a configuration with the system text of a new checkpoint. Where all `places` are taken the
+        summary is left to be made when it is due."""
+        self._places = places
         self._refreshed = refreshed
         self._sink = sink
         self._conversation = conversation
@@ -74,6 +97,9 @@ class Background:
         conversation = self._conversation
         if self._lull.lasts(conversation, config):
             return
+        if self._places.full:
+            self._places.refused += 1
+            return
         if await apart(conversation.rows, prunable, conversation, config.budget, config.settings) is not None:
             # What can be cleared now, can be until a generation begins.
             self._lull.begin(conversation, config, for_good=True)
@@ -84,7 +110,9 @@ class Background:
         if found is None:
             self._lull.begin(conversation, config)
             return
+        self._places.take()
         self._prepared = Prepared(self._sink, self._ladder, conversation, round, found)
+        self._prepared.when_done(self._places.give_back)
 
     async def discard_unfit(self, config: AgentConfig) -> None:
         """Gives up a summary of another base, model or settings."""
@@ -151,6 +179,10 @@ class Prepared:
         # The request of now: when the round has its number, a step may have calls that wait for their results.
         work = self._run(conversation.sound_request(round.config))
         self._task = asyncio.create_task(work, name="prepared-summary")
+
+    def when_done(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` when its work has ended, however it did."""
+        self._task.add_done_callback(lambda _: tell())
 
     @property
     def usage(self) -> Usage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from asyncio import sleep
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,13 +10,15 @@ from enum import Enum
 from typing import Any
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from app.agent.attempt import Attempt, Spent
+from app.agent.batch import Batch, WaitingStep
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Change, ResponseClosed, Sink, StepClosed, StepOpened
-from app.agent.tool_executor import Batch, ToolExecutor
+from app.agent.tool_executor import ToolExecutor
 from app.errors import (
     ContextOverflowError,
     InvalidRequestError,
@@ -59,6 +62,15 @@ class StepResult:
         return cls(outcome, spent.usage, spent.known_cost_usd, error)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """What a step's end is told with, besides how it ended."""
+
+    opened: StepOpened
+    config: AgentConfig
+    spent: Spent
+
+
 class Step:
     """Makes steps of one conversation."""
 
@@ -76,8 +88,11 @@ class Step:
         self._tools = tools
         self._interrupt = interrupt
 
-    async def run(self, number: int, config: AgentConfig, before: Sequence[Change] = ()) -> StepResult:
-        """Makes step `number`; `before` are changes that belong in front of it, committed with its start."""
+    async def run(
+        self, number: int, config: AgentConfig, before: Sequence[Change] = (), refusal: str | None = None
+    ) -> StepResult:
+        """Makes step `number`; `before` are changes that belong in front of it, committed with its start. With a
+        `refusal` no call of it runs, and each gets that for an error."""
         spent = Spent()
         request = self._conversation.request(config)
         attempt_number = 1
@@ -85,25 +100,34 @@ class Step:
             attempt = self._open(number, attempt_number, config, before)
             match await self._send(attempt, request):
                 case None:
-                    return await self._answered(attempt, spent)
+                    return await self._answered(attempt, spent, refusal)
                 case ProviderError() as error if (delay := self._delay_s(attempt, error)) is not None:
                     spent.count(attempt)
                     await self._sink.record(attempt.voided(error, delay))
+                    log.warning("step_retrying", code=error.code, delay_s=round(delay, 3), model=config.model)
                 case failure:
                     return await self._failed(attempt, spent, failure)
             try:
                 await self._interrupt.guard(sleep(delay))
             except Stopped:
                 # Its last attempt is void already.
-                self._record_end(attempt, spent, self._stop_reason())
+                self._record_end(_Ending(attempt.opened, config, spent), self._stop_reason())
                 return StepResult.of(Outcome.STOPPED, spent)
             before = ()
             attempt_number += 1
+
+    async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
+        """Ends a step that was left waiting; its message is in the conversation already."""
+        spent = Spent(time.monotonic() - waiting.elapsed_s, waiting.usage, waiting.known_cost_usd)
+        return await self._run_tools(
+            _Ending(waiting.opened, config, spent), Batch(waiting.calls, waiting.held), waiting.finish_reason
+        )
 
     def _open(self, step: int, number: int, config: AgentConfig, before: Sequence[Change]) -> Attempt:
         conversation = self._conversation
         context, generation = conversation.state(config.budget), conversation.generation.number
         opened = StepOpened(step, number, new_id(), config.model, generation, context, conversation.round)
+        bind_contextvars(step=step, attempt=number, message_id=opened.message_id)
         return Attempt(self._sink, self._models, config, opened, before)
 
     async def _send(self, attempt: Attempt, request: ModelRequest) -> Stopped | PalimpsestError | None:
@@ -126,7 +150,7 @@ class Step:
         """How long to wait before the next attempt, None where none would help."""
         return delay_s(attempt.opened.attempt, error, self._models.rng, max_attempts=self._models.max_attempts)
 
-    async def _answered(self, attempt: Attempt, spent: Spent) -> StepResult:
+    async def _answered(self, attempt: Attempt, spent: Spent, refusal: str | None) -> StepResult:
         """The stream is complete: closes the message, runs its calls, closes the step."""
         attempt.processor.close(interrupted=False)
         reason = attempt.finish_reason
@@ -135,11 +159,21 @@ class Step:
             await self._observe(attempt, attempt.processor.usage)
         closed = await self._take_message(attempt, reason)
         self._conversation.answered()
+        ending = _Ending(attempt.opened, attempt.config, spent)
         if attempt.processor.calls:
-            await self._sink.record(closed)
-            return await self._run_tools(attempt, spent, reason)
+            batch = Batch(attempt.processor.calls)
+            if refusal is not None:
+                await self._sink.record(closed)
+                self._tools.refuse(batch, refusal)
+                self._conversation.append(await batch.message())
+                self._record_end(ending, reason)
+                return StepResult.of(Outcome.RAN_TOOLS, spent)
+            await self._tools.hold(batch, attempt.opened.message_id, attempt.config.approval)
+            # In one commit, so that no restart takes a call that waits for one that runs.
+            await self._sink.record(closed, *([batch.held] if batch.held is not None else []))
+            return await self._run_tools(ending, batch, reason)
         # In one commit, so that a final answer is never one of an open step.
-        await self._sink.record(closed, self._closed(attempt, spent, reason))
+        await self._sink.record(closed, self._closed(ending, reason))
         return StepResult.of(_OUTCOMES[reason], spent, _REFUSALS.get(reason))
 
     async def _observe(self, attempt: Attempt, usage: Usage) -> None:
@@ -155,22 +189,27 @@ class Step:
         if windows is not None:
             windows.accepted(opened.model, usage.prompt_tokens)
 
-    async def _run_tools(self, attempt: Attempt, spent: Spent, reason: FinishReason) -> StepResult:
-        batch = Batch(attempt.processor.calls)
+    async def _run_tools(self, ending: _Ending, batch: Batch, reason: FinishReason) -> StepResult:
         outcome = Outcome.RAN_TOOLS
         problem: dict[str, Any] | None = None
         try:
             await self._interrupt.guard(self._tools.run(batch))
         except Stopped:
-            outcome, reason = Outcome.STOPPED, self._stop_reason()
+            outcome = Outcome.STOPPED
+            if batch.held is not None and self._interrupt.reason == "shutdown":
+                # Nothing of it has begun: it is left as it is, and waits on when the server is back.
+                return StepResult.of(outcome, ending.spent)
+            reason = self._stop_reason()
             self._tools.abandon(batch)
+        except (StaleOwnerError, StorageError):
+            raise
         except Exception:
-            log.exception("tools_crashed", message_id=attempt.opened.message_id)
+            log.exception("tools_crashed", message_id=ending.opened.message_id)
             outcome, reason, problem = Outcome.FAILED, FinishReason.ERROR, _CRASH.problem()
             self._tools.abandon(batch)
         self._conversation.append(await batch.message())
-        self._record_end(attempt, spent, reason)
-        return StepResult.of(outcome, spent, problem)
+        self._record_end(ending, reason)
+        return StepResult.of(outcome, ending.spent, problem)
 
     async def _failed(self, attempt: Attempt, spent: Spent, failure: Stopped | PalimpsestError) -> StepResult:
         """Closes a step whose stream did not end well: what came of it stays, its calls get results."""
@@ -190,7 +229,7 @@ class Step:
         self._tools.abandon(batch)
         if batch.calls:
             self._conversation.append(await batch.message())
-        self._record_end(attempt, spent, reason)
+        self._record_end(_Ending(attempt.opened, attempt.config, spent), reason)
         overflow = failure if isinstance(failure, ContextOverflowError) else None
         return replace(StepResult.of(outcome, spent, problem), overflow=overflow)
 
@@ -207,21 +246,22 @@ class Step:
         self._conversation.append(message)
         return attempt.closed(message, reason)
 
-    def _record_end(self, attempt: Attempt, spent: Spent, reason: FinishReason) -> None:
+    def _record_end(self, ending: _Ending, reason: FinishReason) -> None:
         """Nobody waits for this commit: whatever comes next is committed after it, or with it, or not at all."""
-        self._sink.record(self._closed(attempt, spent, reason))
+        self._sink.record(self._closed(ending, reason))
 
-    def _closed(self, attempt: Attempt, spent: Spent, reason: FinishReason) -> StepClosed:
-        opened = attempt.opened
+    def _closed(self, ending: _Ending, reason: FinishReason) -> StepClosed:
+        opened = ending.opened
+        log.debug("step_ended", finish_reason=reason, duration_ms=ending.spent.duration_ms)
         return StepClosed(
             opened.step,
             opened.attempt,
             opened.message_id,
             opened.model,
             reason,
-            spent.usage,
-            self._conversation.state(attempt.config.budget),
-            spent.duration_ms,
+            ending.spent.usage,
+            self._conversation.state(ending.config.budget),
+            ending.spent.duration_ms,
         )
 
     def _stop_reason(self) -> FinishReason:

@@ -7,17 +7,30 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
+from app.agent.approvals import NoDesk, denials, which_wait
+from app.agent.batch import Batch, result_without_run
 from app.agent.collecting import Collector, CollectorFactory
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.ports import LivePart, ResultClosed, SandboxSource, Sink
-from app.context.tokens import PER_MESSAGE, estimate_part
+from app.agent.ports import (
+    ApprovalDesk,
+    CallsHeld,
+    CallsReleased,
+    LivePart,
+    ResultClosed,
+    SandboxSource,
+    Sink,
+)
+from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
-from app.messages import Message, Role, ToolCallPart, ToolResultPart, ToolStatus, new_id, now
+from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
+from app.sessions import Approval, ApprovalEnd
 from app.tools.base import NoHistory, SessionHistory, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
@@ -36,6 +49,9 @@ _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
 }
 """What a call that could not end by itself is told to have met with."""
 
+_ENDS: dict[StopReason | None, ApprovalEnd] = {"cancel": "cancel", "interrupt": "interrupt", "limit": "limit"}
+"""What ends the approvals of a step that is ended; without a reason it has failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSetup:
@@ -49,28 +65,7 @@ class ToolSetup:
     max_command_timeout_s: float
     output_limit: Callable[[int], OutputLimit]
     history: SessionHistory = field(default_factory=NoHistory)
-
-
-@dataclass(slots=True)
-class Batch:
-    """The calls of one message and their results so far; `message_id` is the tool message that holds them."""
-
-    calls: Sequence[ToolCallPart]
-    message_id: str = field(default_factory=new_id)
-    results: dict[str, ToolResultPart] = field(default_factory=dict)
-    recorded: list[Awaitable[int]] = field(default_factory=list)
-
-    @property
-    def ordered(self) -> tuple[ToolResultPart, ...]:
-        return tuple(self.results[call.call_id] for call in self.calls if call.call_id in self.results)
-
-    async def message(self) -> Message:
-        """The tool message, once all of its results are committed."""
-        seqs = [await recorded for recorded in self.recorded]
-        tokens = PER_MESSAGE + sum(part.tokens for part in self.ordered)
-        return Message(
-            id=self.message_id, seq=min(seqs), role=Role.TOOL, parts=self.ordered, tokens=tokens, created_at=now()
-        )
+    desk: ApprovalDesk = field(default_factory=NoDesk)
 
 
 class ToolExecutor:
@@ -92,25 +87,70 @@ class ToolExecutor:
         self._allowed = allowed
         self._set_plan = set_plan
 
+    async def hold(self, batch: Batch, message_id: str, approval: Approval) -> None:
+        """Holds the calls of a message that a person has to decide on. Those that cannot run anyway, because of their
+        name or arguments, ask nobody."""
+        if approval.policy == "never":
+            return
+        checked = [(call, values) for call in batch.calls if (values := self._arguments(call)) is not None]
+        # In a thread, since patterns may take their time.
+        waits = await asyncio.to_thread(which_wait, [(call.name, values) for call, values in checked], approval)
+        held = tuple(call for (call, _), wait in zip(checked, waits, strict=True) if wait)
+        batch.held = CallsHeld(message_id, held, approval.timeout_s) if held else None
+
+    def _arguments(self, call: ToolCallPart) -> dict[str, Any] | None:
+        """A call's arguments as its tool will see them; None where it cannot run."""
+        try:
+            _, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
+        except ToolError:
+            return None
+        return arguments.model_dump()
+
     async def run(self, batch: Batch) -> None:
-        """Runs all calls and records each result as it comes. Cancelled, it ends the calls under way, whose results
-        are recorded as `cancelled` with their partial output."""
-        for group in self._groups(batch.calls):
+        """Waits until nothing is held, then runs all calls and records each result as it comes. Cancelled, it ends the
+        calls under way, whose results are recorded as `cancelled` with their partial output."""
+        if batch.held is not None:
+            await self._release(batch, batch.held)
+        for group in self._groups(batch):
+            await batch.stored()
             async with asyncio.TaskGroup() as tasks:
                 for index, call in group:
                     tasks.create_task(self._run_one(batch, index, call))
 
+    async def _release(self, batch: Batch, held: CallsHeld) -> None:
+        """Waits for all decisions; denied calls have their results then. Committed before any call starts, so that no
+        restart takes one that has begun for one that waits."""
+        decisions = await self._setup.desk.decisions(held.message_id)
+        denied = [ResultClosed(batch.message_id, part) for part in denials(batch.calls, held, decisions)]
+        batch.results |= {result.part.call_id: result.part for result in denied}
+        batch.held = None
+        recorded = self._sink.record(*denied, CallsReleased(held.message_id))
+        if denied:
+            batch.recorded.append(recorded)
+        # Shielded: a cancellation would else cancel the future itself, which is awaited again.
+        await asyncio.shield(recorded)
+
+    def refuse(self, batch: Batch, why: str) -> None:
+        """Gives every call an error that says why it was not run."""
+        for index, call in enumerate(batch.calls):
+            self._close(batch, result_without_run(index, call, ToolStatus.ERROR, why))
+
     def abandon(self, batch: Batch) -> None:
-        """Gives every call without a result one that says why it did not run."""
+        """Gives every call without a result one that says why it did not run; nobody needs to decide on it any more."""
+        if batch.held is not None:
+            self._setup.desk.withdraw(_ENDS.get(self._interrupt.reason, "error"))
+            batch.held = None
         status, why = _STOPS[self._interrupt.reason]
         note = f"[{why} before it was started]"
         for index, call in enumerate(batch.calls):
             if call.call_id not in batch.results:
-                self._close(batch, _result(new_id(), index, call, status, note))
+                self._close(batch, result_without_run(index, call, status, note))
 
-    def _groups(self, calls: Sequence[ToolCallPart]) -> Iterator[list[tuple[int, ToolCallPart]]]:
-        """Runs of neighbouring safe calls, and each other call alone: the model's order holds where it matters."""
-        for safe, run in groupby(enumerate(calls), key=lambda item: self._is_safe(item[1])):
+    def _groups(self, batch: Batch) -> Iterator[list[tuple[int, ToolCallPart]]]:
+        """Runs of neighbouring safe calls, and each other call alone: the model's order holds where it matters. Calls
+        that were denied are left out."""
+        left = [(index, call) for index, call in enumerate(batch.calls) if call.call_id not in batch.results]
+        for safe, run in groupby(left, key=lambda item: self._is_safe(item[1])):
             if safe:
                 yield list(run)
             else:
@@ -123,6 +163,8 @@ class ToolExecutor:
             return True
 
     async def _run_one(self, batch: Batch, index: int, call: ToolCallPart) -> None:
+        # Each call has a task of its own, whose log lines carry its id.
+        bind_contextvars(call_id=call.call_id)
         started = time.monotonic()
         part_id = new_id()
         live = LivePart("tool_result", batch.message_id, part_id, index, call.call_id, call.name)
@@ -203,13 +245,9 @@ class ToolExecutor:
             exit_code=outcome.exit_code,
             duration_ms=round((time.monotonic() - started) * 1000),
         )
+        log.debug("tool_ended", status=part.status, duration_ms=part.duration_ms, bytes=part.bytes)
         self._close(batch, part.model_copy(update={"tokens": estimate_part(part)}), output.ref)
 
     def _close(self, batch: Batch, part: ToolResultPart, ref: str | None = None) -> None:
         batch.results[part.call_id] = part
         batch.recorded.append(self._sink.record(ResultClosed(batch.message_id, part, ref)))
-
-
-def _result(part_id: str, index: int, call: ToolCallPart, status: ToolStatus, note: str) -> ToolResultPart:
-    part = ToolResultPart(id=part_id, index=index, call_id=call.call_id, name=call.name, output=note, status=status)
-    return part.model_copy(update={"tokens": estimate_part(part)})

@@ -18,8 +18,8 @@ from app.api.fields import MAX_TEXT_CHARS, field_errors, in_prose
 from app.errors import InvalidRequestError, MalformedRequestError, NotFoundError, PalimpsestError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
-RETRY_AFTER_S = 1
-"""A queue drains within a step and a database's lock within a second."""
+MAY_PASS = (429, 503, 507)
+"""Statuses of what may be gone by itself; the answer says when to try again."""
 
 log = structlog.get_logger("palimpsest.api")
 
@@ -100,8 +100,8 @@ def _headers_of(error: PalimpsestError, methods: Iterable[str]) -> dict[str, str
         headers["WWW-Authenticate"] = "Bearer"
     if error.status == 405:
         headers["Allow"] = ", ".join(sorted(methods))
-    if error.status in (429, 503):
-        headers["Retry-After"] = str(RETRY_AFTER_S)
+    if error.status in MAY_PASS:
+        headers["Retry-After"] = str(error.retry_after_s)
     return headers
 
 

@@ -18,7 +18,7 @@ from app.api.connection import remember
 from app.api.errors import install_error_handlers
 from app.api.guard import Guard
 from app.api.openapi import install_openapi
-from app.api.routers import compactions, events, files, health, history, models, page, queue, sessions
+from app.api.routers import approvals, compactions, events, files, health, history, models, page, queue, sessions
 from app.runtime.services import Services
 
 __all__ = ["ApiConfig", "create_app"]
@@ -28,6 +28,7 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 ROUTERS = (
     sessions.router,
     queue.router,
+    approvals.router,
     history.router,
     compactions.router,
     events.router,

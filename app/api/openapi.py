@@ -179,7 +179,7 @@ def _common_codes(path: str, operation: dict[str, Any]) -> list[str]:
     if needs_key(path):
         codes.append("unauthorized")
     if path.startswith("/v1"):
-        codes += ["internal_error", "unavailable", "storage_unavailable"]
+        codes += ["internal_error", "unavailable", "superseded", "storage_unavailable", "storage_busy", "storage_full"]
     if JSON in operation.get("requestBody", {}).get("content", {}):
         codes += ["invalid_json", "unsupported_media_type"]
     return codes

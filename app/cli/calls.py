@@ -22,6 +22,10 @@ _SILENT = {"update_plan"}
 """Tools whose effect is an event of its own."""
 
 
+MAX_SHOWN = 10_000
+"""Characters of a call that somebody who is asked is shown; a longer one is cut where they can see that it is."""
+
+
 @dataclass
 class Call:
     """A call that is open. `text` is what is on the screen of its output, which is known whole as long as `whole`."""
@@ -53,6 +57,22 @@ class Call:
         verb, subject = _VERBS.get(self.name, (self.name, ""))
         about = self.argument(subject) if subject else json.dumps(self.arguments, ensure_ascii=False)
         return one_line(f"{verb} {about}")
+
+
+def whole(call: Call) -> str:
+    """All that a person has to know of a call to decide on it."""
+    if call.name == COMMAND and isinstance(call.arguments, dict):
+        text = call.headline()
+    else:
+        arguments = call.arguments
+        shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
+        text = f"{call.name} {shown}"
+    left = len(text) - MAX_SHOWN
+    return (
+        text
+        if left <= 0
+        else f"{text[:MAX_SHOWN]}\n… {left:,} characters more; `palimpsest approvals --json` has them all"
+    )
 
 
 def command_rest(call: Call, result: dict[str, Any]) -> str:

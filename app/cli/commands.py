@@ -107,6 +107,10 @@ def run(
     max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
     title: Annotated[str | None, typer.Option(help="The session's title.")] = None,
     sandbox: Annotated[str | None, typer.Option(help="docker or bubblewrap; else the server's own choice.")] = None,
+    approval: Annotated[
+        str | None,
+        typer.Option(metavar="POLICY", help="Calls to be asked about: never, always, or rules in JSON, as in the API."),
+    ] = None,
     json: Json = False,
     server: Server = None,
     key: Key = None,
@@ -118,7 +122,7 @@ def run(
     """
     from app.cli.run import TaskOptions, run_task
 
-    options = TaskOptions(model, system_prompt, max_steps, title, sandbox)
+    options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval)
     raise typer.Exit(run_task(task, options, output=output, as_json=json, server=server, key=key))
 
 
@@ -146,6 +150,59 @@ def compact(
         return work.compact(client, session, policy, instructions, dry_run=dry_run, as_json=json)
 
     raise typer.Exit(connected(server, key, make))
+
+
+@app.command()
+def fork(
+    session: SessionId,
+    after: Annotated[
+        str | None, typer.Option(metavar="MESSAGE", help="The last message that the fork has; else all of them.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The fork's title; else that of the session.")] = None,
+    json: Json = False,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Make a new session with the history and a copy of the files of another one, which goes on."""
+    from app.cli import sessions as work
+
+    work.connected(server, key, lambda client: work.fork(client, session, after, title, json))
+
+
+CallId = Annotated[str, typer.Argument(metavar="CALL", help="The call's id, or enough of its beginning.")]
+
+
+@app.command()
+def approvals(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
+    """List the calls of a session that wait for approval."""
+    from app.cli import approvals as work
+    from app.cli.sessions import connected
+
+    connected(server, key, lambda client: work.show(client, session, json))
+
+
+@app.command()
+def approve(session: SessionId, call: CallId, server: Server = None, key: Key = None) -> None:
+    """Approve a call that waits. It starts when all calls of its message are decided."""
+    from app.cli import approvals as work
+    from app.cli.sessions import connected
+
+    connected(server, key, lambda client: work.answer(client, session, call, "approve", None))
+
+
+@app.command()
+def deny(
+    session: SessionId,
+    call: CallId,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told to go by.")] = None,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Deny a call that waits: it does not run, and the model is told so."""
+    from app.cli import approvals as work
+    from app.cli.sessions import connected
+
+    connected(server, key, lambda client: work.answer(client, session, call, "deny", reason))
 
 
 @app.command("eval")

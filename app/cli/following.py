@@ -37,13 +37,14 @@ def writer(as_json: bool, *, own_task: bool = False) -> Callable[[ServerEvent], 
     return write
 
 
-async def show_all(events: AsyncGenerator[ServerEvent, None], write: Callable[[ServerEvent], None]) -> str | None:
-    """Shows all events, and closes their connection where they cannot be shown; the outcome of the last run among
-    them."""
+async def show_all(events: AsyncGenerator[ServerEvent, None], *takers: Callable[[ServerEvent], None]) -> str | None:
+    """Gives all events to those who take them, in order, and closes their connection where they cannot be shown; the
+    outcome of the last run among them."""
     outcome: str | None = None
     async with aclosing(events):
         async for event in events:
-            write(event)
+            for take in takers:
+                take(event)
             if event.event == "session.idle":
                 outcome = event.data["outcome"]
     return outcome

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.cli.approvals import asking
 from app.cli.client import Client
 from app.cli.errors import UsageError
 from app.cli.following import CtrlC, exit_status, show_all, writer
@@ -26,6 +28,7 @@ class TaskOptions:
     max_steps: int | None = None
     title: str | None = None
     sandbox: str | None = None
+    approval: str | None = None
 
     def body(self, task: str) -> dict[str, Any]:
         """The request that makes the session. It has an id of ours, so that sending it twice makes one session."""
@@ -36,9 +39,20 @@ class TaskOptions:
             "system_prompt": self.system_prompt,
             "title": self.title,
             "sandbox": self.sandbox,
+            "approval": {"policy": _policy(self.approval)} if self.approval is not None else None,
             "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+
+def _policy(text: str) -> Any:
+    """A policy's name, or the object that a JSON text says."""
+    if not text.lstrip().startswith("{"):
+        return text.strip()
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--approval is not valid JSON: {error}.", code="bad_approval") from error
 
 
 def run_task(
@@ -80,7 +94,9 @@ async def _run(
         where = "a server of this command" if embedded else target.url
         say(f"session {session['id']} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
         with CtrlC(client, session["id"], say).handled():
-            outcome = await show_all(client.follow(session["id"]), writer(as_json, own_task=True))
+            async with asking(client, session["id"], as_json=as_json) as hear:
+                write = writer(as_json, own_task=True)
+                outcome = await show_all(client.follow(session["id"]), write, hear)
         if output is not None:
             await take_out(client, session["id"], output, say)
     return exit_status(outcome)

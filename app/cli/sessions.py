@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import typer
 
 from app.cli import amounts
+from app.cli.approvals import asking
 from app.cli.client import Client
 from app.cli.errors import COMPLETED
 from app.cli.following import exit_status, show_all, writer
@@ -81,6 +82,7 @@ def _facts(session: dict[str, Any]) -> list[tuple[str, str]]:
         ("cost", amounts.money(usage["cost_usd"])),
         ("context", f"{session['context']['tokens']:,} of {session['context']['usable']:,} tokens"),
         ("sandbox", _sandbox(session["sandbox"])),
+        ("parent", session["parent_id"]),
         ("queue", f"{session['queue']['pending']} waiting"),
         ("limits", ", ".join(f"{name} {value}" for name, value in session["limits"].items() if value is not None)),
     ]
@@ -95,7 +97,8 @@ def _sandbox(sandbox: dict[str, Any]) -> str:
 async def follow(client: Client, prefix: str, as_json: bool) -> int:
     """Returns the exit status that says how the last run ended; a session that never ran is no failure."""
     session_id = await client.find(prefix)
-    outcome = await show_all(client.follow(session_id), writer(as_json))
+    async with asking(client, session_id, as_json=as_json) as hear:
+        outcome = await show_all(client.follow(session_id), writer(as_json), hear)
     return COMPLETED if outcome is None else exit_status(outcome)
 
 
@@ -113,6 +116,18 @@ async def act(client: Client, prefix: str, action: str) -> None:
     session = await client.call("POST", f"/v1/sessions/{session_id}/{action}")
     outcome = f", {session['outcome']}" if session["outcome"] and session["status"] == "idle" else ""
     typer.echo(f"{session_id} {session['status']}{outcome}")
+
+
+async def fork(client: Client, prefix: str, after: str | None, title: str | None, as_json: bool) -> None:
+    """Prints the id of the new session, for the next command."""
+    session_id = await client.find(prefix)
+    asked = {"after_message_id": after, "title": title}
+    body = {name: value for name, value in asked.items() if value is not None}
+    made = await client.call("POST", f"/v1/sessions/{session_id}/fork", json=body)
+    if as_json:
+        _print_json(made)
+    else:
+        typer.echo(made["id"])
 
 
 async def files(client: Client, prefix: str, folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.cli import amounts, rounds
-from app.cli.calls import COMMAND, Call, command_rest, outcome_line
+from app.cli.calls import COMMAND, Call, command_rest, outcome_line, whole
 from app.cli.screen import Screen, one_line
 from app.cli.sse import ServerEvent
 
@@ -50,6 +50,7 @@ class View:
             "step.finished": self._step,
             "plan.updated": self._plan,
             "approval.requested": self._approval,
+            "approval.resolved": self._approved,
             "prune.completed": lambda data: self._note(rounds.pruned(data)),
             "compaction.started": lambda data: self._note(rounds.started(data)),
             "compaction.completed": lambda data: self._note(rounds.completed(data)),
@@ -104,10 +105,22 @@ class View:
             self._note(text)
         elif message.get("is_summary"):
             self._note("the older conversation was replaced by a summary")
+        elif message["role"] in ("assistant", "tool"):
+            self._whole(message)
         elif self._skip_task:
             self._skip_task = False
         else:
             self._screen.line("> " + text.replace("\n", "\n> "), bold=True)
+
+    def _whole(self, message: Data) -> None:
+        """A message that came at once, as those of a fork and of an imported history do."""
+        for part in message["parts"]:
+            if part["type"] in ("text", "reasoning"):
+                self._screen.line(part["text"], dim=part["type"] == "reasoning")
+            elif part["type"] == "tool_call":
+                self._call(part)
+            elif part["type"] == "tool_result":
+                self._result(part)
 
     # what the tools do
 
@@ -151,7 +164,14 @@ class View:
 
     def _approval(self, data: Data) -> None:
         call = Call(data["name"], data["arguments"])
-        self._note(f"waits for approval until {data['expires_at']}: {call.headline()}", fg="yellow")
+        self._note(f"call {data['call_id']} waits for approval until {data['expires_at']}", fg="yellow")
+        self._note(whole(call), fg="yellow")
+
+    def _approved(self, data: Data) -> None:
+        ended = {"approve": "approved", "deny": "denied"}.get(data["decision"], data["decision"])
+        self._note(
+            f"call {data['call_id']} {ended} ({data['by']})", **({} if ended == "approved" else {"fg": "yellow"})
+        )
 
     def _plan(self, data: Data) -> None:
         self._screen.line("plan", dim=True)

@@ -42,7 +42,7 @@ PLAN_HEAD = (
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
-ControlKind = Literal["resume", "continue", "interrupted", "limit"]
+ControlKind = Literal["resume", "continue", "interrupted", "limit", "last_step", "loop_guard"]
 
 _CONTROL: dict[ControlKind, str] = {
     "resume": "[The run is resumed. Look at where the work stands, then go on with the task.]",
@@ -54,6 +54,15 @@ _CONTROL: dict[ControlKind, str] = {
         " did before you repeat it, then go on with the task.]"
     ),
     "limit": "[A limit had ended the run, which is resumed now. Go on with the task.]",
+    "last_step": (
+        "[A limit of this run is reached, and this is its last step: no call will be run. Say in a few sentences what"
+        " is done, what is not, and what comes next.]"
+    ),
+    "loop_guard": (
+        "[You have made the same calls with the same results several times in a row. Repeating them will change nothing"
+        " and soon ends the run: look at what they returned, then try another way, or say what keeps you from going"
+        " on.]"
+    ),
 }
 
 

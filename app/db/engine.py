@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
+from app.db.faults import refusal
 from app.db.writer import Writer
 from app.errors import StorageError
 
@@ -37,12 +38,16 @@ class Database:
         Raises `StorageError` where the database cannot be read."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, query)
 
+    def read_here(self, query: Callable[[Connection], T]) -> T:
+        """As `read`, in the calling thread, which must not be the event loop's."""
+        return self._read(query)
+
     def _read(self, query: Callable[[Connection], T]) -> T:
         try:
             with self._read_engine.connect() as connection:
                 return query(connection)
         except DBAPIError as error:
-            raise StorageError(f"The database cannot be read: {error.orig}.") from error
+            raise refusal(error, "The database cannot be read") from error
 
     async def aclose(self) -> None:
         """Commits what was submitted, then closes all connections."""
@@ -89,7 +94,8 @@ def open_database(url: str) -> Database:
     plain = f"sqlite+pysqlite:///{sqlite_path(url)}"
     arguments: dict[str, Any] = {"connect_args": {"check_same_thread": False}, "max_overflow": 0}
     write_engine = create_engine(plain, pool_size=1, **arguments)
-    read_engine = create_engine(plain, pool_size=READERS, **arguments)
+    # One more for `read_here`.
+    read_engine = create_engine(plain, pool_size=READERS + 1, **arguments)
     # IMMEDIATE takes the write lock at once, so that no write fails half-way because another process was faster.
     # NORMAL survives a killed process; only a power cut may lose the newest commits, never the database.
     _configure_sqlite(write_engine, begin="BEGIN IMMEDIATE", pragmas=("journal_mode=WAL", "synchronous=NORMAL"))

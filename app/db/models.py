@@ -157,9 +157,16 @@ message_parts = Table(
     Column("body", Json, nullable=False, comment="The part's other fields."),
     Column("output_ref", Text, comment="Where the raw output is stored, if not whole in the body."),
     Column("compacted_at", UtcTime, comment="When its output was cleared from the context."),
+    Column("output_swept_at", UtcTime, comment="When its raw output was removed for its age."),
 )
 Index("ix_message_parts_message", message_parts.c.session_id, message_parts.c.message_id, message_parts.c.index)
 Index("ix_message_parts_call", message_parts.c.session_id, message_parts.c.call_id)
+Index(
+    "ix_message_parts_output",
+    message_parts.c.session_id,
+    message_parts.c.message_id,
+    sqlite_where=message_parts.c.output_ref.is_not(None) & message_parts.c.output_swept_at.is_(None),
+)
 
 compaction_events = Table(
     "compaction_events",
@@ -227,6 +234,20 @@ generations = Table(
     Column("restored", Json, comment="Calls whose outputs are shown again from this generation on."),
     Column("repairs", Json, comment="What was mended first in this generation."),
     Column("created_at", UtcTime, nullable=False),
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    _session_id(),
+    Column("call_id", String(36), primary_key=True),
+    Column("message_id", String(36), nullable=False, comment="The message that asked for the call."),
+    Column("expires_at", UtcTime, nullable=False),
+    Column("decision", String(20), comment="Null while the call waits."),
+    Column("decided_by", String(20)),
+    Column("reason", Text, comment="Told to the model with a denial."),
+    Column("requested_at", UtcTime, nullable=False),
+    Column("decided_at", UtcTime),
 )
 
 model_windows = Table(

@@ -7,6 +7,7 @@ been called, only after the commit; so whoever waits for it may show what it wro
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from app.db.faults import refusal
 from app.errors import StorageError
 
 T = TypeVar("T")
@@ -25,6 +27,15 @@ else, since it is not on the event loop."""
 
 MAX_BATCH = 200
 """Writes per commit at most, which bounds how long the first of them waits for the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that was tried: its writes, how long it took in seconds, and what refused it, None where it was made."""
+
+    writes: int
+    seconds: float
+    refusal: Exception | None
 
 
 @dataclass(slots=True)
@@ -49,6 +60,13 @@ class Writer:
         self._closing = False
         self.commits = 0
         self.writes = 0
+        self.observe: Callable[[Commit], None] = lambda _: None
+        """Hears of every commit that was tried, on the event loop."""
+
+    @property
+    def waiting(self) -> int:
+        """Writes that no commit has begun with. May be asked from any thread."""
+        return len(self._jobs)
 
     def submit(
         self,
@@ -85,23 +103,29 @@ class Writer:
         loop = asyncio.get_running_loop()
         while self._jobs:
             batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), MAX_BATCH))]
-            await loop.run_in_executor(self._thread, self._commit, batch)
-            self.commits += 1
-            self.writes += len(batch)
+            begun = time.monotonic()
+            refused = await loop.run_in_executor(self._thread, self._commit, batch)
+            if refused is None:
+                self.commits += 1
+                self.writes += len(batch)
+            self.observe(Commit(len(batch), time.monotonic() - begun, refused))
             for job in batch:
                 _settle(job)
         self._task = None
 
-    def _commit(self, batch: list[_Job]) -> None:
-        """Runs and commits a batch, in the writer's thread. What goes wrong is left in the jobs."""
+    def _commit(self, batch: list[_Job]) -> Exception | None:
+        """Runs and commits a batch, in the writer's thread. What goes wrong is left in the jobs; given back is what
+        kept all of it from being committed."""
         try:
             with self._engine.begin() as connection:
                 for job in batch:
                     _attempt(connection, job)
         except Exception as error:
-            refusal = _translated(error)
+            refused = _translated(error)
             for job in batch:
-                job.error = job.error or refusal
+                job.error = job.error or refused
+            return refused
+        return None
 
 
 def _attempt(connection: Connection, job: _Job) -> None:
@@ -124,12 +148,7 @@ def _attempt(connection: Connection, job: _Job) -> None:
 
 
 def _translated(error: Exception) -> Exception:
-    """The database's refusal as an error of ours; its text names no data."""
-    if not isinstance(error, DBAPIError):
-        return error
-    refusal = StorageError(f"The database refused the write: {error.orig}.")
-    refusal.__cause__ = error
-    return refusal
+    return refusal(error, "The database refused the write") if isinstance(error, DBAPIError) else error
 
 
 def _settle(job: _Job) -> None:

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import orjson
 
+from app.errors import ServerBusyError
 from app.eventlog.log import StreamItem
 
 RECENT_EVENTS = 256
@@ -125,6 +126,13 @@ class OpenPart:
         return runs
 
 
+class Reader(asyncio.Event):
+    """One open stream: set when there may be news. `seq` is the last durable event that it has taken, None where it
+    has no place in a log."""
+
+    seq: int | None = None
+
+
 class Channel:
     """What readers of one session need: the newest durable events and the open parts. `last_seq` is the newest event
     that is known of, `published` the newest that was told here; in between the log alone has them."""
@@ -139,6 +147,12 @@ class Channel:
         self.parts: OrderedDict[str, OpenPart] = OrderedDict()
         self.readers: set[asyncio.Event] = set()
         self.running = False
+
+    @property
+    def lag(self) -> int:
+        """Events that the slowest reader is behind. May be asked from any thread."""
+        seqs = [reader.seq for reader in list(self.readers) if isinstance(reader, Reader) and reader.seq is not None]
+        return max(0, self.published - min(seqs)) if seqs else 0
 
     @property
     def unused(self) -> bool:
@@ -247,10 +261,15 @@ class GlobalFeed:
 
 
 class Bus:
-    """The channels of the sessions that are followed or run. `observe` hears of all committed events."""
+    """The channels of the sessions that are followed or run. `observe` hears of all committed events; `most_readers`
+    streams may be open at the same time."""
 
-    def __init__(self, observe: Callable[[Sequence[StreamItem]], None] = lambda _: None) -> None:
+    def __init__(
+        self, observe: Callable[[Sequence[StreamItem]], None] = lambda _: None, most_readers: int = 1000
+    ) -> None:
         self._observe = observe
+        self._most_readers = most_readers
+        self.refused = 0
         self._channels: dict[str, Channel] = {}
         self.all = GlobalFeed()
         self.closing = False
@@ -290,13 +309,30 @@ class Bus:
         """Open streams. May be asked from any thread."""
         return len(self.all.readers) + sum(len(channel.readers) for channel in list(self._channels.values()))
 
-    def close(self) -> None:
-        """Ends all streams; the server is going down."""
+    @property
+    def lag(self) -> int:
+        """Events that the slowest reader of all is behind. May be asked from any thread."""
+        return max((channel.lag for channel in list(self._channels.values())), default=0)
+
+    def check_room(self) -> None:
+        """Raises `ServerBusyError` (code `too_many_readers`) where no further stream may be opened."""
+        if self.readers >= self._most_readers:
+            self.refused += 1
+            raise ServerBusyError(
+                f"{self._most_readers:,} streams of events are open already; try again when some have ended.",
+                code="too_many_readers",
+                most=self._most_readers,
+            )
+
+    def close(self) -> int:
+        """Ends all streams, since the server is going down; how many there were."""
         self.closing = True
+        ending = self.readers
         for channel in self._channels.values():
             channel.wake()
         for reader in self.all.readers:
             reader.set()
+        return ending
 
     def __len__(self) -> int:
         return len(self._channels)

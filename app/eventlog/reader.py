@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from app.errors import ConflictError, NotFoundError
-from app.eventlog.bus import Bus, Channel
+from app.eventlog.bus import Bus, Channel, Reader
 from app.eventlog.log import EventLog, StreamItem
 
 Batches = AsyncIterator[list[StreamItem]]
@@ -37,9 +36,10 @@ async def follow(log: EventLog, bus: Bus, session_id: str, *, after: int, until_
 
     Yields batches of what waited for this reader. With `until_idle` it ends once the head was sent, no run and no
     compaction is under way and nothing deliverable waits. Raises `NotFoundError`, or `ConflictError` (code
-    `ahead_of_log`) for a seq to come.
+    `ahead_of_log`) for a seq to come, or `ServerBusyError` where too many streams are open.
     """
-    wake = asyncio.Event()
+    bus.check_room()
+    wake = Reader()
     # Subscribed before the log is read, so that nothing falls in between.
     channel = bus.channel(session_id)
     channel.readers.add(wake)
@@ -58,12 +58,11 @@ async def follow(log: EventLog, bus: Bus, session_id: str, *, after: int, until_
         bus.release(session_id)
 
 
-async def _batches(
-    log: EventLog, bus: Bus, channel: Channel, wake: asyncio.Event, seq: int, until_idle: bool
-) -> Batches:
+async def _batches(log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq: int, until_idle: bool) -> Batches:
     offsets: dict[str, int] = {}
     may_end = until_idle
     while True:
+        wake.seq = seq
         wake.clear()
         if (items := await _durable(log, channel, seq)) and items[-1].seq is not None:
             seq = items[-1].seq
@@ -101,7 +100,8 @@ async def _is_over(log: EventLog, channel: Channel, seq: int) -> bool:
 async def follow_all(bus: Bus) -> AsyncIterator[Batches]:
     """`session.*` events of all sessions from now on. A reader that falls far behind is let go: it loads its list again
     when it comes back."""
-    wake = asyncio.Event()
+    bus.check_room()
+    wake = Reader()
     bus.all.readers.add(wake)
     try:
         yield _news(bus, wake, bus.all.count)
@@ -109,7 +109,7 @@ async def follow_all(bus: Bus) -> AsyncIterator[Batches]:
         bus.all.readers.discard(wake)
 
 
-async def _news(bus: Bus, wake: asyncio.Event, count: int) -> Batches:
+async def _news(bus: Bus, wake: Reader, count: int) -> Batches:
     while not bus.closing:
         wake.clear()
         items: Sequence[StreamItem] | None = bus.all.since(count)

@@ -11,6 +11,7 @@ from app.errors import ProviderError
 from app.llm.base import ModelRequest, StreamEvent
 from app.llm.http import Answer, AnswerError, ProviderClient
 from app.llm.quirks import Quirks
+from app.llm.reach import Reach
 from app.llm.sse import SseParser
 
 _MAX_CORRECTIONS = 6
@@ -83,6 +84,11 @@ class HttpProvider(ABC):
                 refused = error.http_status in (400, 422) and correction < _MAX_CORRECTIONS
                 if not (refused and quirks.learn(error.body, parameters)):
                     raise
+
+    @property
+    def reach(self) -> Reach:
+        """Whether it answers."""
+        return self._client.reach
 
     async def aclose(self) -> None:
         """Closes the connections."""

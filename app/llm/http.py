@@ -16,6 +16,7 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.overflow import classify
+from app.llm.reach import UNREACHABLE, Reach
 from app.llm.transport import make_transport
 
 CONNECT_TIMEOUT_S = 15.0
@@ -28,6 +29,7 @@ DOCUMENT_BYTES = 4 * 1024 * 1024
 CLIP_CHARS = 1000
 _PIECE = 256 * 1024
 _RETRYABLE = frozenset({408, 409, 425, 429, 529})
+_KEY_REFUSED = frozenset({401, 403})
 _CODES = {
     401: "provider_auth",
     403: "provider_auth",
@@ -94,6 +96,7 @@ class ProviderClient:
         self._base_url = base_url.rstrip("/")
         self._secret = secret
         self._idle_timeout_s = idle_timeout_s
+        self.reach = Reach(name, self._base_url)
         self._client = httpx.AsyncClient(
             transport=make_transport(self._base_url),
             headers={"accept": "text/event-stream", "accept-encoding": "identity", **headers},
@@ -108,10 +111,12 @@ class ProviderClient:
         Raises `ContextOverflowError`, `AnswerError` for an error status, or another `ProviderError`.
         """
         headers = {"content-type": "application/json", "content-length": str(len(body))}
+        self.reach.called()
         response = await self._send("POST", self._base_url + path, headers, body)
         try:
             if response.status_code != 200:
                 raise await self._refusal(response)
+            self.reach.answered()
             yield Answer(self, response)
         finally:
             await response.aclose()
@@ -140,7 +145,9 @@ class ProviderClient:
         """A transport's error as ours. Whatever breaks a connection may be gone at the next attempt."""
         if isinstance(exc, httpx.ReadTimeout | TimeoutError):
             detail = f"{self._name} sent nothing for {self._idle_timeout_s:g} seconds."
+            self.reach.failed("provider_timeout")
             return ProviderError(detail, code="provider_timeout", retryable=True)
+        self.reach.failed(UNREACHABLE)
         reason = self.scrub(_SSL_NOTE.sub("", str(exc))) or type(exc).__name__
         detail = f"The connection to {self._name} failed: {reason}"
         return ProviderError(
@@ -162,12 +169,15 @@ class ProviderClient:
         if overflow := classify(status, body):
             return overflow
         said = self.scrub(error_message(body))
+        retryable = status is None or status in _RETRYABLE or status >= 500
+        if retryable or status in _KEY_REFUSED:
+            self.reach.failed(_code(status))
         what = f"{self._name} answered {status}" if status else f"{self._name} reported an error"
         return AnswerError(
             f"{what}: {said}" if said else f"{what}.",
             body=body,
             code=_code(status),
-            retryable=status is None or status in _RETRYABLE or status >= 500,
+            retryable=retryable,
             retry_after=retry_after_s(headers or {}),
             http_status=http_status,
         )

@@ -13,6 +13,7 @@ from app.llm.anthropic import AnthropicProvider
 from app.llm.base import ModelInfo, Provider
 from app.llm.catalog import Catalog
 from app.llm.openai import OpenAiProvider
+from app.llm.reach import Condition
 from app.llm.scripted import DEMO_MODEL, ScriptedProvider
 from app.llm.server_windows import ServerWindows
 
@@ -89,6 +90,13 @@ class Providers:
         provider, _ = self.resolve(model)
         if isinstance(provider, HttpProvider):
             await self._server_windows.ask(self.place(model), model, lambda: provider.window(name))
+
+    async def conditions(self, default: str) -> list[Condition]:
+        """How the providers are that were called lately, and that of the `default` model where it has its key."""
+        first = default.partition("/")[0]
+        opened = [(name, p) for name, p in self._open.items() if isinstance(p, HttpProvider)]
+        asked = [provider.reach.look() for name, provider in opened if name == first or provider.reach.is_used]
+        return await asyncio.gather(*asked)
 
     def place(self, model: str) -> str:
         """A model's place in the world: base URL and name. Two providers may offer one name with different windows."""

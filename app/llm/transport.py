@@ -24,7 +24,7 @@ def make_transport(base_url: str) -> AiohttpTransport:
     No limit on connections, since a session that streams holds one for minutes, and no cookies. A proxy of the
     environment is looked up once; aiohttp's own lookup would also send credentials from a netrc file.
     """
-    proxy = _proxy_url(base_url)
+    proxy = proxy_url(base_url)
 
     def session() -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ssl=transport.ssl_context)
@@ -34,7 +34,8 @@ def make_transport(base_url: str) -> AiohttpTransport:
     return transport
 
 
-def _proxy_url(base_url: str) -> str | None:
+def proxy_url(base_url: str) -> str | None:
+    """The proxy that the environment names for this URL, None for a direct way."""
     parts = urlsplit(base_url)
     if not parts.hostname or proxy_bypass(parts.hostname):
         return None

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from app.context.budget import context_state, make_budget
 from app.context.policies import CompactionSettings, resolve
-from app.errors import ForbiddenError, InvalidRequestError, NotSupportedError
+from app.errors import ForbiddenError, InvalidRequestError
 from app.interchange import ImportedHistory, import_history
 from app.messages import Message, new_id
+from app.runtime.approval_rules import approval_within, checked_rules
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import HistoryImport, LimitsPatch, SessionCreate, SessionPatch
 from app.sessions import Approval, Limits
@@ -27,13 +28,14 @@ MAX_METADATA_BYTES = 16 * 1024
 @dataclass(frozen=True, slots=True)
 class ServiceRules:
     """The server's own defaults and bounds: default model, compaction and limits of a session, the most that a session
-    may ask for, and how many messages may wait."""
+    may ask for, how many messages may wait, and which calls wait for a person at least."""
 
     default_model: str
     compaction: CompactionSettings
     limits: Limits
     most: Limits
     queue_limit: int
+    approval: Approval = field(default_factory=Approval)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def _take_over(body: SessionCreate, history: HistoryImport) -> tuple[str, Import
 
 def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
     """The columns of a new session."""
-    _check_approval(body.approval)
+    checked_rules(body.approval, setup.agents.registry.names())
     model = body.model or rules.default_model
     setup.agents.models.resolve(model)
     limits = limits_within(body.limits, rules.limits, rules.most)
@@ -84,7 +86,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "sandbox": sandbox.model_dump(),
         "compaction": compaction.model_dump(),
         "limits": limits.model_dump(),
-        "approval": (body.approval or Approval()).model_dump(),
+        "approval": approval_within(body.approval, rules.approval, rules.approval).model_dump(),
         "metadata": _checked_metadata(body.metadata),
         "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
     }
@@ -97,9 +99,9 @@ def request_fingerprint(body: SessionCreate) -> str:
 
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
-    """The columns that a patch sets; limits and compaction apart, whose values depend on what the session has, so that
-    they are only checked. Raises as `draft` does."""
-    _check_approval(body.approval)
+    """The columns that a patch sets; limits, compaction and approval apart, whose values depend on what the session
+    has, so that they are only checked. Raises as `draft` does."""
+    checked_rules(body.approval, setup.agents.registry.names())
     given = body.model_fields_set
     fields: dict[str, Any] = {}
     if "model" in given:
@@ -111,8 +113,6 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
         fields["tools"] = _checked_tools(body.tools, setup.agents.registry.names())
     if "metadata" in given:
         fields["metadata"] = _checked_metadata(body.metadata)
-    if "approval" in given:
-        fields["approval"] = (body.approval or Approval()).model_dump()
     return fields | {name: getattr(body, name) for name in ("title", "system_prompt") if name in given}
 
 
@@ -138,11 +138,6 @@ def changed_compaction(
 def _title(task: str | None) -> str | None:
     line = next((line.strip() for line in (task or "").splitlines() if line.strip()), None)
     return line if line is None or len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
-
-
-def _check_approval(approval: Approval | None) -> None:
-    if approval is not None and approval.policy != "never":
-        raise NotSupportedError("This version asks for no approvals; leave `approval` out.", field="approval")
 
 
 def limits_within(asked: LimitsPatch | None, base: Limits, most: Limits) -> Limits:

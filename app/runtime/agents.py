@@ -9,7 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from app.agent.conversation import AgentConfig, Conversation
+from app.agent.loop_guard import NO_GUARD, GuardRules
 from app.agent.model_calls import ModelCalls
+from app.agent.prepared import Places
 from app.context.budget import Budget, make_budget
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
@@ -23,6 +25,7 @@ from app.llm.base import ModelInfo, ToolSchema
 from app.messages import Message, Role, Usage
 from app.runtime import compactions as rounds
 from app.runtime.windows import LearnedWindows
+from app.sessions import Approval
 from app.tools.registry import ToolRegistry
 
 
@@ -44,6 +47,10 @@ class AgentSetup:
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     """By model; learnt while the server runs."""
     summary_template: str | None = None
+    places: Places = field(default_factory=Places)
+    """Of summaries that are prepared in the background."""
+    last_step_s: float = 0.0
+    guard: GuardRules = NO_GUARD
 
     async def ask_windows(self, *models: str | None) -> None:
         """Has the servers of a session's models asked for their windows, where nothing else tells them."""
@@ -67,6 +74,7 @@ class AgentSetup:
             calibration=self.calibration(row.model),
             settings=settings,
             summary_template=self.summary_template,
+            approval=Approval(**row.approval),
         )
 
     def system(self, row: Row[Any], budget: Budget, notes: Notes | None = None) -> str:
@@ -142,9 +150,11 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
     last = steps.last_closed(connection, session_id)
     if last is None or last.generation != row.number or last.context["source"] != "reported":
         return StoredConversation(history, generation_of(row), None, 0, checkpoints, pruned, shown, first, mended)
+    newest = steps.newest(connection, session_id)
+    waiting = newest.message_id if newest is not None and newest.finish_reason is None else None
     # What a step leaves in the context was counted at its end, its results included; only what was said to the model
     # since then comes on top.
-    until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL)), default=0)
+    until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.id != waiting), default=0)
     reported = Usage(input_tokens=last.context["tokens"])
     return StoredConversation(history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended)
 

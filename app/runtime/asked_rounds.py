@@ -19,11 +19,13 @@ class AskedRounds:
         self._session_id = session_id
         self._asked = False
         self._in_vain = False
+        self._cancelled = False
         self._reverted = False
 
     def begin(self, *, asked: bool) -> None:
-        """Starts from what the session's row says: whether a round is asked for."""
+        """Starts from what the session's row says: whether a round is asked for. A cancel may have come before."""
         self._asked = asked
+        self._in_vain = asked and self._cancelled
 
     def ask(self) -> None:
         """A round was asked for, which is made before the next step."""
@@ -35,6 +37,7 @@ class AskedRounds:
 
     def cancel(self) -> None:
         """A cancel takes a round along that was asked for and has not begun."""
+        self._cancelled = True
         self._in_vain = self._in_vain or self._asked
 
     def fail(self) -> None:

@@ -6,7 +6,7 @@ from app.agent.compactor import Compactor
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
-from app.agent.ports import PlanChanged
+from app.agent.ports import ApprovalDesk, PlanChanged
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.events import PlanItem
@@ -22,11 +22,24 @@ def make_compactor(
     """What makes a conversation's context smaller."""
     agents = setup.agents
     ladder = Ladder(recorder, conversation, agents.models, lambda model: agents.model_info(model).context_window)
-    return Compactor(recorder, conversation, ladder, interrupt, refreshed=session.refreshed, taken=session.keep_notes)
+    return Compactor(
+        recorder,
+        conversation,
+        ladder,
+        interrupt,
+        refreshed=session.refreshed,
+        taken=session.keep_notes,
+        places=agents.places,
+    )
 
 
 def make_step(
-    setup: RuntimeSetup, session: OwnedSession, recorder: Recorder, conversation: Conversation, interrupt: Interrupt
+    setup: RuntimeSetup,
+    session: OwnedSession,
+    recorder: Recorder,
+    conversation: Conversation,
+    interrupt: Interrupt,
+    desk: ApprovalDesk,
 ) -> Step:
     """What calls the model and runs its tools, in the session's sandbox."""
 
@@ -48,6 +61,7 @@ def make_step(
         command_timeout_s=agents.command_timeout_s,
         max_command_timeout_s=agents.max_command_timeout_s,
         history=StoredHistory(setup.database, session.id, setup.output_path),
+        desk=desk,
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
     return Step(recorder, conversation, agents.models, executor, interrupt)

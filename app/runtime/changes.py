@@ -9,6 +9,8 @@ from sqlalchemy import Connection
 
 from app.agent.ports import (
     AttemptVoided,
+    CallsHeld,
+    CallsReleased,
     Change,
     ControlAdded,
     GenerationOpened,
@@ -27,14 +29,20 @@ from app.agent.ports import (
 from app.db.repositories import sessions
 from app.eventlog.log import Appender, StreamItem
 from app.events import PlanUpdated
-from app.runtime import compactions, message_changes, step_changes
+from app.runtime import approvals, compactions, message_changes, step_changes
 
-_EVENTS: dict[type[Change], int] = {GenerationOpened: 0, ResponseClosed: 0, ModelUsed: 0, RoundCompleted: 2}
+_EVENTS: dict[type[Change], int] = {
+    GenerationOpened: 0,
+    ResponseClosed: 0,
+    CallsReleased: 0,
+    ModelUsed: 0,
+    RoundCompleted: 2,
+}
 
 
 def events_of(change: Change) -> int:
     """How many events a change has."""
-    return _EVENTS.get(type(change), 1)
+    return approvals.events_of(change) if isinstance(change, CallsHeld) else _EVENTS.get(type(change), 1)
 
 
 def commit_changes(
@@ -66,6 +74,10 @@ def _write(connection: Connection, appender: Appender, seq: int, change: Change)
             step_changes.close_response(connection, appender, change)
         case AttemptVoided():
             step_changes.void_attempt(connection, appender, seq, change)
+        case CallsHeld():
+            approvals.hold(connection, appender, seq, change)
+        case CallsReleased():
+            approvals.release(connection, appender, change)
         case StepClosed():
             step_changes.close_step(connection, appender, seq, change)
         case ModelUsed():

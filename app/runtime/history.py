@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -161,10 +162,12 @@ def tool_call(connection: Connection, session_id: str, call_id: str) -> ToolCall
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """A raw output: `ref` names where it is stored, None where `text` is all of it."""
+    """A raw output: `ref` names where it is stored, None where `text` is all of it; `swept_at` says when it was removed
+    for its age."""
 
     text: bytes
     ref: str | None
+    swept_at: datetime | None
 
 
 def stored_output(connection: Connection, session_id: str, call_id: str) -> StoredOutput:
@@ -173,7 +176,8 @@ def stored_output(connection: Connection, session_id: str, call_id: str) -> Stor
     if result is None:
         raise ConflictError(f"Call {call_id} has no result yet.", code="call_open")
     # What is shown starts with the raw output where that is short; only notes of ours follow.
-    return StoredOutput(result.body["output"].encode()[: result.body["bytes"]], result.output_ref)
+    text = result.body["output"].encode()[: result.body["bytes"]]
+    return StoredOutput(text, result.output_ref, result.output_swept_at)
 
 
 def _call_rows(connection: Connection, session_id: str, call_id: str) -> tuple[Row[Any], Row[Any] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.engine import Database
 from app.db.repositories import messages, queue, sessions
-from app.errors import ConflictError, NotFoundError, QueueFullError
+from app.errors import ConflictError, NotFoundError, PalimpsestError, QueueFullError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageDequeued, MessageEdited, MessageQueued, MessageWithdrawn
 from app.messages import Message, Role, TextPart, new_id
@@ -28,14 +28,22 @@ def fingerprint(content: str) -> str:
 
 
 def enqueue(
-    connection: Connection, session_id: str, body: QueueAdd, *, limit: int
+    connection: Connection,
+    session_id: str,
+    body: QueueAdd,
+    *,
+    limit: int,
+    no_room: Callable[[], PalimpsestError] | None = None,
 ) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
-    """Accepts a message; the answer says too whether it is new. An idle session is set running with it."""
+    """Accepts a message; the answer says too whether it is new. An idle session is set running with it; `no_room` gives
+    what is raised for one where no run may begin."""
     row = sessions.row(connection, session_id)
     if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body.content)) is not None:
         return (receipt, False), []
     if queue.count(connection, session_id) >= limit:
         raise QueueFullError(f"{limit} messages are waiting already; try again when some are delivered.", limit=limit)
+    if no_room is not None and row.status == Status.IDLE:
+        raise no_room()
     appender = Appender(connection, session_id)
     receipt = accept(connection, appender, row, body)
     return (receipt, True), appender.flush()

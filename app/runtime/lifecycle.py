@@ -8,18 +8,20 @@ from sqlalchemy import Connection, Row
 
 from app.agent.loop import control_message
 from app.context.policies import CompactionSettings
-from app.db.repositories import queue, sessions
+from app.db.repositories import events, forks, queue, sessions, steps
 from app.errors import ConflictError
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionCreated, SessionUpdated
 from app.messages import Usage, now
 from app.runtime import inbox, runs
 from app.runtime.admission import Draft, ServiceRules, changed_compaction, limits_within, request_fingerprint
+from app.runtime.approval_rules import approval_within
+from app.runtime.forking import Fork
 from app.runtime.message_changes import add_message
-from app.runtime.transfer import store_history
+from app.runtime.transfer import CHUNK, store_history
 from app.runtime.values.queue import QueueAdd
 from app.runtime.values.sessions import SessionCreate, SessionPatch
-from app.sessions import Limits, Outcome, Session, Status
+from app.sessions import Approval, Limits, Outcome, Session, Status
 
 
 def made_before(connection: Connection, body: SessionCreate) -> Session | None:
@@ -63,6 +65,35 @@ def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[t
     return (sessions.snapshot(connection, draft.session_id), True), items
 
 
+def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]:
+    """Stores a fork whose workspace and outputs are there. Raises `NotFoundError` where its parent was deleted
+    meanwhile."""
+    sessions.row(connection, made.parent_id)
+    at = now()
+    sessions.add(connection, id=made.session_id, created_at=at, updated_at=at, **made.fields)
+    appender = Appender(connection, made.session_id)
+    seq = appender.take()
+    # The events that follow tell of the rounds, one by one.
+    found = sessions.snapshot(connection, made.session_id)
+    before = found.compaction.model_copy(update={"count": 0, "last_at": None})
+    created = found.model_copy(update={"compaction": before})
+    appender.add(seq, SessionCreated(session_id=made.session_id, at=appender.at, session=created))
+    items = list(appender.flush())
+    if made.log:
+        appender.take(len(made.log))
+    for start in range(0, len(made.messages), CHUNK):
+        forks.add_messages(connection, made.session_id, made.messages[start : start + CHUNK], made.outputs)
+    for start in range(0, len(made.log), CHUNK):
+        events.append(connection, made.session_id, made.log[start : start + CHUNK])
+    forks.add_rounds(connection, made.session_id, made.rounds)
+    if made.generation is not None:
+        steps.add_generation(connection, made.session_id, **made.generation)
+    if made.queued is not None:
+        forks.add_queued(connection, made.session_id, made.queued)
+    items += [StreamItem(event.type, event.seq, event.data.encode()) for event in made.log]
+    return sessions.snapshot(connection, made.session_id), items
+
+
 def patch(
     connection: Connection, session_id: str, body: SessionPatch, fields: dict[str, Any], rules: ServiceRules
 ) -> tuple[tuple[Session, Row[Any]], list[StreamItem]]:
@@ -74,6 +105,9 @@ def patch(
     if "compaction" in body.model_fields_set:
         settings = changed_compaction(body.compaction, CompactionSettings(**row.compaction), rules)
         fields = {**fields, "compaction": settings.model_dump()}
+    if "approval" in body.model_fields_set:
+        own = rules.approval if body.approval is None else Approval(**row.approval)
+        fields = {**fields, "approval": approval_within(body.approval, own, rules.approval).model_dump()}
     if not fields:
         return (sessions.snapshot(connection, session_id), row), []
     appender = Appender(connection, session_id)

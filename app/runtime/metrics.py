@@ -7,6 +7,7 @@ a model or a client: their number has to stay small, and a metric is no place fo
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -16,10 +17,15 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from app.context.validator import Repair
+from app.db.writer import Commit
+from app.errors import PalimpsestError
 from app.eventlog.log import StreamItem
 
 LAG_PERIOD_S = 1.0
 """How often the event loop's lag is measured."""
+COMMIT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 5.0)
+"""Seconds; five is how long another process may keep the writer waiting."""
+BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200)
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 TOOL_BUCKETS = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
 """Seconds; a command may run for an hour."""
@@ -64,6 +70,28 @@ class Metrics:
             buckets=TOOL_BUCKETS,
             registry=registry,
         )
+        self._compactions = Counter(
+            "palimpsest_compactions", "Rounds that made a context smaller.", ("rung", "reason"), registry=registry
+        )
+        self._rungs_failed = Counter(
+            "palimpsest_compaction_failures", "Rungs that did not do.", ("rung", "code"), registry=registry
+        )
+        self._compaction_tokens = Counter(
+            "palimpsest_compaction_tokens", "Tokens of the calls for summaries.", ("kind",), registry=registry
+        )
+        self._compaction_cost = Counter(
+            "palimpsest_compaction_cost_usd", "Cost of calls for summaries with a known price.", registry=registry
+        )
+        self._pruned = Counter("palimpsest_outputs_pruned", "Tool outputs cleared from contexts.", registry=registry)
+        self._commit_seconds = Histogram(
+            "palimpsest_database_commit_seconds", "Duration of commits.", buckets=COMMIT_BUCKETS, registry=registry
+        )
+        self._batch = Histogram(
+            "palimpsest_database_batch_writes", "Writes that share a commit.", buckets=BATCH_BUCKETS, registry=registry
+        )
+        self._refused = Counter(
+            "palimpsest_database_refusals", "Commits that the database refused.", ("code",), registry=registry
+        )
         self._lag = Histogram(
             "palimpsest_event_loop_lag_seconds",
             "How late the event loop wakes a sleeper.",
@@ -94,11 +122,39 @@ class Metrics:
                     self._retries.labels(orjson.loads(item.data)["code"]).inc()
                 case "tool.result":
                     self._call(orjson.loads(item.data))
+                case "compaction.completed":
+                    data = orjson.loads(item.data)
+                    self._compactions.labels(data["rung"], data["reason"]).inc()
+                    self._summary(data["usage"])
+                case "compaction.failed":
+                    data = orjson.loads(item.data)
+                    self._rungs_failed.labels(data["rung"], data["code"]).inc()
+                    self._summary(data["usage"])
+                case "compaction.cancelled" | "compaction.discarded":
+                    self._summary(orjson.loads(item.data)["usage"])
+                case "prune.completed":
+                    self._pruned.inc(orjson.loads(item.data)["outputs_pruned"])
+
+    def committed(self, commit: Commit) -> None:
+        """Counts a commit of the database, or its refusal."""
+        if commit.refusal is not None:
+            code = commit.refusal.code if isinstance(commit.refusal, PalimpsestError) else "internal_error"
+            self._refused.labels(code).inc()
+            return
+        self._commit_seconds.observe(commit.seconds)
+        self._batch.observe(commit.writes)
 
     def repaired(self, repairs: Iterable[Repair]) -> None:
         """Counts repairs that are stored; they have no event."""
         for repair in repairs:
             self._repairs.labels(repair.kind).inc()
+
+    def _summary(self, usage: dict[str, float | None] | None) -> None:
+        if usage is None:
+            return
+        for kind in TOKEN_KINDS:
+            self._compaction_tokens.labels(kind).inc(usage[f"{kind}_tokens"] or 0)
+        self._compaction_cost.inc(usage["cost_usd"] or 0)
 
     def _step(self, data: dict[str, object]) -> None:
         usage = data["usage"]
@@ -153,6 +209,14 @@ class _Readings(Collector):
 
     def _families(self) -> Iterator[Metric]:
         for name, documentation, read in self.gauges:
-            yield GaugeMetricFamily(name, documentation, value=read())
+            yield GaugeMetricFamily(name, documentation, value=_value(read))
         for name, documentation, read in self.counters:
-            yield CounterMetricFamily(name, documentation, value=read())
+            yield CounterMetricFamily(name, documentation, value=_value(read))
+
+
+def _value(read: Reading) -> float:
+    """What cannot be read now is no number, so that all others are still told."""
+    try:
+        return read()
+    except (PalimpsestError, OSError):
+        return math.nan

@@ -64,8 +64,9 @@ def may_have_files(row: Row[Any]) -> bool:
 
 def are_due(row: Row[Any], *, has_generation: bool) -> bool:
     """Whether the first context of a session is still to be made, so that its notes are read for it; one of a session
-    that was only compacted does not count."""
-    return (not has_generation or not row.steps) and may_have_files(row)
+    that was only compacted does not count, that which a fork has from its parent does."""
+    made = has_generation and (row.steps or row.parent_id is not None)
+    return not made and may_have_files(row)
 
 
 async def read_notes(session_id: str, sandbox: Callable[[], Sandbox]) -> Notes | None:

@@ -42,6 +42,11 @@ class OwnedSession:
         assert self._row is not None
         return self._row
 
+    @property
+    def model(self) -> str | None:
+        """The session's model, None before its row is read."""
+        return None if self._row is None else self._row.model
+
     def adopt(self, row: Row[Any]) -> None:
         """Takes a row unless a newer one is known: a read may come back after a change that was told."""
         if self._row is None or row.last_seq >= self._row.last_seq:
@@ -97,6 +102,7 @@ class OwnedSession:
 
     async def sandbox(self) -> Sandbox:
         """The session's sandbox, started, and held until `release`."""
+        await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
         return await self._hold().start()
 
     def _hold(self) -> Lease:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -11,8 +12,8 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import parts, search
 from app.db.repositories.search import Found
-from app.errors import ConflictError, NotFoundError
-from app.messages import ToolResultPart
+from app.errors import ConflictError, GoneError, NotFoundError
+from app.messages import ToolResultPart, rfc3339
 from app.tools.base import Finding, PastOutput
 
 
@@ -27,7 +28,9 @@ class StoredHistory:
 
     async def output(self, call_id: str) -> PastOutput:
         """See `SessionHistory.output`."""
-        result, ref = await self._database.read(lambda c: _result(c, self._session_id, call_id))
+        result, ref, swept_at = await self._database.read(lambda c: _result(c, self._session_id, call_id))
+        if swept_at is not None:
+            raise swept(swept_at)
         return PastOutput(
             name=result.name,
             status=result.status,
@@ -64,13 +67,25 @@ class StoredHistory:
         )
 
 
-def _result(connection: Connection, session_id: str, call_id: str) -> tuple[ToolResultPart, str | None]:
-    """A call's result, and the key of its raw output where that is stored apart."""
+def _result(
+    connection: Connection, session_id: str, call_id: str
+) -> tuple[ToolResultPart, str | None, datetime | None]:
+    """A call's result, the key of its raw output where that is stored apart, and when that was removed for its age."""
     by_type = {row.type: row for row in parts.of_call(connection, session_id, call_id)}
     if "tool_call" not in by_type:
         raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
     if "tool_result" not in by_type:
         raise ConflictError(f"Call {call_id} has no result yet.", code="call_open")
-    part = parts.part_of(by_type["tool_result"])
+    row = by_type["tool_result"]
+    part = parts.part_of(row)
     assert isinstance(part, ToolResultPart)
-    return part, by_type["tool_result"].output_ref
+    return part, row.output_ref, row.output_swept_at
+
+
+def swept(at: datetime) -> GoneError:
+    """What is said of a raw output that was removed for its age."""
+    return GoneError(
+        f"The raw output was removed on {at.date().isoformat()}, as the operator keeps outputs for a time only.",
+        code="output_swept",
+        swept_at=rfc3339(at),
+    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.loop import RunResult
+from app.agent.loop import RunResult, is_last_word
 from app.agent.ports import Change, PartClosed, ResponseClosed, ResultClosed, StepClosed
 from app.context.tokens import PER_MESSAGE, estimate_part
-from app.db.repositories import messages, parts, sessions, steps
+from app.db.repositories import approvals, events, messages, parts, sessions, steps
 from app.errors import UnavailableError
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionRecovered, SessionRunning
@@ -24,6 +26,7 @@ from app.messages import (
     new_id,
 )
 from app.runtime.changes import events_of, write_changes
+from app.runtime.left_outputs import LeftOutput
 from app.sessions import ContextState, Outcome
 
 MAX_RECOVERIES = 3
@@ -31,6 +34,7 @@ MAX_RECOVERIES = 3
 in the run itself."""
 
 INTERRUPTED_NOTE = "[interrupted: the service was restarted while this call was open; it may have run in part]"
+NOT_STARTED_NOTE = "[interrupted: the service was restarted before this call was started]"
 
 
 def is_needed(connection: Connection, row: Row[Any]) -> bool:
@@ -43,23 +47,35 @@ def is_needed(connection: Connection, row: Row[Any]) -> bool:
     )
 
 
-def recover(connection: Connection, session_id: str, epoch: int) -> tuple[RunResult | None, list[StreamItem]]:
+def recover(
+    connection: Connection,
+    session_id: str,
+    epoch: int,
+    *,
+    outputs: Mapping[str, LeftOutput] = MappingProxyType({}),
+    parks: bool = False,
+) -> tuple[RunResult | None, list[StreamItem]]:
     """Closes what the last owner left open, and says so in the log. The answer is how the run ends, None if it goes
-    on."""
+    on. `outputs` is what is stored of open calls, by their ids; a run that `parks` waits for a resume."""
     row = sessions.row(connection, session_id)
     open_step = _open_step(connection, row)
-    changes, calls = _closing_changes(connection, session_id, open_step)
+    if open_step is not None and approvals.are_held(connection, session_id, open_step.message_id):
+        return None, _left_waiting(connection, session_id, epoch)
+    changes, calls = _closing_changes(connection, session_id, open_step, outputs)
     result = _verdict(row)
     if result is None and not changes and _had_finished(connection, row):
         result = RunResult(Outcome.COMPLETED)
+    if result is None and parks:
+        result = parked()
+    step, calls = (open_step.step, calls) if open_step is not None else _parked_step(connection, row, calls)
     appender = Appender(connection, session_id, epoch=epoch)
-    events = sum(map(events_of, changes))
-    seq = appender.take(events + (2 if result is None else 1))
+    count = sum(map(events_of, changes))
+    seq = appender.take(count + (2 if result is None else 1))
     seq = write_changes(connection, appender, seq, changes)
     recovered = SessionRecovered(
         session_id=session_id,
         at=appender.at,
-        interrupted_step=open_step.step if open_step is not None else None,
+        interrupted_step=step,
         closed_calls=tuple(calls),
     )
     appender.add(seq, recovered)
@@ -67,6 +83,14 @@ def recover(connection: Connection, session_id: str, epoch: int) -> tuple[RunRes
         appender.add(seq + 1, SessionRunning(session_id=session_id, at=appender.at, trigger="recovery"))
     sessions.change(connection, session_id, recoveries=row.recoveries + 1, run_trigger="recovery")
     return result, appender.flush()
+
+
+def _left_waiting(connection: Connection, session_id: str, epoch: int) -> list[StreamItem]:
+    """Leaves a step whose calls wait for a person as it is. Nothing of it was interrupted, so it does not count as a
+    recovery: a run may wait through any number of restarts."""
+    appender = Appender(connection, session_id, epoch=epoch)
+    appender.add(appender.take(), SessionRecovered(session_id=session_id, at=appender.at))
+    return appender.flush()
 
 
 def _verdict(row: Row[Any]) -> RunResult | None:
@@ -81,14 +105,38 @@ def _verdict(row: Row[Any]) -> RunResult | None:
     return None
 
 
-def _had_finished(connection: Connection, row: Row[Any]) -> bool:
-    """Whether the run had its final answer, and only its end was not recorded."""
-    attempt = steps.last_attempt(connection, row.id, row.steps)
-    return (
-        attempt is not None
-        and attempt.finish_reason == FinishReason.STOP
-        and messages.last_id(connection, row.id) == attempt.message_id
+def parked() -> RunResult:
+    """How a run ends that does not go on by itself after a restart, as the operator wants it."""
+    error = UnavailableError(
+        "The service was restarted in the middle of the run; resume it to go on.", code="run_parked"
     )
+    return RunResult(Outcome.INTERRUPTED, error.problem())
+
+
+def _parked_step(connection: Connection, row: Row[Any], calls: list[str]) -> tuple[int | None, list[str]]:
+    """The step that the last owner has closed itself, as it went down with its server, and the calls that it closed
+    with it; what was told of by an earlier recovery is not told again."""
+    attempt = steps.last_attempt(connection, row.id, row.steps)
+    if attempt is None or attempt.finish_reason != FinishReason.INTERRUPTED:
+        return None, calls
+    told = events.last_of_type(connection, row.id, "session.recovered")
+    if told is not None and told.seq > attempt.opened_seq:
+        return None, calls
+    cut_off = parts.by_message(connection, row.id, [attempt.message_id]).get(attempt.message_id, ())
+    calls = [part.call_id for part in cut_off if isinstance(part, ToolCallPart) and part.status == "interrupted"]
+    return attempt.step, calls
+
+
+def _had_finished(connection: Connection, row: Row[Any]) -> bool:
+    """Whether the run had its final answer, and only its end was not recorded. What the model said in the last step
+    before a limit is no such answer: the loop finds the limit again."""
+    attempt = steps.last_attempt(connection, row.id, row.steps)
+    if attempt is None or attempt.finish_reason != FinishReason.STOP:
+        return False
+    if messages.last_id(connection, row.id) != attempt.message_id:
+        return False
+    before = messages.last_before(connection, row.id, attempt.opened_seq)
+    return before is None or not is_last_word(before)
 
 
 def _open_step(connection: Connection, row: Row[Any]) -> Row[Any] | None:
@@ -101,7 +149,7 @@ def _open_step(connection: Connection, row: Row[Any]) -> Row[Any] | None:
 
 
 def _closing_changes(
-    connection: Connection, session_id: str, open_step: Row[Any] | None
+    connection: Connection, session_id: str, open_step: Row[Any] | None, outputs: Mapping[str, LeftOutput]
 ) -> tuple[list[Change], list[str]]:
     """The changes that close parts, calls and step, in their order, and the ids of the calls."""
     changes: list[Change] = []
@@ -121,7 +169,7 @@ def _closing_changes(
                 tokens,
             )
         )
-    changes += _results(connection, session_id, open_calls)
+    changes += _results(connection, session_id, open_calls, outputs)
     if open_step is not None:
         changes.append(
             StepClosed(
@@ -148,22 +196,34 @@ def _interrupted(row: Row[Any]) -> TextPart | ReasoningPart | ToolCallPart:
     return part.model_copy(update=update)
 
 
-def _results(connection: Connection, session_id: str, open_calls: list[Row[Any]]) -> list[Change]:
+def open_calls(connection: Connection, session_id: str) -> list[str]:
+    """The ids of the calls that the last owner left open."""
+    return [row.call_id for row in parts.open_calls(connection, session_id)]
+
+
+def _results(
+    connection: Connection, session_id: str, open_calls: list[Row[Any]], outputs: Mapping[str, LeftOutput]
+) -> list[Change]:
     """A result for each open call, at its call's place among the calls of its message."""
     if not open_calls:
         return []
     message_id = messages.tool_message_after(connection, session_id, open_calls[0].seq) or new_id()
     order = parts.call_ids(connection, session_id, open_calls[0].message_id)
-    return [ResultClosed(message_id, _interrupted_result(row, order.index(row.call_id))) for row in open_calls]
+    return [_interrupted_result(message_id, row, order.index(row.call_id), outputs) for row in open_calls]
 
 
-def _interrupted_result(row: Row[Any], index: int) -> ToolResultPart:
+def _interrupted_result(message_id: str, row: Row[Any], index: int, outputs: Mapping[str, LeftOutput]) -> ResultClosed:
+    left = outputs.get(row.call_id)
     part = ToolResultPart(
         id=new_id(),
         index=index,
         call_id=row.call_id,
         name=row.body["name"],
-        output=INTERRUPTED_NOTE,
+        output=NOT_STARTED_NOTE if row.status == ToolStatus.PENDING else INTERRUPTED_NOTE,
         status=ToolStatus.INTERRUPTED,
     )
-    return part.model_copy(update={"tokens": estimate_part(part)})
+    if left is not None:
+        output = f"{left.shown}\n{INTERRUPTED_NOTE}\n{left.note}"
+        part = part.model_copy(update={"output": output, "truncated": left.is_clipped, "bytes": left.size})
+    part = part.model_copy(update={"tokens": estimate_part(part)})
+    return ResultClosed(message_id, part, left.key if left is not None else None)

@@ -1,17 +1,24 @@
-"""Which sessions run here: one owner task each, made when there is work and gone when it is done."""
+"""Which sessions run here: one owner task each, made when there is work and gone when it is done.
+
+Their number is bounded. A session whose turn has not come waits in line, which costs an entry; for its clients it is
+running, and its messages are accepted as ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
 from sqlalchemy import Row
+from structlog.contextvars import bind_contextvars
 
 from app.agent.interrupt import StopReason
-from app.errors import PalimpsestError, StorageError
+from app.errors import PalimpsestError, ServerBusyError, StorageError
 from app.runtime.session import SessionOwner
 from app.runtime.setup import RuntimeSetup
 
@@ -24,11 +31,24 @@ RETRY_S = 1.0
 """How long after a failed write a session is taken up again."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunBounds:
+    """How many sessions are worked on at the same time, and how many may wait for that."""
+
+    most: int = 100
+    waiting: int = 1000
+
+
 class Registry:
     """Starts, rings and stops the owners of sessions."""
 
-    def __init__(self, setup: RuntimeSetup) -> None:
+    def __init__(self, setup: RuntimeSetup, bounds: RunBounds | None = None) -> None:
         self._setup = setup
+        self._bounds = bounds or RunBounds()
+        self._line: dict[str, None] = {}
+        self._resting: set[str] = set()
+        self._admitting = 0
+        self.refused = 0
         self._owners: dict[str, SessionOwner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
@@ -40,6 +60,35 @@ class Registry:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def _busy(self) -> int:
+        return len(self._tasks) - len(self._resting)
+
+    @property
+    def waiting(self) -> int:
+        """Sessions that wait for their turn. May be asked from any thread."""
+        return len(self._line)
+
+    @contextmanager
+    def admitting(self) -> Iterator[bool]:
+        """While entered, a request may begin a run if the value is true; what it has begun is woken before it leaves.
+        Those that are looked at in the same moment count too, so that none slips through."""
+        bounds = self._bounds
+        room = self._busy + len(self._line) + self._admitting < bounds.most + bounds.waiting
+        self._admitting += 1
+        try:
+            yield room
+        finally:
+            self._admitting -= 1
+
+    def no_room(self) -> ServerBusyError:
+        """What a request is told that would begin a run where none may wait any more."""
+        self.refused += 1
+        waiting = self._bounds.waiting
+        return ServerBusyError(
+            f"{waiting:,} runs are waiting already; try again when some have begun.", code="too_many_runs", most=waiting
+        )
+
     def wake(self, session_id: str) -> None:
         """There is work for a session: its owner hears of it, or gets made. Never waits."""
         if self._closing or session_id in self._barred:
@@ -49,12 +98,25 @@ class Registry:
             # It may be past its last look at the queue; then another owner follows.
             owner.ring()
             self._again.add(session_id)
-            return
-        owner = self._owners[session_id] = SessionOwner(self._setup, session_id)
+        elif self._line or self._busy >= self._bounds.most:
+            self._line.setdefault(session_id)
+        else:
+            self._begin(session_id)
+
+    def _begin(self, session_id: str) -> None:
+        owner = SessionOwner(self._setup, session_id, partial(self._rests, session_id))
+        self._owners[session_id] = owner
         task = self._tasks[session_id] = asyncio.create_task(self._run(session_id, owner), name=f"session-{session_id}")
         task.add_done_callback(lambda _: self._after(session_id))
 
+    def model_of(self, session_id: str) -> str | None:
+        """The model of a session that runs here, None where it is not known."""
+        owner = self._owners.get(session_id)
+        return owner.model if owner is not None else None
+
     async def _run(self, session_id: str, owner: SessionOwner) -> None:
+        # For all that is logged from here on, by the owner's own tasks too.
+        bind_contextvars(session_id=session_id)
         try:
             await owner.run()
         except StorageError as error:
@@ -91,9 +153,25 @@ class Registry:
 
     def _after(self, session_id: str) -> None:
         del self._owners[session_id], self._tasks[session_id]
+        self._resting.discard(session_id)
         if session_id in self._again:
             self._again.discard(session_id)
             self.wake(session_id)
+        self._advance()
+
+    def _rests(self, session_id: str, rests: bool) -> None:
+        """A run that waits for a person leaves its place to another; it goes on at once when there is a decision."""
+        if rests:
+            self._resting.add(session_id)
+            self._advance()
+        else:
+            self._resting.discard(session_id)
+
+    def _advance(self) -> None:
+        while self._line and self._busy < self._bounds.most and not self._closing:
+            first = next(iter(self._line))
+            del self._line[first]
+            self._begin(first)
 
     def ring(self, session_id: str) -> None:
         """A pending message was changed; a run under way looks at the queue again."""
@@ -114,8 +192,20 @@ class Registry:
         if owner is not None:
             owner.take_revert()
 
+    def take_decision(self, session_id: str) -> None:
+        """A call was approved or denied: the run that waits for it looks."""
+        owner = self._owners.get(session_id)
+        if owner is not None:
+            owner.take_decision()
+        else:
+            self.wake(session_id)
+
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
-        """Ends the session's step under way; a session that should run and has no owner gets one, which sees to it."""
+        """Ends the session's step under way; a session that should run and has no owner gets one, which sees to it. A
+        cancel does not wait in line: what it takes is written down within milliseconds."""
+        if reason == "cancel" and session_id in self._line and not self._closing:
+            del self._line[session_id]
+            self._begin(session_id)
         owner = self._owners.get(session_id)
         if owner is not None:
             owner.interrupt(reason, message_id)
@@ -141,12 +231,24 @@ class Registry:
 
     async def _stop(self, session_id: str) -> None:
         self._again.discard(session_id)
+        self._line.pop(session_id, None)
         if (timer := self._retries.pop(session_id, None)) is not None:
             timer.cancel()
         task = self._tasks.get(session_id)
         if task is not None:
             self.interrupt(session_id, "shutdown")
             await asyncio.wait({task})
+
+    async def supersede(self) -> None:
+        """Ends all runs where they stand, since another server has the sessions now, and begins no more."""
+        self._closing = True
+        self._line.clear()
+        for timer in self._retries.values():
+            timer.cancel()
+        for owner in self._owners.values():
+            owner.interrupt("shutdown")
+        if self._tasks:
+            await asyncio.wait(set(self._tasks.values()))
 
     async def aclose(self, grace_s: float) -> None:
         """Parks all runs: steps end as interrupted, and the next start goes on with them. What does not end within the
@@ -159,9 +261,12 @@ class Registry:
         tasks = set(self._tasks.values())
         if not tasks:
             return
-        _, late = await asyncio.wait(tasks, timeout=grace_s)
+        log.info("runs_parking", count=len(tasks), waiting=len(self._line), grace_s=grace_s)
+        self._line.clear()
+        parked, late = await asyncio.wait(tasks, timeout=grace_s)
         for task in late:
             task.cancel()
         if late:
             log.warning("runs_cut_off", count=len(late))
             await asyncio.wait(late)
+        log.info("runs_parked", count=len(parked))

@@ -1,7 +1,9 @@
-"""The beginning and the end of a run: the only places that change a session's status."""
+"""The beginning and the end of a run: the only places that change a session's status, but for `approvals`, by which a
+run waits in between."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, Literal
 
 import orjson
@@ -12,7 +14,8 @@ from app.db.repositories import events, queue, sessions
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionIdle, SessionRunning
 from app.messages import Usage
-from app.sessions import Outcome, Status
+from app.runtime import approvals
+from app.sessions import Outcome, QueueMode, Status
 
 Trigger = Literal["message", "resume", "recovery"]
 
@@ -40,9 +43,13 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     moment lies between in which the session is idle with work to do."""
     row = sessions.row(connection, session_id)
     result = _as_recorded(connection, row, result)
-    held = row.queue_held or _holds(result)
-    goes_on = not held and queue.count(connection, session_id) > 0
+    modes = {QueueMode(waiting.mode) for waiting in queue.pending(connection, session_id)}
+    held = row.queue_held or _holds(result, modes)
+    goes_on = not held and bool(modes)
     appender = Appender(connection, session_id, epoch=epoch)
+    if row.status == Status.AWAITING_APPROVAL:
+        # A run that crashed: what waited will not run any more.
+        approvals.withdraw(connection, appender, "error")
     seq = appender.take(2 if goes_on else 1)
     _end(connection, appender, row, seq, result, held=held)
     if goes_on:
@@ -68,10 +75,13 @@ SESSION_LIMITS = frozenset({"max_cost_usd", "max_tokens"})
 """Limits that the next run would meet again at once."""
 
 
-def _holds(result: RunResult) -> bool:
+def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
     """Whether pending messages wait for a resume, or for a later one: a run that was parked must not start by itself,
-    and one that can make no step would use them up."""
+    and one that can make no step would use them up. Follow-ups were meant for the end of a run that did its work, so
+    they wait after one that failed; what failed it would likely fail each of them."""
     code = (result.error or {}).get("code")
+    if result.outcome is Outcome.FAILED and modes == {QueueMode.FOLLOW_UP}:
+        return True
     return result.outcome is Outcome.INTERRUPTED or code in SESSION_LIMITS
 
 

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import structlog
 
 from app.db.repositories.events import session_not_found
-from app.errors import ForbiddenError, PalimpsestError, SandboxUnavailableError
-from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory, SandboxLimits
+from app.errors import PalimpsestError, SandboxAwayError, SandboxUnavailableError
+from app.runtime.sandbox_policy import SandboxPolicy, kind_of
+from app.runtime.slots import Slots
+from app.sandbox.base import Sandbox, SandboxFactory
 from app.sessions import SandboxSpec
 
 REMOVAL_WAIT_S = 10.0
 """How long the deletion of a session waits for those who use its files."""
 
+AWAY_RETRY_S = 1.0
+"""How often what makes sandboxes is asked again while it does not answer, in seconds."""
+
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxPolicy:
-    """What the operator allows, which is also what a session gets that asks for nothing. `network` None is the kind's
-    own default; `idle_s` is how long an unused sandbox is kept running, in seconds."""
-
-    image: str
-    network: bool | None
-    limits: SandboxLimits
-    idle_s: float
 
 
 @dataclass(slots=True)
@@ -38,6 +32,7 @@ class _Handle:
     timer: asyncio.TimerHandle | None = None
     unused: asyncio.Event | None = None
     stopping: asyncio.Task[None] | None = None
+    counted: bool = False
 
 
 @dataclass(slots=True)
@@ -46,61 +41,64 @@ class Lease:
 
     sandbox: Sandbox
     release: Callable[[], None] = field(repr=False)
-    stopped: Callable[[], Awaitable[None]] = field(repr=False)
+    admit: Callable[[float], Awaitable[None]] = field(repr=False)
+    """Waits so many seconds at most until the sandbox may run."""
+    wait_s: float
 
     async def start(self) -> Sandbox:
-        """The sandbox, ready; one that is just being stopped for having been idle is started after that."""
-        await self.stopped()
-        await self.sandbox.start()
-        return self.sandbox
+        """The sandbox, ready. Waits for its turn, and for what makes sandboxes to answer, `wait_s` seconds at most;
+        raises `SandboxUnavailableError` after that."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.wait_s
+        await self.admit(self.wait_s)
+        while True:
+            try:
+                await self.sandbox.start()
+            except SandboxAwayError as error:
+                if loop.time() >= deadline:
+                    raise
+                log.warning("sandbox_awaited", error=error.detail)
+                await asyncio.sleep(AWAY_RETRY_S)
+            else:
+                return self.sandbox
 
 
 class Sandboxes:
     """Gives out sandboxes of the kinds that this machine has; the first one is the default."""
 
-    def __init__(self, factories: Mapping[str, SandboxFactory], policy: SandboxPolicy) -> None:
+    def __init__(
+        self, factories: Mapping[str, SandboxFactory], policy: SandboxPolicy, expected: Collection[str] = ()
+    ) -> None:
+        """`expected` are kinds that do not answer yet, and that `add` may bring."""
+        self.expected = set(expected)
+        self._came = asyncio.Event()
         self._factories = dict(factories)
         self._policy = policy
         self._handles: dict[str, _Handle] = {}
         self._removing: set[str] = set()
+        self.slots = Slots(policy.most, self._stop_one_idle)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What this machine has, the default first."""
+        return tuple(self._factories)
+
+    def add(self, factory: SandboxFactory) -> None:
+        """Takes in a kind that was not there at the start."""
+        self._factories[factory.kind] = factory
+        self.expected.clear()
+        self._came.set()
+
+    async def await_kind(self, kind: str) -> None:
+        """Waits for a kind that is expected, as long as a call waits for a sandbox at most."""
+        if kind in self.expected:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._came.wait(), self._policy.wait_s)
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
-        """The complete spec of a new session. Raises `SandboxUnavailableError` where there is no sandbox, and
-        `ForbiddenError` for what goes beyond the operator's settings."""
-        spec = SandboxSpec(kind=asked) if isinstance(asked, str) else asked
-        kind = self._kind(spec)
-        policy, limits = self._policy, self._policy.limits
-        network = self._network(kind)
-        wanted = spec or SandboxSpec(kind=kind)
-        _forbid(wanted.image not in (None, policy.image), "image", policy.image)
-        _forbid(wanted.network is True and not network, "network", "off")
-        return SandboxSpec(
-            kind=kind,
-            image=policy.image if kind == "docker" else None,
-            network=network if wanted.network is None else wanted.network,
-            memory_mb=int(_tightened("memory_mb", wanted.memory_mb, limits.memory_mb)),
-            cpus=_tightened("cpus", wanted.cpus, limits.cpus),
-            pids=int(_tightened("pids", wanted.pids, limits.pids)),
-        )
-
-    def _kind(self, spec: SandboxSpec | None) -> str:
-        if spec is not None and spec.kind == "local-unsafe":
-            raise ForbiddenError(
-                "A request may not ask for local-unsafe; the operator alone can.", code="sandbox_not_allowed"
-            )
-        if not self._factories:
-            raise SandboxUnavailableError("This server has no sandbox; `palimpsest doctor` says what is missing.")
-        if spec is None:
-            return next(iter(self._factories))
-        if spec.kind not in self._factories:
-            raise ForbiddenError(
-                f"This server runs commands with {', '.join(self._factories)}; {spec.kind} is not allowed.",
-                code="sandbox_not_allowed",
-            )
-        return spec.kind
-
-    def _network(self, kind: str) -> bool:
-        return self._factories[kind].network_default if self._policy.network is None else self._policy.network
+        """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
+        networks = {kind: factory.network_default for kind, factory in self._factories.items()}
+        return self._policy.complete(asked, networks)
 
     def _handle(self, session_id: str, spec: SandboxSpec) -> _Handle:
         handle = self._handles.get(session_id)
@@ -110,13 +108,7 @@ class Sandboxes:
                 raise SandboxUnavailableError(
                     f"The session's sandbox is of the kind {spec.kind}, which is not here now."
                 )
-            limits = SandboxLimits(
-                memory_mb=spec.memory_mb or self._policy.limits.memory_mb,
-                cpus=spec.cpus or self._policy.limits.cpus,
-                pids=spec.pids or self._policy.limits.pids,
-            )
-            config = SandboxConfig(session_id, spec.image or self._policy.image, bool(spec.network), limits)
-            handle = self._handles[session_id] = _Handle(factory.open(config))
+            handle = self._handles[session_id] = _Handle(factory.open(self._policy.config(session_id, spec)))
         return handle
 
     def lease(self, session_id: str, spec: SandboxSpec) -> Lease:
@@ -130,11 +122,43 @@ class Sandboxes:
             handle.timer.cancel()
             handle.timer = None
 
-        async def stopped() -> None:
-            if handle.stopping is not None:
-                await asyncio.shield(handle.stopping)
+        return Lease(
+            handle.sandbox,
+            lambda: self._release(session_id, handle),
+            lambda wait_s: self._admit(handle, wait_s),
+            self._policy.wait_s,
+        )
 
-        return Lease(handle.sandbox, lambda: self._release(session_id, handle), stopped)
+    async def _admit(self, handle: _Handle, wait_s: float) -> None:
+        """Waits until the sandbox may run; one that is just being stopped for having been idle, until it is. Raises
+        `SandboxUnavailableError` (code `too_many_sandboxes`)."""
+        while handle.stopping is not None:
+            await asyncio.shield(handle.stopping)
+        if handle.counted:
+            return
+        try:
+            await self.slots.take(wait_s)
+        except TimeoutError as exc:
+            most = self.slots.most
+            raise SandboxUnavailableError(
+                f"All {most:,} sandboxes are in use; try again when one is free.", code="too_many_sandboxes", most=most
+            ) from exc
+        if handle.counted:
+            # Another call of the session was first.
+            self.slots.give_back()
+        handle.counted = True
+
+    def _give_back(self, handle: _Handle) -> None:
+        if handle.counted:
+            handle.counted = False
+            self.slots.give_back()
+
+    def _stop_one_idle(self) -> None:
+        """Stops the sandbox that is idle longest, for somebody who waits."""
+        for session_id, handle in self._handles.items():
+            if handle.counted and handle.users == 0 and handle.stopping is None:
+                self._stop_idle(session_id, handle)
+                return
 
     def _release(self, session_id: str, handle: _Handle) -> None:
         handle.users -= 1
@@ -142,17 +166,26 @@ class Sandboxes:
             handle.unused.set()
             return
         if handle.users == 0 and self._handles.get(session_id) is handle:
+            # The newest of the idle ones is the last.
+            self._handles[session_id] = self._handles.pop(session_id)
+            if self.slots.waiting and handle.counted:
+                self._stop_idle(session_id, handle)
+                return
             loop = asyncio.get_running_loop()
             handle.timer = loop.call_later(self._policy.idle_s, self._stop_idle, session_id, handle)
 
     def _stop_idle(self, session_id: str, handle: _Handle) -> None:
-        if handle.users == 0 and self._handles.get(session_id) is handle:
+        if handle.timer is not None:
+            handle.timer.cancel()
+            handle.timer = None
+        if handle.users == 0 and handle.stopping is None and self._handles.get(session_id) is handle:
             handle.stopping = asyncio.create_task(self._stop(session_id, handle))
             handle.stopping.add_done_callback(lambda _: self._forget(session_id, handle))
 
     def _forget(self, session_id: str, handle: _Handle) -> None:
-        """A stopped sandbox needs no handle, unless somebody has come back for it meanwhile."""
+        """A stopped sandbox needs no handle, unless somebody has come back for it meanwhile; who has, waits in line."""
         handle.stopping = None
+        self._give_back(handle)
         if handle.users == 0 and self._handles.get(session_id) is handle:
             del self._handles[session_id]
 
@@ -161,6 +194,21 @@ class Sandboxes:
             await handle.sandbox.stop()
         except PalimpsestError as error:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
+
+    async def copy_workspace(self, source_id: str, target_id: str, spec: SandboxSpec) -> None:
+        """Gives a new session a copy of another one's workspace, where that has one; both have the same `spec`.
+        Nothing is started, and commands of the other one go on. Raises as `lease` does."""
+        source = self.lease(source_id, spec)
+        try:
+            if not await source.sandbox.has_workspace():
+                return
+            target = self.lease(target_id, spec)
+            try:
+                await target.sandbox.copy_from(source.sandbox)
+            finally:
+                target.release()
+        finally:
+            source.release()
 
     @asynccontextmanager
     async def removed(self, session_id: str, spec: SandboxSpec) -> AsyncIterator[None]:
@@ -182,7 +230,10 @@ class Sandboxes:
             handle.timer.cancel()
         await self._await_users(session_id, handle)
         self._handles.pop(session_id, None)
-        await handle.sandbox.remove()
+        try:
+            await handle.sandbox.remove()
+        finally:
+            self._give_back(handle)
 
     async def _await_users(self, session_id: str, handle: _Handle) -> None:
         """Lets uploads and downloads under way end, but does not wait for a reader that has gone to sleep."""
@@ -209,7 +260,12 @@ class Sandboxes:
     def adopt(self, specs: Mapping[str, SandboxSpec]) -> None:
         """Takes over sandboxes that run already: they are stopped when idle, or with this server."""
         for session_id, spec in specs.items():
-            self.lease(session_id, spec).release()
+            lease = self.lease(session_id, spec)
+            handle = self._handles[session_id]
+            if not handle.counted:
+                handle.counted = True
+                self.slots.force()
+            lease.release()
 
     def describe(self) -> str:
         """One sentence on the default kind."""
@@ -217,29 +273,26 @@ class Sandboxes:
 
     async def check(self) -> None:
         """Raises `SandboxUnavailableError` where the default kind does not answer."""
-        self._kind(None)
+        kind_of(None, self._factories)
         await next(iter(self._factories.values())).check()
+
+    def disown(self) -> None:
+        """Leaves all sandboxes as they are: another server has their sessions now, and may use them."""
+        for handle in self._handles.values():
+            if handle.timer is not None:
+                handle.timer.cancel()
+        self._handles.clear()
 
     async def aclose(self) -> None:
         """Stops what runs; workspaces stay."""
         for handle in self._handles.values():
             if handle.timer is not None:
                 handle.timer.cancel()
+        if self._handles:
+            log.info("sandboxes_stopping", count=len(self._handles))
         async with asyncio.TaskGroup() as tasks:
             for session_id, handle in self._handles.items():
                 tasks.create_task(self._stop(session_id, handle))
         self._handles.clear()
         for factory in self._factories.values():
             await factory.aclose()
-
-
-def _forbid(refused: bool, name: str, allowed: object) -> None:
-    if refused:
-        raise ForbiddenError(
-            f"sandbox.{name} goes beyond what this server allows ({allowed}).", code="sandbox_not_allowed"
-        )
-
-
-def _tightened(name: str, asked: float | None, allowed: float) -> float:
-    _forbid(asked is not None and asked > allowed, name, allowed)
-    return allowed if asked is None else asked

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import structlog
 from sqlalchemy import Connection, Row
 
+from app.agent.batch import WaitingStep
 from app.agent.compactor import Compactor
-from app.agent.conversation import Conversation
+from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult
-from app.db.repositories import sessions, steps
-from app.errors import PalimpsestError, StaleOwnerError, StorageError
+from app.db.repositories import steps
+from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Role, Usage, now
 from app.runtime import compactions, recovery, runs
 from app.runtime.agents import StoredConversation, load_conversation
 from app.runtime.asked_rounds import AskedRounds
 from app.runtime.assembly import make_compactor, make_step
+from app.runtime.desk import StoredDesk, ended_by, waiting_step
 from app.runtime.inbox import RunInbox
+from app.runtime.left_outputs import left_outputs
 from app.runtime.notes import are_due as notes_are_due
 from app.runtime.owned import OwnedSession
 from app.runtime.recorder import Recorder
@@ -34,14 +38,24 @@ class SessionOwner:
     """Owns one session while it works. Made and awaited by the registry; `interrupt`, `ring` and `reconfigure` may be
     called at any time."""
 
-    def __init__(self, setup: RuntimeSetup, session_id: str) -> None:
+    def __init__(
+        self, setup: RuntimeSetup, session_id: str, resting: Callable[[bool], None] = lambda _: None
+    ) -> None:
+        """`resting` hears when the run begins to wait for a person, and when it works again."""
         self._setup = setup
+        self._resting = resting
         self._session_id = session_id
         self._session = OwnedSession(setup, session_id)
         self._rounds = AskedRounds(setup.database, session_id)
         self._interrupt = Interrupt()
         self._inbox: RunInbox | None = None
+        self._desk: StoredDesk | None = None
         self._stored: StoredConversation | None = None
+
+    @property
+    def model(self) -> str | None:
+        """The session's model, None before its row is read."""
+        return self._session.model
 
     def ring(self) -> None:
         """There may be a new message."""
@@ -64,6 +78,11 @@ class SessionOwner:
         """A compaction was reverted; the next step goes without it."""
         self._rounds.revert()
 
+    def take_decision(self) -> None:
+        """A person has decided on a call that waits."""
+        if self._desk is not None:
+            self._desk.ring()
+
     def reconfigure(self, row: Row[Any]) -> None:
         """The session was changed; its next step goes by the new row."""
         self._session.adopt(row)
@@ -75,7 +94,7 @@ class SessionOwner:
         try:
             async with AsyncExitStack() as stack:
                 await self._own(stack)
-        except StaleOwnerError:
+        except (StaleOwnerError, SupersededError):
             log.warning("session_taken_over", session_id=self._session_id)
         finally:
             channel.running = False
@@ -84,7 +103,7 @@ class SessionOwner:
 
     async def give_up(self) -> None:
         """Ends the session's run without looking at what is in it, since that is what crashed its owners."""
-        row = await self._setup.database.writer.write(lambda c: sessions.claim(c, self._session_id))
+        row = await self._setup.claim(self._session_id)
         if row is not None and row.status != Status.IDLE:
             error = PalimpsestError("The run crashed the service again and again; its log has the details.")
             recorder = Recorder(self._setup.database, self._setup.bus, self._session_id, row.epoch)
@@ -94,7 +113,7 @@ class SessionOwner:
                 self._setup.bus.release(self._session_id)
 
     async def _own(self, stack: AsyncExitStack) -> None:
-        row = await self._setup.database.writer.write(lambda c: sessions.claim(c, self._session_id))
+        row = await self._setup.claim(self._session_id)
         if row is None or (row.status == Status.IDLE and not row.compaction_in_progress):
             return
         self._session.adopt(row)
@@ -102,6 +121,8 @@ class SessionOwner:
         setup = self._setup
         recorder = Recorder(setup.database, setup.bus, self._session_id, row.epoch, setup.repaired)
         stack.callback(recorder.close)
+        # While it waits it needs no sandbox, which others may.
+        self._desk = StoredDesk(recorder, self._session_id, row.epoch, self._rest)
         stack.callback(self._session.release)
         epoch = row.epoch
         await recorder.submit(lambda c: (None, compactions.abandon(c, self._session_id, epoch, asked_too=False)))
@@ -123,9 +144,19 @@ class SessionOwner:
         self._inbox = RunInbox(recorder, self._session_id, row.epoch)
         if result is not None:
             if not await self._finish(recorder, row.epoch, result):
+                await self._rounds.close(recorder, epoch)
                 return
             await self._renew()
         await self._runs(recorder, row)
+
+    def _rest(self) -> None:
+        self._session.release()
+        self._resting(True)
+
+    def _config(self) -> AgentConfig:
+        """Asked for before each step."""
+        self._resting(False)
+        return self._session.config()
 
     async def _compact_idle(self, recorder: Recorder) -> None:
         """Makes a round that was asked for while nothing runs."""
@@ -160,40 +191,65 @@ class SessionOwner:
             return None if recovery.is_needed(connection, row) else load_conversation(connection, self._session_id)
 
         self._stored = await self._setup.database.read(look)
+        parks = self._session_id in self._setup.to_park
+        self._setup.to_park.discard(self._session_id)
         if self._stored is not None:
-            return RunResult(Outcome.CANCELLED) if row.cancel_requested else None
-        result = await recorder.submit(lambda c: recovery.recover(c, self._session_id, row.epoch))
+            if row.cancel_requested:
+                return RunResult(Outcome.CANCELLED)
+            return recovery.parked() if parks else None
+        calls = await self._setup.database.read(lambda c: recovery.open_calls(c, self._session_id))
+        outputs = await left_outputs(self._session_id, calls, self._setup.output_path)
+        result = await recorder.submit(
+            lambda c: recovery.recover(c, self._session_id, row.epoch, outputs=outputs, parks=parks)
+        )
         await self._session.read()
         return result
 
     async def _runs(self, recorder: Recorder, row: Row[Any]) -> None:
         """Makes run after run until the session is idle or parked."""
         stored, self._stored = self._stored, None
+        waiting: WaitingStep | None = None
         if stored is None:
-            stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
+            loaded, waiting, reason = await self._setup.database.read(self._load)
+            stored = loaded
+            if waiting is not None and reason is not None:
+                self._interrupt.fire(reason)
         await self._read_first_notes(stored)
         conversation = self._setup.agents.conversation(stored, self._session.row)
         # A message that was delivered just before a crash is still to be answered.
         said = (message for message in reversed(stored.history) if message.voided_at is None and not message.is_summary)
         last = next(said, None)
         unanswered = last is not None and last.role is Role.USER
-        goes_on = unanswered or self._session.row.run_trigger in ("resume", "recovery")
+        goes_on = unanswered or waiting is not None or self._session.row.run_trigger in ("resume", "recovery")
         compactor = make_compactor(self._setup, self._session, recorder, conversation, self._interrupt)
         assert self._inbox is not None
         self._inbox.begin_run(takes_follow_up=not goes_on)
         while True:
-            result = await self._run(recorder, conversation, compactor, goes_on=goes_on)
+            result = await self._run(recorder, conversation, compactor, goes_on=goes_on, waiting=waiting)
             await self._rounds.close(recorder, row.epoch)
             if result.parked or not await self._finish(recorder, row.epoch, result):
                 return
-            goes_on = False
+            goes_on, waiting = False, None
             await self._renew()
 
+    def _load(self, connection: Connection) -> tuple[StoredConversation, WaitingStep | None, StopReason | None]:
+        """The conversation; a step that was left waiting, and what was to end it."""
+        row = self._session.row
+        stored = load_conversation(connection, row.id)
+        return stored, waiting_step(connection, row), ended_by(connection, row)
+
     async def _run(
-        self, recorder: Recorder, conversation: Conversation, compactor: Compactor, *, goes_on: bool
+        self,
+        recorder: Recorder,
+        conversation: Conversation,
+        compactor: Compactor,
+        *,
+        goes_on: bool,
+        waiting: WaitingStep | None,
     ) -> RunResult:
         """One run; whatever goes wrong in it is its result."""
         assert self._inbox is not None
+        assert self._desk is not None
         row = self._session.row
         usage = Usage(**row.usage)
         cost = usage.cost_usd
@@ -204,17 +260,21 @@ class SessionOwner:
             recorder,
             self._inbox,
             conversation,
-            make_step(self._setup, self._session, recorder, conversation, self._interrupt),
+            make_step(self._setup, self._session, recorder, conversation, self._interrupt, self._desk),
             self._interrupt,
             compactor,
             prepare=self._ask_windows,
             asked_round=lambda: self._rounds.next(conversation),
-            config=self._session.config,
+            config=self._config,
             limits=self._session.limits,
             progress=progress,
             goes_on=goes_on,
             elapsed_s=max(0.0, (now() - row.run_started_at).total_seconds()) if row.run_started_at else 0.0,
+            waiting=waiting,
+            last_step_s=self._setup.agents.last_step_s,
+            guard=self._setup.agents.guard,
         )
+        log.info("run_begins", session_id=self._session_id, model=row.model, steps=row.steps, goes_on=goes_on)
         try:
             result = await loop.run()
             if not result.parked:
@@ -247,4 +307,7 @@ class SessionOwner:
 
     async def _finish(self, recorder: Recorder, epoch: int, result: RunResult) -> bool:
         """Ends the run; true where the next one has begun with it."""
-        return await recorder.submit(lambda c: runs.finish(c, self._session_id, epoch, result))
+        goes_on = await recorder.submit(lambda c: runs.finish(c, self._session_id, epoch, result))
+        code = (result.error or {}).get("code")
+        log.info("run_ended", session_id=self._session_id, outcome=result.outcome, code=code, goes_on=goes_on)
+        return goes_on

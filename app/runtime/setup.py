@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.agent.collecting import Collector
 from app.context.validator import Repair
 from app.db.engine import Database
+from app.db.repositories import sessions
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.runtime.agents import AgentSetup
@@ -25,7 +26,9 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class RuntimeSetup:
     """One for the whole server. `collector` makes a call's collector from session id, call id and the live callback;
-    `output_path` gives the file of a raw output by its key. `repaired` hears of what was mended in contexts."""
+    `output_path` gives the file of a raw output by its key. `repaired` hears of what was mended in contexts. `fence`
+    raises `SupersededError` in a write of a server that holds the database no more; `to_park` are the
+    sessions whose runs this server has found and is not to go on with."""
 
     database: Database
     bus: Bus
@@ -34,8 +37,24 @@ class RuntimeSetup:
     collector: Callable[[str, str, Callable[[Stream, str, int], None], OutputLimit], Collector]
     output_path: Callable[[str], Path] | None = None
     repaired: Callable[[Sequence[Repair]], None] = lambda _: None
+    fence: Callable[[Connection], None] = lambda _: None
+    to_park: set[str] = field(default_factory=set)
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
-        """Commits a write to a session that is not its owner's, and publishes its events."""
-        value, _ = await self.database.writer.write(work, lambda result: self.bus.publish(session_id, result[1]))
+        """Commits a write to a session that is not its owner's, and publishes its events. Raises `SupersededError`."""
+
+        def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
+            self.fence(connection)
+            return work(connection)
+
+        value, _ = await self.database.writer.write(fenced, lambda result: self.bus.publish(session_id, result[1]))
         return value
+
+    async def claim(self, session_id: str) -> Row[Any] | None:
+        """Makes this server the session's owner; see `repositories.sessions.claim`. Raises `SupersededError`."""
+
+        def work(connection: Connection) -> Row[Any] | None:
+            self.fence(connection)
+            return sessions.claim(connection, session_id)
+
+        return await self.database.writer.write(work)

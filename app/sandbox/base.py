@@ -101,6 +101,11 @@ class Sandbox(Protocol):
         names are relative to the workspace."""
         ...
 
+    async def copy_from(self, source: Sandbox) -> None:
+        """Makes its workspace, which is new, a copy of that of another sandbox of the same kind, which may run
+        meanwhile; does nothing where that has none. Raises `WorkspaceFullError` where the disk is full."""
+        ...
+
     async def stop(self) -> None:
         """Ends all its processes and frees what it holds while idle; the workspace stays."""
         ...

@@ -26,6 +26,7 @@ from app.sandbox.cgroup import Cgroups
 from app.sandbox.deletion import delete_tree
 from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.namespace import Handshake, Namespace
+from app.sandbox.orphans import end_left_commands
 from app.sandbox.process import Commands, Spawn
 from app.sandbox.view import HOME, USER_ID, View
 from app.sandbox.workspace import Workspace
@@ -84,8 +85,9 @@ class BubblewrapSandbox(HostSandbox):
         async def work(ending: asyncio.Event) -> ExecResult:
             with Handshake() as handshake:
                 options = [*self._view.arguments(), *handshake.arguments()]
-                argv = [str(self._bwrap), *options, *self._view.command(data)]
-                spawn = Spawn(argv, stdin=stdin, pass_fds=handshake.inherited)
+                argv = [str(self._bwrap), *options, *self._view.command(data, gated=stdin is None)]
+                gate = handshake.gate if stdin is None else None
+                spawn = Spawn(argv, stdin=stdin, gate=gate, pass_fds=handshake.inherited)
                 namespace = Namespace(handshake, self._limit)
                 result = await process.run(spawn, namespace, ending=ending, timeout_s=timeout_s, on_output=on_output)
             if not namespace.begun and not result.timed_out:
@@ -163,14 +165,17 @@ class BubblewrapFactory:
         )
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
-        """Commands of an earlier life died with it (`--die-with-parent`); what is left are directories."""
+        """Commands of an earlier life died with it (`--die-with-parent`), but for those that it had just begun to
+        start; what is left else are directories."""
         return await asyncio.to_thread(self._remove_orphans, live_sessions)
 
     def _remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        ended = end_left_commands(self._directories.data_dir / "workspaces")
         if self._cgroups is not None:
             for scratch in self._directories.scratches():
                 self._cgroups.remove(scratch.name)
-        return self._directories.remove_orphans(live_sessions)
+        removed = self._directories.remove_orphans(live_sessions)
+        return [*([f"{ended} processes of commands"] if ended else []), *removed]
 
     async def running(self) -> set[str]:
         """None: nothing outlives the server."""

@@ -32,18 +32,20 @@ async def open_factory(
     `local-unsafe` was asked for.
     """
     kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if kind == "auto" else (kind,)
-    failures: list[str] = []
+    failures: list[SandboxUnavailableError] = []
     for candidate in kinds:
         # Looking for programs on the disk blocks.
         factory = await asyncio.to_thread(_make, candidate, data_dir, instance_id, docker_host, image)
         try:
             await factory.check()
         except SandboxUnavailableError as exc:
-            failures.append(exc.detail)
+            failures.append(exc)
             await factory.aclose()
         else:
             return factory
-    raise SandboxUnavailableError(_advice(failures) if kind == "auto" else failures[0])
+    if kind != "auto":
+        raise failures[0]
+    raise SandboxUnavailableError(_advice([failure.detail for failure in failures]))
 
 
 def _make(

@@ -18,9 +18,9 @@ from weakref import WeakValueDictionary
 
 import aiodocker
 
-from app.errors import SandboxUnavailableError
+from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import paths, process
-from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, SandboxConfig
+from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, SandboxConfig
 from app.sandbox.docker_exec import ContainerCommand
 from app.sandbox.docker_files import ContainerFiles
 from app.sandbox.engine import NETWORK, Engine, refused
@@ -138,6 +138,18 @@ class DockerSandbox:
         async for piece in self._files.archive():
             yield piece
 
+    async def copy_from(self, source: Sandbox) -> None:
+        assert isinstance(source, DockerSandbox)
+        if not await source.has_workspace():
+            return
+        await source._ensure(running=False)
+        await self._ensure(running=False)
+        try:
+            # Straight from one to the other, with all owners, and with no command that an image might not have.
+            await self._engine.put(self._name, WORKSPACE, self._engine.fetch(source._name, f"{WORKSPACE}/."))
+        except aiodocker.DockerError as exc:
+            raise _not_copied(exc) from exc
+
     async def stop(self) -> None:
         await self._engine.kill(self._name)
         await self._session.commands.end_all()
@@ -191,6 +203,13 @@ class DockerSandbox:
         if self._config.network:
             await self._engine.ensure_network()
         await self._engine.container(self._name).start()
+
+
+def _not_copied(exc: aiodocker.DockerError) -> SandboxError:
+    # The Engine has no code for it.
+    if "no space left" in str(exc.message).lower() or "quota" in str(exc.message).lower():
+        return WorkspaceFullError("The workspace cannot be copied: the disk of the Docker Engine is full.")
+    return refused(exc)
 
 
 def _own_directories() -> bytes:

@@ -25,16 +25,18 @@ from app.sandbox.workspace import kind_of
 
 _LISTED_BYTES = 512
 """Bytes of listing allowed for each entry asked for; a path has 4,095 at most and far fewer as a rule."""
-_LINK, _NOT_A_FILE = 40, 41
+_LINK, _NOT_A_FILE, _FULL = 40, 41, 42
 
 # $1 directory, $2 name, $3 temporary name, $4 size. The size is compared, so that an input which broke off is no file.
+# A failure on a disk without a free block is told apart.
 _WRITE_SCRIPT = f"""
-mkdir -p -- "./$1" && cd -- "./$1" || exit 1
+fail() {{ [ "$(stat -f -c %a .)" = 0 ] && exit {_FULL}; exit 1; }}
+mkdir -p -- "./$1" && cd -- "./$1" || fail
 [ ! -L "./$2" ] || exit {_LINK}
 [ ! -e "./$2" ] || [ -f "./$2" ] || exit {_NOT_A_FILE}
 temporary=$3
 cleanup() {{ rm -f "./$temporary"; }}
-head -c "$4" >"./$3" && [ "$(stat -c %s "./$3")" = "$4" ] || exit 1
+head -c "$4" >"./$3" && [ "$(stat -c %s "./$3")" = "$4" ] || fail
 if [ -f "./$2" ]; then chmod "$(stat -c %a "./$2")" "./$3" || exit 1; else chmod 644 "./$3"; fi
 mv -f "./$3" "./$2"
 """
@@ -80,6 +82,8 @@ class ContainerFiles:
             raise paths.outside_workspace(path)
         if code == _NOT_A_FILE:
             raise paths.not_a_file(path)
+        if code == _FULL:
+            raise paths.workspace_full(path)
         if code != 0:
             raise SandboxError(f"{paths.show(path)} cannot be written: {_last_line(messages)}")
 

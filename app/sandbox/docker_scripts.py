@@ -28,11 +28,15 @@ echo "$mark $code" >&3
 
 # $1 start of the command in ticks, the rest: processes of other commands, which are spared with their descendants.
 # It uses nothing but what is built into a shell: there may be no process left to fork. Victims are stopped until none
-# of them runs, since a stopped one cannot fork, and then killed. Exit code 0 means that none is left.
+# of them runs, since a stopped one cannot fork, and then killed. Exit code 0 means that none is left, as it is where
+# the container has been started anew since the command: what is younger then is another's.
 KILL_SCRIPT = """
 since=$1; shift
 spared=" $$ 1 $* "
 field() { state=$1; parent=$2; shift 19; start=$1; }
+read -r stat </proc/1/stat
+field ${stat##*) }
+[ "$start" -le "$since" ] || exit 0
 look() {
     pids=; victims=; awake=
     for path in /proc/[0-9]*; do

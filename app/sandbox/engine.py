@@ -15,13 +15,15 @@ import aiodocker
 import aiohttp
 from aiodocker.containers import DockerContainer
 
-from app.errors import SandboxError, SandboxUnavailableError
+from app.errors import SandboxAwayError, SandboxError, SandboxUnavailableError
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 NETWORK = "palimpsest"
 """The bridge that sandboxes with a network share; it passes nothing from one to another."""
 PIECE = 256 * 1024
 _PING_TIMEOUT_S = 5.0
+_LOOK_TIMEOUT_S = 15.0
+"""How long the Engine may take to describe a container; one that works answers within milliseconds."""
 _REGISTRY_TIMEOUT_S = 15.0
 
 # Go's os.FileMode bits, in which the Engine describes a path
@@ -64,7 +66,7 @@ class Engine:
             try:
                 self._docker = self._connect()
             except ValueError as exc:
-                raise self._unavailable("the address cannot be understood") from exc
+                raise SandboxUnavailableError(self._away("the address cannot be understood").detail) from exc
         return self._docker
 
     def _connect(self) -> aiodocker.Docker:
@@ -82,7 +84,7 @@ class Engine:
                 async with asyncio.timeout(_PING_TIMEOUT_S):
                     version = await self.docker.version()
             except (aiodocker.DockerError, TimeoutError) as exc:
-                raise self._unavailable(f"it does not answer ({exc})") from exc
+                raise self._away(f"it does not answer ({exc})") from exc
         return str(version.get("Version", "of an unknown version"))
 
     @contextmanager
@@ -92,13 +94,13 @@ class Engine:
             yield
         except aiodocker.DockerError as exc:
             if exc.status == 900:  # aiodocker's own, for a refused connection
-                raise self._unavailable("it does not answer") from exc
+                raise self._away("it does not answer") from exc
             raise
         except (aiohttp.ClientError, OSError) as exc:
-            raise self._unavailable("the connection was lost") from exc
+            raise self._away("the connection was lost") from exc
 
-    def _unavailable(self, reason: str) -> SandboxUnavailableError:
-        return SandboxUnavailableError(
+    def _away(self, reason: str) -> SandboxAwayError:
+        return SandboxAwayError(
             f"No Docker Engine at {self.host}: {reason}. Start it, give this user access to its socket,"
             " or set DOCKER_HOST."
         )
@@ -107,7 +109,8 @@ class Engine:
         """A container's description, None where there is none of that name."""
         with self.translated():
             try:
-                return await self.docker.containers.container(name).show()
+                async with asyncio.timeout(_LOOK_TIMEOUT_S):
+                    return await self.docker.containers.container(name).show()
             except aiodocker.DockerError as exc:
                 if exc.status == 404:
                     return None
@@ -241,14 +244,14 @@ class Engine:
                 async for piece in response.content.iter_chunked(PIECE):
                     yield piece
 
-    async def put(self, name: str, path: str, archive: bytes) -> None:
+    async def put(self, name: str, path: str, archive: bytes | AsyncIterator[bytes]) -> None:
         """Unpacks a tar at `path` in a container, running or not, with the owners that it names."""
         with self.translated():
             async with self._archive(name, path, "PUT", archive):
                 pass
 
     def _archive(
-        self, name: str, path: str, method: str, data: bytes | None = None
+        self, name: str, path: str, method: str, data: bytes | AsyncIterator[bytes] | None = None
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         return self.docker._query(
             f"containers/{name}/archive",

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from app.errors import SandboxUnavailableError
+from app.errors import SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import paths
-from app.sandbox.base import FileInfo, SandboxConfig
+from app.sandbox.base import FileInfo, Sandbox, SandboxConfig
+from app.sandbox.copying import copy_workspace
 from app.sandbox.deletion import delete_tree
 from app.sandbox.process import Commands
-from app.sandbox.workspace import Workspace
+from app.sandbox.workspace import FULL, Workspace
 
 
 class HostSandbox:
@@ -30,6 +31,8 @@ class HostSandbox:
         try:
             await asyncio.to_thread(self._prepare)
         except OSError as exc:
+            if exc.errno in FULL:
+                raise WorkspaceFullError("The workspace cannot be made: its disk is full.") from exc
             detail = f"The workspace cannot be made: {exc.strerror}. Check the data directory's owner and free space."
             raise SandboxUnavailableError(detail) from exc
 
@@ -57,6 +60,11 @@ class HostSandbox:
         pieces = self._workspace.archive()
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
+
+    async def copy_from(self, source: Sandbox) -> None:
+        assert isinstance(source, HostSandbox)
+        if await source.has_workspace():
+            await asyncio.to_thread(copy_workspace, source._workspace, self._workspace)
 
     async def stop(self) -> None:
         await self._commands.end_all()

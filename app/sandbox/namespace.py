@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 
-from app.sandbox.process import Process
+from app.sandbox.process import READ_BYTES, Process
 
 _STATUS_TIMEOUT_S = 30.0
 """Only a machine that is out of processor time comes near it."""
@@ -25,6 +24,9 @@ class Handshake:
         block, self._block = os.pipe()
         self.inherited: tuple[int, ...] = (status, block)
         """bubblewrap's ends."""
+        self.gate, self._gate = os.pipe()
+        """The input of a command that has none: it waits there for a word. bubblewrap itself goes on without one where
+        the server was killed in between, and may not have asked yet to die with it."""
 
     def arguments(self) -> list[str]:
         status, block = map(str, self.inherited)
@@ -35,31 +37,50 @@ class Handshake:
 
     def __exit__(self, *_: object) -> None:
         self.started()
-        os.close(self._status)
-        os.close(self._block)
+        for end in (self._status, self._block, self._gate):
+            os.close(end)
 
     def started(self) -> None:
         """Closes bubblewrap's ends here, so that its end is seen."""
-        for end in self.inherited:
+        for end in (*self.inherited, *([self.gate] if self.inherited else [])):
             os.close(end)
         self.inherited = ()
 
-    def child_pid(self) -> int | None:
-        """Blocks until bubblewrap has said it; None where it ended before."""
-        line = b""
-        said = select.poll()
-        said.register(self._status, select.POLLIN)
-        while not line.endswith(b"\n"):  # it comes in pieces
-            piece = os.read(self._status, 1) if said.poll(_STATUS_TIMEOUT_S * 1000) else b""
-            if not piece:
-                return None
-            line += piece
-        pid = json.loads(line).get("child-pid")
+    async def child_pid(self) -> int | None:
+        """Waits until bubblewrap has said it; None where it ended before. No thread waits along: on a busy machine that
+        takes a while, and others' commands would stand in line for their threads, cancelled ones too."""
+        try:
+            async with asyncio.timeout(_STATUS_TIMEOUT_S):
+                line = await self._first_line()
+        except TimeoutError:
+            return None
+        pid = json.loads(line).get("child-pid") if line else None
         return pid if isinstance(pid, int) else None
+
+    async def _first_line(self) -> bytes:
+        """What bubblewrap says up to the end of a line, nothing where it ends before."""
+        loop = asyncio.get_running_loop()
+        said = asyncio.Event()
+        os.set_blocking(self._status, False)
+        loop.add_reader(self._status, said.set)
+        line = b""
+        try:
+            while b"\n" not in line:  # it comes in pieces
+                await said.wait()
+                said.clear()
+                with suppress(BlockingIOError):
+                    piece = os.read(self._status, READ_BYTES)
+                    if not piece:
+                        return b""
+                    line += piece
+        finally:
+            loop.remove_reader(self._status)
+        return line.partition(b"\n")[0]
 
     def go_on(self) -> None:
         with suppress(BrokenPipeError):
             os.write(self._block, b"1")
+            os.write(self._gate, b"go\n")
 
 
 class Namespace:
@@ -77,12 +98,11 @@ class Namespace:
 
     async def started(self, bwrap: Process) -> None:
         self._handshake.started()
-        self._init = await asyncio.to_thread(self._meet)
+        pid = await self._handshake.child_pid()
+        if pid is not None:
+            self._init = await asyncio.to_thread(self._meet, pid)
 
-    def _meet(self) -> int | None:
-        pid = self._handshake.child_pid()
-        if pid is None:
-            return None
+    def _meet(self, pid: int) -> int | None:
         try:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:

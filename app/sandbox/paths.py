@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
+from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError, WorkspaceFullError
 from app.sandbox.base import WORKSPACE
 
 MAX_NAME_BYTES = 255
@@ -100,3 +100,7 @@ def not_a_directory(path: str) -> InvalidRequestError:
 
 def too_large(path: str, size: int, limit: int) -> TooLargeError:
     return TooLargeError(f"{show(path)} has {size} bytes, {limit} may be read.", size=size, limit=limit)
+
+
+def workspace_full(path: str) -> WorkspaceFullError:
+    return WorkspaceFullError(f"{show(path)} cannot be written: the disk of the workspace is full.")

@@ -25,18 +25,22 @@ DRAIN_S = 0.2
 """How long output is still read after a command has ended while something else holds its pipes open."""
 READ_BYTES = 64 * 1024
 """What a pipe holds at most, as Linux makes them."""
+KILLED = 137
+"""The exit code of a command that was ended before it began, as that of one that SIGKILL ended."""
 MAX_COMMAND_BYTES = 128 * 1024 - 1
 """MAX_ARG_STRLEN of Linux, 32 pages, without the closing NUL: the longest single argument of a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """A program to start. `env` is its whole environment. `pass_fds` stay open in it."""
+    """A program to start. `env` is its whole environment. `pass_fds` stay open in it. `gate` is a descriptor that it
+    gets in place of an input."""
 
     argv: Sequence[str | bytes]
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     stdin: bytes | None = None
+    gate: int | None = None
     pass_fds: Sequence[int] = ()
 
 
@@ -134,7 +138,7 @@ def _popen(spawn: Spawn) -> tuple[subprocess.Popen[bytes], int]:
     try:
         popen = subprocess.Popen(  # noqa: S603 - running what the caller names is what this is for
             spawn.argv,
-            stdin=stdin,
+            stdin=stdin if spawn.gate is None else spawn.gate,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
@@ -256,6 +260,8 @@ async def run(
     spawn: Spawn, supervisor: Supervisor, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
 ) -> ExecResult:
     """Runs a program until it ends, its time is over or `ending` is set. Belongs into `Commands.run`."""
+    if ending.is_set():
+        return ExecResult(KILLED, False, 0)
     started = time.monotonic()
     process = await Process.start(spawn, on_output)
     timed_out = False

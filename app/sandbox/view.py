@@ -43,6 +43,8 @@ _ENTER = (
     '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && shift 2 && exec "$@"'
 )
 
+_GATE = "read -r go || exit 1; exec </dev/null; "
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -91,13 +93,14 @@ class View:
         kept = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
         return [*spaces, "--cap-drop", "ALL", *kept]
 
-    def command(self, command: bytes) -> list[str | bytes]:
-        """The command with what drops the rights and sets the limits before it."""
+    def command(self, command: bytes, *, gated: bool = False) -> list[str | bytes]:
+        """The command with what drops the rights and sets the limits before it. A `gated` one has no input, and waits
+        there for a line before it begins."""
         ids = () if self.uid is None else ("--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups")
         drop = ("setpriv", *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--") if ids else ()
         limits = (str(self.limits.memory_mb * 1024), str(self.limits.pids))
         shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-        return ["--", *drop, "/bin/sh", "-c", _ENTER, "sh", *limits, shell, "-c", command]
+        return ["--", *drop, "/bin/sh", "-c", (_GATE if gated else "") + _ENTER, "sh", *limits, shell, "-c", command]
 
 
 def environment() -> dict[str, str]:

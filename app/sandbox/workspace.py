@@ -30,11 +30,14 @@ MAX_DEPTH = 200
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""The disk, or the share of it that the user may have."""
+
 Kind = Literal["file", "directory", "symlink", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """One entry met on a walk; `directory` is the open directory that holds it, until the walk goes on."""
 
     parts: tuple[bytes, ...]
@@ -91,12 +94,21 @@ class Workspace:
 
     def archive(self) -> Iterator[bytes]:
         """The whole workspace as a tar, in pieces."""
-        with closing(self._walk((), ".", recursive=True)) as entries:
+        with closing(self.walk()) as entries:
             for entry in entries:
                 yield from _tar_entry(entry)
         yield tar.END
 
-    def _walk(self, start: tuple[bytes, ...], path: str, recursive: bool) -> Generator[_Entry, None, None]:
+    def walk(self) -> Generator[Entry, None, None]:
+        """All entries, those of one directory together and a directory before what is in it. What is closed to us or
+        deeper than `MAX_DEPTH` is left out."""
+        return self._walk((), ".", recursive=True)
+
+    def open_directory(self, parts: Sequence[bytes]) -> int:
+        """A descriptor of the directory at a path, given by its names, that no link has led to."""
+        return self._open_directory(parts, os.fsdecode(b"/".join(parts)))
+
+    def _walk(self, start: tuple[bytes, ...], path: str, recursive: bool) -> Generator[Entry, None, None]:
         """Entries, a directory before what is in it. Each directory is opened from the root anew, so that the number of
         open descriptors does not grow with the depth."""
         pending = [start]
@@ -175,10 +187,17 @@ def _open_below(parent: int, name: bytes, path: str) -> int:
 
 @contextmanager
 def _opened(parent: int, name: bytes, path: str) -> Iterator[int]:
-    with closing_file(os.open(name, _FILE, dir_fd=parent)) as file:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise paths.not_a_file(path)
+    with closing_file(open_file(parent, name, path)) as file:
         yield file
+
+
+def open_file(parent: int, name: bytes, path: str) -> int:
+    """A descriptor of a regular file, for reading. Raises `InvalidRequestError` where it is no such file."""
+    file = os.open(name, _FILE, dir_fd=parent)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise paths.not_a_file(path)
+    return file
 
 
 @contextmanager
@@ -201,6 +220,8 @@ def translate(exc: OSError, path: str) -> PalimpsestError:
         return paths.not_a_file(path)
     if exc.errno in (errno.EACCES, errno.EPERM):
         return InvalidRequestError(f"{paths.show(path)} may not be accessed.", code="permission_denied")
+    if exc.errno in FULL:
+        return paths.workspace_full(path)
     return SandboxError(f"{paths.show(path)}: {os.strerror(exc.errno or 0)}.")
 
 
@@ -223,14 +244,14 @@ def _status(parent: int, name: bytes) -> os.stat_result | None:
         return None
 
 
-def _entries(parts: tuple[bytes, ...], directory: int) -> Iterator[_Entry]:
+def _entries(parts: tuple[bytes, ...], directory: int) -> Iterator[Entry]:
     for name in sorted(os.fsencode(name) for name in os.listdir(directory)):
         status = _status(directory, name)
         if status is not None:
-            yield _Entry((*parts, name), status, directory)
+            yield Entry((*parts, name), status, directory)
 
 
-def _tar_entry(entry: _Entry) -> Iterator[bytes]:
+def _tar_entry(entry: Entry) -> Iterator[bytes]:
     name, status = b"/".join(entry.parts), entry.status
     with suppress(OSError, PalimpsestError):  # changed or closed to us meanwhile; the others are still wanted
         if stat.S_ISDIR(status.st_mode):

@@ -39,10 +39,15 @@ text. It may take more for such than is, which only costs time."""
 _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")
 
 
+def is_recursive(pattern: str) -> bool:
+    """Whether a pattern calls itself or its groups: such a search takes a gigabyte of memory within a second, which no
+    time-out prevents."""
+    return _RECURSION.search(re.sub(r"\\.", "", pattern, flags=re.DOTALL)) is not None
+
+
 def compile_pattern(pattern: str) -> regex.Pattern[str]:
-    """Raises `ToolError` for what is no regular expression, and for a recursive one: its search takes a gigabyte of
-    memory within a second, which no time-out prevents."""
-    if _RECURSION.search(re.sub(r"\\.", "", pattern, flags=re.DOTALL)):
+    """Raises `ToolError` for what is no regular expression, and for a recursive one."""
+    if is_recursive(pattern):
         raise ToolError("Recursive patterns are not supported here: write it without (?R), (?1) and (?&name).")
     try:
         return regex.compile(pattern)

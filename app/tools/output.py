@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.sandbox.base import Stream
+
+KEEP_S = 1.0
+"""Seconds of new output after which the store is given what there is: what a crash of the server can lose of it. Calls
+that are through sooner need no file."""
 
 OnLive = Callable[[Stream, str, int], None]
 """Takes a piece of the live preview: stream, text, offset in code points. Both streams share one sequence."""
@@ -18,6 +23,10 @@ class OutputWriter(Protocol):
 
     def add(self, data: bytes) -> None:
         """Takes bytes at once; what waits to be stored is bounded. Errors of the storage are told by `close`."""
+        ...
+
+    def flush(self) -> None:
+        """Has what was added so far stored soon, so that it outlives the server."""
         ...
 
     async def close(self) -> int:
@@ -140,6 +149,15 @@ class ClippedText:
         self._tail_length = len(kept)
 
 
+def _later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle | None:
+    """A call after a delay; None where the output comes in outside of the event loop, as that of a short tool does."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return loop.call_later(delay_s, call)
+
+
 class OutputCollector:
     """The `OutputSink` of one call.
 
@@ -172,6 +190,7 @@ class OutputCollector:
         self._bytes = 0
         self._raw = bytearray()
         self._writer: OutputWriter | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._finished = False
 
     def write(self, stream: Stream, data: bytes) -> None:
@@ -183,10 +202,14 @@ class OutputCollector:
         self._take(stream, self._decoders[stream].decode(data))
         if self._writer is None and self._clipped.length > self._limit.chars:
             self._spill()
+        if self._timer is None:
+            self._timer = _later(KEEP_S, self._keep_so_far)
 
     async def finish(self, note: str = "") -> CollectedOutput:
         """What the model sees: the whole text, or head, a line on what is missing, and tail; then `note`, never cut."""
         self._flush_decoders()
+        if self._timer is not None:
+            self._timer.cancel()
         head, tail = self._shown()
         if self._writer is None and (head + tail).encode() != self._raw:
             self._spill()
@@ -197,6 +220,16 @@ class OutputCollector:
             text += f"{'' if not text or text.endswith(chr(10)) else chr(10)}{line}"
         missing = self._clipped.length - len(head) - len(tail)
         return CollectedOutput(text, missing > 0, self._bytes, self._key if stored else None)
+
+    def _keep_so_far(self) -> None:
+        """Has the store keep what a call that takes a while has printed by now."""
+        self._timer = None
+        if self._finished:
+            return
+        if self._writer is None:
+            self._spill()
+        if self._writer is not None:
+            self._writer.flush()
 
     def _keep(self, data: bytes) -> None:
         data = data[: max(0, self._max_bytes - self._bytes)]

@@ -10,7 +10,7 @@ from typing import BinaryIO, ClassVar
 
 from pydantic import Field
 
-from app.errors import ConflictError, NotFoundError, ToolError
+from app.errors import ConflictError, GoneError, NotFoundError, ToolError
 from app.messages import ToolStatus
 from app.tools.base import Arguments, PastOutput, ToolContext, ToolOutcome
 from app.tools.files import READ_CHARS
@@ -106,6 +106,8 @@ async def _past_output(call_id: str, context: ToolContext) -> PastOutput:
         return await context.history.output(call_id)
     except ConflictError as exc:
         raise ToolError(f"Call {call_id} has no result yet; recall it in a later step.") from exc
+    except GoneError as exc:
+        raise ToolError(f"Call {call_id}: {exc.detail} Run the call again if you need it.") from exc
     except NotFoundError as exc:
         if exc.code == "output_not_found":
             raise _not_stored(call_id) from exc

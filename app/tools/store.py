@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import shutil
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
-from app.errors import NotFoundError
+from app.errors import NotFoundError, StorageError, StorageFullError
 
 MAX_WAITING_BYTES = 4 * 1024 * 1024
 """Bytes of one output that may wait for the disk. Above it `add` waits for the write under way, which is the only way
@@ -43,6 +46,10 @@ class FileOutputWriter:
                 return
             self._job.result()
         self._job = self._pool.submit(self._write, self._take())
+
+    def flush(self) -> None:
+        if self._waiting and (self._job is None or self._job.done()):
+            self._job = self._pool.submit(self._write, self._take())
 
     async def close(self) -> int:
         if self._closing is None:
@@ -115,6 +122,24 @@ class FileOutputStore:
         except FileNotFoundError as exc:
             raise NotFoundError("There is no such output.", code="output_not_found") from exc
 
+    async def copy(self, keys: Mapping[str, str]) -> None:
+        """Stores what is under a key under another one too; of what is gone there is no copy. It takes no space where
+        the disk can name a file twice. Raises `StorageError` where the disk refuses."""
+        pairs = [(self.path(old), self.path(new)) for old, new in keys.items()]
+        try:
+            await asyncio.to_thread(_copy_all, pairs)
+        except OSError as exc:
+            kind = StorageFullError if exc.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+            raise kind(f"Raw outputs cannot be copied: {exc.strerror}.") from exc
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        """Removes what is stored under these keys; what is gone already is no error."""
+        await asyncio.to_thread(_delete_all, [self.path(key) for key in keys])
+
+    async def remove_orphans(self, live_sessions: Collection[str]) -> None:
+        """Removes the outputs of all other sessions."""
+        await asyncio.to_thread(_delete_others, self._directory, frozenset(live_sessions))
+
     async def delete_session(self, session_id: str) -> None:
         """Removes all outputs of a session; does nothing where there are none."""
         await asyncio.to_thread(shutil.rmtree, self._session_directory(session_id), ignore_errors=True)
@@ -130,6 +155,30 @@ class FileOutputStore:
         if _SEGMENT.fullmatch(segment) is None:
             raise NotFoundError("There is no such output.", code="output_not_found")
         return segment
+
+
+def _copy_all(pairs: Iterable[tuple[Path, Path]]) -> None:
+    for old, new in pairs:
+        new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            try:
+                os.link(old, new)
+            except FileNotFoundError:
+                raise
+            except OSError:  # no links here, or too many of this file
+                shutil.copyfile(old, new)
+
+
+def _delete_all(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _delete_others(directory: Path, names: frozenset[str]) -> None:
+    if directory.is_dir():
+        for path in directory.iterdir():
+            if path.name not in names:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _read_range(path: Path, start: int, length: int | None) -> bytes:

@@ -53,7 +53,9 @@ async def record(story: Story, provider: FakeProvider, url: str) -> bytes:
 async def record_all(names: list[str], folder: Path) -> None:
     with TemporaryDirectory() as data, running_provider() as provider:
         provider.configure(window=WINDOW)
-        settings = settings_for(Path(data), provider, "bubblewrap", models={OPENAI: {"context_window": WINDOW}})
+        # A story says all that happens in it.
+        alone = {"last_step_s": 0, "loop_guard_tell": 0, "models": {OPENAI: {"context_window": WINDOW}}}
+        settings = settings_for(Path(data), provider, "bubblewrap", **alone)
         server = RunningServer(settings).start()
         try:
             for story in STORIES:

@@ -73,6 +73,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "max_seconds": (LIMITED, "The run has taken as long as `limits.max_seconds` allows."),
     "max_tokens": (LIMITED, "The session has used as many tokens as `limits.max_tokens` allows."),
     "max_cost_usd": (LIMITED, "The session has cost as much as `limits.max_cost_usd` allows."),
+    "loop_guard": (LIMITED, "The model made the same calls with the same results again and again."),
     "context_too_large": (FAILED, "Nothing is left that makes the context smaller; `part` names what is too large."),
     "output_limit": (FAILED, "The answer was cut off at the model's output limit twice in a row."),
     "refusal": (FAILED, "The model refused to answer."),
@@ -91,6 +92,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "provider_timeout": (FAILED, "The provider sent nothing for `PALIMPSEST_PROVIDER_IDLE_TIMEOUT_S`, or said 408."),
     "provider_unreachable": (FAILED, "The provider cannot be connected to, or the connection broke."),
     "internal_error": (f"{FAILED}, {PARKED}", "A fault of the service; its log has the details."),
+    "run_parked": (PARKED, "The server went down in this run, and was told not to go on by itself; resume it."),
     "recovery_limit": (PARKED, "The server went down again and again in this run; resume it to try once more."),
 }
 """What each code of a run means, with the outcomes that it comes with."""
@@ -113,7 +115,9 @@ ROUND_CODES: Mapping[str, str] = {
 """What each code of a round means that is its own."""
 
 COMMAND_CODES: Mapping[str, str] = {
-    "ambiguous_id": "Several sessions have an id that begins so; give more of it.",
+    "ambiguous_id": "Several sessions, or calls, have an id that begins so; give more of it.",
+    "approval_not_found": "No call that waits has an id that begins so.",
+    "bad_approval": "What `--approval` says is no valid JSON.",
     "bad_url": "What `--server` or `PALIMPSEST_URL` says is no URL of a server.",
     "cannot_listen": "The server cannot listen on this address.",
     "connection_lost": "The server was there, and the connection to it broke off.",

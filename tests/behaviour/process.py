@@ -79,6 +79,7 @@ class ServerProcess:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(how)
+            self._process.send_signal(signal.SIGCONT)  # a frozen one takes a signal only then
         code = self._process.wait(30)
         if self._process.stdout is not None:
             self._process.stdout.close()
@@ -88,6 +89,11 @@ class ServerProcess:
         """Stops it where it is, so that it keeps its port and answers nothing."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     @property
     def log(self) -> str:

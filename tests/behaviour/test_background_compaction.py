@@ -304,7 +304,7 @@ async def test_what_is_spent_in_the_background_counts_for_limits(
         session = await client.session(session_id)
         assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_tokens")
         assert session["usage"]["input_tokens"] > 5_000_000
-        assert len(provider.requests) - count <= 1
+        assert len(provider.requests) - count <= 2, "the last step is one more"
         assert [item["status"] for item in await rounds(client, session_id)] == ["discarded"]
         await assert_rounds(client, session_id)
 

@@ -81,7 +81,11 @@ FIELDS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"compaction": []}, "compaction"),
     ({"approval": {"policy": "often"}}, "approval.policy"),
     ({"approval": {"policy": {"tools": [1]}}}, "approval.policy.tools.0"),
+    ({"approval": {"policy": {"commands": ["ls", "("]}}}, "approval.policy.commands.1"),
+    ({"approval": {"policy": {"commands": ["(?R)"]}}}, "approval.policy.commands.0"),
+    ({"approval": {"policy": {"command": ["ls"]}}}, "approval.policy.command"),
     ({"approval": {"timeout_s": False}}, "approval.timeout_s"),
+    ({"approval": {"timeout_s": 1e12}}, "approval.timeout_s"),
 )
 
 

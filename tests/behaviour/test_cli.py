@@ -183,7 +183,7 @@ async def test_what_is_not_the_servers_own_cannot_steer_the_terminal(
     ("answers", "options", "line"),
     [
         ((HttpError(401),), (), "✗ failed · "),
-        ((Reply(ToolCall("list_directory")),) * 3, ("--max-steps", "1"), "■ limit reached · 1 step"),
+        ((Reply(ToolCall("list_directory")),) * 3, ("--max-steps", "1"), "■ limit reached · 2 steps"),
     ],
 )
 async def test_a_run_that_did_not_complete_has_status_one(
@@ -492,6 +492,28 @@ async def test_a_run_is_cancelled_and_resumed_by_id(
     again = await at_server.run("sessions", "resume", session_id)
     assert again.status == 1
     assert "(nothing_to_resume)" in again.err
+
+
+async def test_a_session_is_forked_and_the_fork_shows_what_was(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(
+        Reply(Text("I look."), ToolCall("execute_command", {"command": "echo seen"})), Reply(Text("the end"))
+    )
+    session, _ = await client.run("go")
+    made = (await at_server.ok("fork", session["id"], "--title", "Again")).out.strip()
+    shown = await at_server.ok("sessions", "show", made)
+    assert f"parent     {session['id']}\n" in shown.out
+    assert "title      Again\n" in shown.out
+    followed = await at_server.ok("sessions", "follow", made)
+    assert "> go\nI look.\n$ echo seen\nseen\n" in followed.out
+    assert followed.out.endswith("the end\n")
+
+    first = (await client.messages(session["id"]))[0]["id"]
+    early = json.loads((await at_server.ok("fork", session["id"], "--after", first, "--json")).out)
+    assert [message["role"] for message in await client.messages(early["id"])] == ["user"]
+    refused = await at_server.run("fork", session["id"], "--after", made)
+    assert (refused.status, "(message_not_found)" in refused.err) == (1, True)
 
 
 async def test_an_id_that_names_no_session_or_two_is_refused(at_server: Terminal, client: Client) -> None:

@@ -64,6 +64,7 @@ class Target:
         messages = self.http.get(f"/v1/sessions/{self.session_id}/messages").json()["items"]
         parts = [part for message in messages for part in message["parts"] if part["type"] == "tool_call"]
         self.call_id = str(parts[0]["call_id"])
+        self.first_id = str(messages[0]["id"])
         self.busy_id = self.session(task=WAITING)
 
     def session(self, **fields: Any) -> str:
@@ -74,6 +75,14 @@ class Target:
         answer = self.http.post(f"/v1/sessions/{self.busy_id}/queue", json={"content": "Later.", "mode": "follow_up"})
         return str(answer.raise_for_status().json()["id"])
 
+    def waiting(self) -> dict[str, str]:
+        """A call that waits for approval, and its session."""
+        session_id = self.session(task="Write a file.", approval={"policy": "always"})
+        with self.http.stream("GET", f"/v1/sessions/{session_id}/events") as events:
+            next(line for line in events.iter_lines() if line == "event: approval.requested")
+        (item,) = self.http.get(f"/v1/sessions/{session_id}/approvals").json()["items"]
+        return {"session_id": session_id, "call_id": str(item["call_id"])}
+
     def aim(self, case: Any) -> Any:
         """The case, at things that exist."""
         parameters = case.path_parameters or {}
@@ -83,10 +92,14 @@ class Target:
             parameters.update(session_id=self.busy_id, message_id=self.message())
         if "call_id" in parameters:
             parameters["call_id"] = self.call_id
+        if case.operation.label == "POST /v1/sessions/{session_id}/approvals/{call_id}":
+            parameters.update(self.waiting())
         if "round" in parameters:
             parameters["round"] = 1
         if "path" in parameters and case.method == "GET":
             parameters["path"] = "a.txt"
+        if case.operation.path.endswith("/fork") and isinstance(case.body, dict):
+            case.body.update({name: self.first_id for name in case.body if name == "after_message_id"})
         if case.operation.path.endswith("/events"):
             case.query = {**(case.query or {}), "until": "idle"}
         if case.operation.label == "POST /v1/sessions" and isinstance(case.body, dict):

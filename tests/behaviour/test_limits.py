@@ -15,7 +15,7 @@ LOOK = ToolCall("list_directory", {"path": "."})
 
 
 async def test_max_steps_ends_a_run_and_resume_renews_it(client: Client, provider: FakeProvider) -> None:
-    provider.script(*[Reply(LOOK)] * 3, Reply(Text("done")))
+    provider.script(*[Reply(LOOK)] * 2, Reply(Text("half of it")), Reply(LOOK), Reply(Text("done")))
     session, _ = await client.run("task", limits={"max_steps": 2})
 
     assert (session["outcome"], session["error"]["code"], session["error"]["limit"]) == (
@@ -23,19 +23,77 @@ async def test_max_steps_ends_a_run_and_resume_renews_it(client: Client, provide
         "max_steps",
         2,
     )
-    assert (session["steps"], len(provider.requests)) == (2, 2)
+    assert (session["steps"], len(provider.requests)) == (3, 3), "the last one says where it stands"
     await resume(client, session["id"])
     await client.until_idle(session["id"])
 
     after = await client.session(session["id"])
-    assert (after["outcome"], after["error"], after["steps"]) == ("completed", None, 4)
+    assert (after["outcome"], after["error"], after["steps"]) == ("completed", None, 5)
     events = await assert_sound(client, session["id"])
     idle = of_type(events, "session.idle")
-    assert [(event.data["outcome"], event.data["steps"]) for event in idle] == [("limit_reached", 2), ("completed", 2)]
+    assert [(event.data["outcome"], event.data["steps"]) for event in idle] == [("limit_reached", 3), ("completed", 2)]
     assert idle[0].data["error"]["code"] == "max_steps"
-    (control,) = [m for m in await client.messages(session["id"]) if m["role"] == "control"]
-    assert "limit" in control["parts"][0]["text"].lower()
+    last, resumed = [m["parts"][0]["text"] for m in await client.messages(session["id"]) if m["role"] == "control"]
+    assert "last step" in last
+    assert "limit" in resumed.lower()
+    first, _, told, *_ = provider.requests
+    assert (told.last_user_text, told.tool_names) == (last, first.tool_names)
     assert provider.refusals == []
+
+
+async def test_calls_of_a_last_step_are_not_run(client: Client, provider: FakeProvider) -> None:
+    wish = ToolCall("write_file", {"path": "late", "content": "x"})
+    provider.script(Reply(LOOK), Reply(Text("and now"), wish, LOOK), Reply(Text("done")))
+    session, events = await client.run("task", limits={"max_steps": 1})
+
+    assert (session["outcome"], session["steps"]) == ("limit_reached", 2)
+    refused = of_type(events, "tool.result")[1:]
+    assert [(event.data["status"], "limit" in event.data["output"]) for event in refused] == [("error", True)] * 2
+    assert (await client.http.get(f"/v1/sessions/{session['id']}/files/late")).status_code == 404
+    await resume(client, session["id"])
+    await client.until_idle(session["id"])
+    assert (await client.session(session["id"]))["outcome"] == "completed"
+    await assert_sound(client, session["id"])
+    assert provider.refusals == []
+
+
+async def test_a_last_step_has_its_own_seconds(
+    start_server: Callable[..., RunningServer], provider: FakeProvider
+) -> None:
+    provider.script(Reply(LOOK), Reply(Text("I was"), Hang()), Reply(Text("done")))
+    async with Client(start_server(last_step_s=0.5).url) as client:
+        session, _ = await client.run("task", limits={"max_steps": 1})
+        assert (session["outcome"], session["error"]["code"], session["steps"]) == ("limit_reached", "max_steps", 2)
+        assert (await client.messages(session["id"]))[-1]["parts"][0]["text"] == "I was"
+        await resume(client, session["id"])
+        await client.until_idle(session["id"])
+        await assert_sound(client, session["id"])
+    assert provider.refusals == []
+
+
+async def test_a_last_step_is_made_once_whatever_happens_to_it(
+    start_server: Callable[..., RunningServer], provider: FakeProvider
+) -> None:
+    server = start_server()
+    provider.script(Reply(LOOK), Reply(Text("I was"), Hang()))
+    async with Client(server.url) as client:
+        session_id = (await client.create("task", limits={"max_steps": 1}))["id"]
+        await client.wait_for(session_id, lambda event: event.type == "text.delta")
+    server.stop()
+    async with Client(start_server().url) as client:
+        events = await client.until_idle(session_id)
+        assert of_type(events, "session.idle")[-1].data["error"]["code"] == "max_steps"
+        assert len(provider.requests) == 2
+        await assert_sound(client, session_id)
+
+
+async def test_a_limit_may_be_met_without_a_last_step(
+    start_server: Callable[..., RunningServer], provider: FakeProvider
+) -> None:
+    provider.script(*[Reply(LOOK)] * 3)
+    async with Client(start_server(last_step_s=0).url) as client:
+        session, _ = await client.run("task", limits={"max_steps": 2})
+    assert (session["outcome"], session["steps"], len(provider.requests)) == ("limit_reached", 2, 2)
 
 
 async def test_the_last_step_that_is_allowed_may_complete(client: Client, provider: FakeProvider) -> None:
@@ -45,7 +103,7 @@ async def test_the_last_step_that_is_allowed_may_complete(client: Client, provid
 
 
 async def test_a_message_renews_the_limits_of_a_run(client: Client, provider: FakeProvider) -> None:
-    provider.script(Reply(LOOK), Reply(Text("done")))
+    provider.script(Reply(LOOK), Reply(Text("looked")), Reply(Text("done")))
     session, _ = await client.run("task", limits={"max_steps": 1})
     assert session["outcome"] == "limit_reached"
 
@@ -58,11 +116,11 @@ async def test_a_message_renews_the_limits_of_a_run(client: Client, provider: Fa
     "answer", [Reply(Text("half"), Hang()), Reply(ToolCall("execute_command", {"command": "echo half; sleep 60"}))]
 )
 async def test_max_seconds_ends_model_and_command(client: Client, provider: FakeProvider, answer: Reply) -> None:
-    provider.script(answer, Reply(Text("done")))
+    provider.script(answer, Reply(Text("so far")), Reply(Text("done")))
     session, events = await client.run("task", limits={"max_seconds": 1.5})
 
     assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_seconds")
-    assert [event.data["finish_reason"] for event in of_type(events, "step.finished")] == ["cancelled"]
+    assert [event.data["finish_reason"] for event in of_type(events, "step.finished")] == ["cancelled", "stop"]
     assert all("half" in event.data["output"] for event in of_type(events, "tool.result"))
     await resume(client, session["id"])
     await client.until_idle(session["id"])
@@ -73,24 +131,25 @@ async def test_max_seconds_ends_model_and_command(client: Client, provider: Fake
 
 async def test_max_tokens_is_for_the_session_and_can_be_raised(client: Client, provider: FakeProvider) -> None:
     spent = Tokens(input=600, cache_read=0, cache_write=0, output=400)
-    provider.script(*[Reply(LOOK, usage=spent)] * 3, Reply(Text("done"), usage=spent))
+    said = Reply(Text("half of it"), usage=spent)
+    provider.script(*[Reply(LOOK, usage=spent)] * 2, said, Reply(LOOK, usage=spent), Reply(Text("done"), usage=spent))
     session, _ = await client.run("task", limits={"max_tokens": 2000})
 
     assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_tokens")
-    assert (session["steps"], session["usage"]["output_tokens"]) == (2, 800)
+    assert (session["steps"], session["usage"]["output_tokens"]) == (3, 1200)
     await resume(client, session["id"])
     await client.until_idle(session["id"])
     again = await client.session(session["id"])
-    assert (again["outcome"], again["steps"]) == ("limit_reached", 2), "the session has not got more by a resume"
+    assert (again["outcome"], again["steps"]) == ("limit_reached", 3), "the session has not got more by a resume"
 
     await client.http.patch(f"/v1/sessions/{session['id']}", json={"limits": {"max_tokens": 50_000}})
     await resume(client, session["id"])
     await client.until_idle(session["id"])
     last = await client.session(session["id"])
-    assert (last["outcome"], last["steps"]) == ("completed", 4)
+    assert (last["outcome"], last["steps"]) == ("completed", 5)
     events = await assert_sound(client, session["id"])
-    assert [event.data["usage"]["output_tokens"] for event in of_type(events, "step.finished")] == [400] * 4
-    assert [event.data["usage"]["output_tokens"] for event in of_type(events, "session.idle")] == [800, 0, 800]
+    assert [event.data["usage"]["output_tokens"] for event in of_type(events, "step.finished")] == [400] * 5
+    assert [event.data["usage"]["output_tokens"] for event in of_type(events, "session.idle")] == [1200, 0, 800]
 
 
 async def test_max_cost_ends_a_run(start_server: Callable[..., RunningServer], provider: FakeProvider) -> None:
@@ -102,8 +161,8 @@ async def test_max_cost_ends_a_run(start_server: Callable[..., RunningServer], p
         session, _ = await client.run("task", limits={"max_cost_usd": 1.5})
 
         assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_cost_usd")
-        assert (session["steps"], session["usage"]["cost_usd"]) == (2, pytest.approx(2.0))
-        assert (await client.get("/v1/usage"))["total"]["cost_usd"] == pytest.approx(2.0)
+        assert (session["steps"], session["usage"]["cost_usd"]) == (3, pytest.approx(3.0))
+        assert (await client.get("/v1/usage"))["total"]["cost_usd"] == pytest.approx(3.0)
 
 
 async def test_an_unpriced_model_has_no_cost_to_limit(client: Client, provider: FakeProvider) -> None:
@@ -153,14 +212,14 @@ async def test_the_operators_limits_cannot_be_exceeded(
 
 async def test_limits_that_are_changed_hold_from_the_next_step(client: Client, provider: FakeProvider) -> None:
     provider.script(
-        *[Reply(LOOK)] * 2, Reply(ToolCall("execute_command", {"command": "cat; sleep 0.5"})), *[Reply(LOOK)]
+        *[Reply(LOOK)] * 2, Reply(ToolCall("execute_command", {"command": "cat; sleep 0.5"})), Reply(Text("so far"))
     )
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
         await follower.seen(lambda event: event.type == "tool.call" and event.data["name"] == "execute_command")
         await client.http.patch(f"/v1/sessions/{session_id}", json={"limits": {"max_steps": 3}})
         idle = await follower.type("session.idle")
-    assert (idle.data["outcome"], idle.data["steps"]) == ("limit_reached", 3)
+    assert (idle.data["outcome"], idle.data["steps"]) == ("limit_reached", 4)
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])

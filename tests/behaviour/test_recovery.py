@@ -264,7 +264,7 @@ async def test_kills_at_any_instant_lose_and_repeat_nothing(start: Start, provid
 
 
 async def test_the_seconds_of_a_run_go_on_over_a_restart(start: Start, provider: FakeProvider) -> None:
-    provider.script(Reply(Text("half of it"), Hang()))
+    provider.script(Reply(Text("half of it"), Hang()), Reply(Text("That is where it stands.")))
     first = start()
     async with Client(first.url) as client, AsyncExitStack() as stack:
         session_id = (await client.create("task", limits={"max_seconds": 1}))["id"]
@@ -274,7 +274,8 @@ async def test_the_seconds_of_a_run_go_on_over_a_restart(start: Start, provider:
         await client.until_idle(session_id)
         session = await client.session(session_id)
     assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_seconds")
-    assert len(provider.requests) == 1
+    assert len(provider.requests) == 2, "what was begun, and the last step"
+    assert "last step" in provider.requests[1].last_user_text
 
 
 async def test_a_sandbox_that_was_left_running_is_stopped_with_the_next_server(

@@ -1,5 +1,4 @@
-"""Starting, and what keeps a server from it: a sentence and an exit status, never a traceback; and what a server does
-while its database refuses to write."""
+"""Starting, and what keeps a server from it: a sentence and an exit status, never a traceback."""
 
 from __future__ import annotations
 
@@ -20,9 +19,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.behaviour.conftest import StartServer
-from tests.behaviour.harness import Client, RunningServer, of_type
+from tests.behaviour.harness import Client, RunningServer
 from tests.behaviour.process import ROOT, ServerProcess
-from tests.behaviour.test_bad_input import assert_refused
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 from tests.requirements import need
 
@@ -148,7 +146,8 @@ def test_what_is_left_out_is_said_after_the_greeting(tmp_path: Path, kind: str, 
     first = next(place for place, line in enumerate(lines) if line.startswith("{"))
     assert "Ctrl-C stops the server." in lines[first - 1]
     assert any(line.startswith("  sandbox  none: ") for line in lines[:first]) == (kind == "docker")
-    [logged] = [json.loads(line) for line in lines[first:]]
+    logged, *ending = [json.loads(line) for line in lines[first:]]
+    assert [line["event"] for line in ending] == ["stopping", "stopped"]
     assert (logged["event"], logged["level"], logged["kind"]) == ("sandbox_left_out", level, "docker")
     assert nowhere in logged["reason"]
 
@@ -209,33 +208,6 @@ async def test_a_read_only_data_directory(serve: Serve, start_server: StartServe
         assert await client.messages(session["id"]) == messages
 
 
-async def test_a_database_that_refuses_writes_for_a_while(
-    client: Client, server: RunningServer, provider: FakeProvider
-) -> None:
-    """Another process holds it longer than the server waits. What was accepted stays, the run goes on afterwards."""
-    provider.script(Reply(Gate("one"), Text("One.")), Reply(Text("Two.")))
-    session = await client.create("begin")
-    await provider.reached("one")
-    queue = f"/v1/sessions/{session['id']}/queue"
-    message = {"content": "and then", "id": "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"}
-    holder = sqlite3.connect(server.settings.data_dir / "palimpsest.db", isolation_level=None)
-    try:
-        holder.execute("BEGIN EXCLUSIVE")
-        refused = await client.http.post(queue, json=message)
-        assert_refused(refused, 503, "storage_unavailable")
-        assert int(refused.headers["retry-after"]) >= 1
-        assert (await client.get(queue))["items"] == []
-        assert (await client.session(session["id"]))["status"] == "running"
-        provider.open("one")
-    finally:
-        holder.execute("ROLLBACK")
-        holder.close()
-    assert (await client.http.post(queue, json=message)).status_code == 202
-    events = await client.until_idle(session["id"])
-    assert (await client.session(session["id"]))["outcome"] == "completed"
-    assert [event.data["message_id"] for event in of_type(events, "message.dequeued")][1:] == [message["id"]]
-
-
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_the_server_tidily(
@@ -274,7 +246,7 @@ async def test_the_page_of_a_server_with_keys_links_to_nothing_that_refuses_a_br
 async def test_health_and_metrics(client: Client, provider: FakeProvider) -> None:
     assert (await client.get("/healthz"))["status"] == "ok"
     ready = await client.get("/readyz")
-    assert (ready["ready"], sorted(ready["components"])) == (True, ["database", "sandbox"])
+    assert (ready["ready"], sorted(ready["components"])) == (True, ["database", "disk", "provider", "sandbox"])
     provider.script(Reply(Gate("wait"), Text("Hello.")))
     session = await client.create("say hello")
     await provider.reached("wait")

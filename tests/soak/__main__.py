@@ -38,6 +38,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="draws the same plan again (default: a random one, which is printed)")
     parser.add_argument("--sessions", type=int, default=24, help="sessions at work at once (default: 24)")
     parser.add_argument("--gap", type=float, default=GAP_S, help=f"seconds between faults (default: {GAP_S:g})")
+    parser.add_argument("--kills", type=int, help="kill the server so often, at random instants; no other fault")
     parser.add_argument(
         "--sandbox", choices=("bubblewrap", "docker"), default="bubblewrap", help="where commands run (bubblewrap)"
     )
@@ -65,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (reason := missing(given.sandbox)) is not None:
         print(f"There is no {given.sandbox} here: {reason}", file=sys.stderr)
         return 2
-    options = Options(seed, given.minutes * 60, given.sessions, given.gap, given.sandbox, given.image, given.keep)
+    options = Options(
+        seed, given.minutes * 60, given.sessions, given.gap, given.sandbox, given.image, given.keep, given.kills
+    )
     # The provider writes on to clients that were killed; asyncio says so for each write.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     work = run(options, lambda line: print(line, file=sys.stderr, flush=True))

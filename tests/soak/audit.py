@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from tests.provider import FakeProvider
-from tests.soak.checks import check_deleted, check_seen, check_session
+from tests.soak.checks import check_deleted, check_killed, check_seen, check_session
 from tests.soak.containers import Containers
 from tests.soak.database import integrity, load, reading, rows_left, seen_of, session_ids
 from tests.soak.host import Host
@@ -33,10 +33,14 @@ TASKS = "palimpsest_tasks"
 
 
 def audit_seen(path: Path, book: Book) -> None:
-    """Looks up in a database what readers have seen of it; for the moments when the server is down."""
+    """Looks up in a database what readers have seen of it, and holds the sessions at work to what is true at any
+    instant; for the moments when the server is down."""
     with reading(path) as connection:
         for ledger in book.living():
             book.take(check_seen(seen_of(connection, ledger.id), ledger))
+            if not ledger.settled and (stored := load(connection, ledger.id)) is not None:
+                book.counts["looks at sessions under way"] += 1
+                book.take(check_killed(stored, ledger))
 
 
 def audit(path: Path, book: Book) -> None:

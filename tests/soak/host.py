@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 
 from tests.provider import FakeProvider
-from tests.soak.plan import MODELS
+from tests.soak.plan import MODELS, SMALL_MODELS
 from tests.soak.proc import Cost, cost_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,9 @@ START_S = 120
 STOP_S = 90
 SMALL_WINDOW = 12_000
 """Window of the small models in tokens: a few long outputs fill it."""
-WINDOWS = {name: SMALL_WINDOW if name.endswith("small") else 128_000 for name in MODELS}
+SMALLEST_WINDOW = 7_000
+"""The same where a server is killed again and again: two long outputs fill it."""
+LARGE_WINDOW = 128_000
 IDLE_TIMEOUT_S = 3
 """Seconds without a byte after which a model call has failed; the stalls of a run are to be met."""
 SANDBOX_IDLE_S = 5
@@ -50,7 +52,14 @@ class Host:
     goes without, since that library takes time of its own."""
 
     def __init__(
-        self, data_dir: Path, log: Path, provider: FakeProvider, sandbox: str, image: str, clock: Mapping[str, str]
+        self,
+        data_dir: Path,
+        log: Path,
+        provider: FakeProvider,
+        sandbox: str,
+        image: str,
+        clock: Mapping[str, str],
+        small_window: int = SMALL_WINDOW,
     ) -> None:
         self.data_dir = data_dir
         self.log = log
@@ -63,6 +72,7 @@ class Host:
         self._sandbox = sandbox
         self._image = image
         self._clock = clock
+        self._small_window = small_window
         self.has_clock = False
         """Whether the clock of the life under way can be set."""
         self._process: asyncio.subprocess.Process | None = None
@@ -140,6 +150,7 @@ class Host:
             "soak-openai": {"kind": "openai", "base_url": self._provider.openai_url},
             "soak-anthropic": {"kind": "anthropic", "base_url": self._provider.url},
         }
+        windows = {name: self._small_window if name in SMALL_MODELS else LARGE_WINDOW for name in MODELS}
         inherited = {n: v for n, v in os.environ.items() if not n.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_"))}
         return {
             **inherited,
@@ -147,7 +158,7 @@ class Host:
             "PALIMPSEST_DATA_DIR": str(self.data_dir),
             "PALIMPSEST_PROVIDERS": json.dumps(providers),
             "PALIMPSEST_MODEL": MODELS[0],
-            "PALIMPSEST_MODELS": json.dumps({name: {"context_window": size} for name, size in WINDOWS.items()}),
+            "PALIMPSEST_MODELS": json.dumps({name: {"context_window": size} for name, size in windows.items()}),
             "PALIMPSEST_PROVIDER_IDLE_TIMEOUT_S": str(IDLE_TIMEOUT_S),
             "PALIMPSEST_SANDBOX": self._sandbox,
             "PALIMPSEST_SANDBOX_IMAGE": self._image,

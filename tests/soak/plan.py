@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -66,6 +66,12 @@ DEEDS: tuple[DeedKind, ...] = get_args(DeedKind)
 ReaderKind = Literal["steady", "slow", "vanishing"]
 MODELS = ("soak-openai/large", "soak-openai/small", "soak-anthropic/large", "soak-anthropic/small")
 POLICIES = ("reactive", "threshold", "handoff")
+SMALL_MODELS = tuple(name for name in MODELS if name.endswith("small"))
+LIFE_S = 3.0
+"""The longest life of a server that is killed again and again, in seconds after its first answer: some steps, and
+little more."""
+RECOVERING_S = 0.3
+"""How long after its first answer a server is still putting right what the last one left."""
 PAUSE_S = 1.5
 """The longest pause of a user between two deeds."""
 
@@ -117,21 +123,28 @@ def faults_of(seed: int, seconds: float, gap_s: float, kinds: Collection[FaultKi
     return tuple(fault for fault in faults if fault.at_s < seconds)
 
 
-def sessions_of(seed: int, slot: int) -> Iterator[SessionPlan]:
+def kills_of(seed: int, count: int) -> tuple[float, ...]:
+    """How long each life of a server lasts that is killed so often, in seconds from its first answer; a third of them
+    end while it still recovers."""
+    rng = random.Random(f"{seed}/kills")
+    return tuple(round(rng.uniform(0, RECOVERING_S if rng.random() < 1 / 3 else LIFE_S), 3) for _ in range(count))
+
+
+def sessions_of(seed: int, slot: int, models: Sequence[str] = MODELS) -> Iterator[SessionPlan]:
     """The sessions that one slot works through, one after the other, without an end."""
     number = 0
     while True:
-        yield _session(random.Random(f"{seed}/{slot}/{number}"), f"s{slot}-{number}")
+        yield _session(random.Random(f"{seed}/{slot}/{number}"), f"s{slot}-{number}", models)
         number += 1
 
 
-def _session(rng: random.Random, name: str) -> SessionPlan:
+def _session(rng: random.Random, name: str, models: Sequence[str]) -> SessionPlan:
     kinds = rng.choices(list(_DEED_WEIGHTS), list(_DEED_WEIGHTS.values()), k=rng.randint(2, 9))
     readers: list[ReaderKind] = ["steady"]
     readers += rng.choices(get_args(ReaderKind), (1, 2, 2), k=rng.randint(0, 2))
     return SessionPlan(
         name,
-        rng.choice(MODELS),
+        rng.choice(models),
         rng.choice(POLICIES),
         tuple(Deed(round(rng.uniform(0, PAUSE_S), 3), kind, rng.random()) for kind in kinds),
         tuple(readers),

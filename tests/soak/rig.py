@@ -20,17 +20,18 @@ from tests.soak.clock import Clock
 from tests.soak.containers import Containers
 from tests.soak.database import instance_id
 from tests.soak.disk import Disk
-from tests.soak.faults import Stage, cause
-from tests.soak.host import SMALL_WINDOW, Host, ServerFailed
+from tests.soak.faults import Stage, cause, restart
+from tests.soak.host import LARGE_WINDOW, SMALL_WINDOW, SMALLEST_WINDOW, Host, ServerFailed
 from tests.soak.ledger import Book
 from tests.soak.log_watch import LogWatch
 from tests.soak.model import WARM, Model, Weather
-from tests.soak.plan import MODELS, SessionPlan, faults_of, sessions_of
+from tests.soak.plan import MODELS, SMALL_MODELS, SessionPlan, faults_of, kills_of, sessions_of
 from tests.soak.proc import Cost
 from tests.soak.report import Result, progress
 from tests.soak.users import User, pause, read_logs
 
 PROGRESS_S = 10.0
+KILLS_TOLD = 10
 KEPT_REQUESTS = 50
 """Requests that the provider keeps; the whole of a run would be gigabytes."""
 WARM_UP = tuple(SessionPlan(f"{WARM}{n}", model, "reactive", (), ("steady",), False) for n, model in enumerate(MODELS))
@@ -42,7 +43,8 @@ Say = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class Options:
     """A run: its seed, how long it works in seconds, how many sessions are at work at once, how far its faults lie
-    apart in seconds, and where commands run."""
+    apart in seconds, and where commands run. With `kills` it works until the server was killed so often, which is then
+    its only fault, and all windows are small."""
 
     seed: int
     seconds: float
@@ -51,6 +53,7 @@ class Options:
     sandbox: str
     image: str
     keep: bool = False
+    kills: int | None = None
 
 
 @asynccontextmanager
@@ -62,13 +65,14 @@ async def _stage(options: Options, folder: Path, book: Book) -> AsyncIterator[tu
     weather = Weather()
     containers = Containers()
     model = Model(options.seed, weather, digits)
-    windows = {"large": 128_000, "small": SMALL_WINDOW}
+    small = SMALL_WINDOW if options.kills is None else SMALLEST_WINDOW
+    windows = {"large": LARGE_WINDOW, "small": small}
     async with AsyncExitStack() as stack:
         stack.callback(disk.remove)
         provider = stack.enter_context(FakeProvider(windows=windows, keep=KEPT_REQUESTS))
         provider.respond(model.answer)
         log = folder / "server.log"
-        host = Host(disk.path, log, provider, options.sandbox, options.image, clock.environment)
+        host = Host(disk.path, log, provider, options.sandbox, options.image, clock.environment, small)
         stack.callback(clock.forget, host.pids)
         stack.push_async_callback(containers.remove)
         stack.push_async_callback(_gone, host)
@@ -183,8 +187,20 @@ class _Work:
         while self._stage.watches:
             await asyncio.wait(set(self._stage.watches))
 
+    async def _kill_all(self, kills: int) -> None:
+        """Kills the server at random instants of its lives."""
+        for number, life_s in enumerate(kills_of(self._options.seed, kills), 1):
+            await asyncio.sleep(life_s)
+            await restart(self._stage, signal.SIGKILL)
+            self._book.faults["kill"] += 1
+            if number % KILLS_TOLD == 0:
+                self._say(f"{time.monotonic() - self._begun:5.0f} s  killed {number} times of {kills}")
+
     async def _cause_all(self) -> None:
         options = self._options
+        if options.kills is not None:
+            await self._kill_all(options.kills)
+            return
         first = time.monotonic()
         for fault in faults_of(options.seed, options.seconds, options.gap_s, self._stage.possible()):
             await asyncio.sleep(max(0.0, first + fault.at_s - time.monotonic()))
@@ -199,7 +215,8 @@ class _Work:
     async def _slot(self, number: int) -> None:
         """Session after session, as one user at a time."""
         rng = random.Random(f"{self._options.seed}/{number}/pauses")
-        for plan in sessions_of(self._options.seed, number):
+        models = MODELS if self._options.kills is None else SMALL_MODELS
+        for plan in sessions_of(self._options.seed, number, models):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause(rng))
             if self._stopping.is_set():

@@ -12,11 +12,13 @@ from app.api.examples.records import (
     ASSISTANT,
     AT,
     CALL,
+    CALL_ID,
     CALL_MESSAGE_ID,
     CANCELLED,
     CHANGED,
     COMPLETED,
     CONTEXT,
+    EXPIRES_AT,
     MESSAGE_ID,
     MODEL,
     RESULT,
@@ -30,6 +32,7 @@ from app.api.examples.records import (
 )
 from app.api.schemas import Alive
 from app.messages import FinishReason
+from app.runtime.values.approvals import ApprovalList, PendingApproval
 from app.runtime.values.files import FileList, FileView
 from app.runtime.values.history import (
     ContextItemView,
@@ -57,6 +60,19 @@ ANSWERS: tuple[BaseModel, ...] = (
     QueueReceipt(id=MESSAGE_ID, position=1, mode=QueueMode.STEER, status="pending"),
     _QUEUED,
     QueuePage(items=(_QUEUED,), last_seq=9),
+    ApprovalList(
+        items=(
+            PendingApproval(
+                call_id=CALL_ID,
+                message_id=CALL_MESSAGE_ID,
+                name="execute_command",
+                arguments={"command": "python hello.py"},
+                requested_at=AT,
+                expires_at=EXPIRES_AT,
+            ),
+        ),
+        last_seq=11,
+    ),
     USER,
     MessagePage(items=(USER, ASSISTANT, TOOL), last_seq=18, next_cursor=None),
     ContextView(
@@ -119,7 +135,13 @@ ANSWERS: tuple[BaseModel, ...] = (
     Alive(status="ok", version=__version__),
     Readiness(
         ready=True,
-        components={"database": Component(ok=True, detail="sqlite"), "sandbox": Component(ok=True, detail="docker")},
+        degraded=True,
+        components={
+            "database": Component(ok=True, status="ok", detail="writes and reads"),
+            "disk": Component(ok=True, status="ok", detail="40,210 MiB free"),
+            "sandbox": Component(ok=True, status="ok", detail="Docker Engine 28.2.2 at unix:///var/run/docker.sock"),
+            "provider": Component(ok=False, status="unreachable", detail="anthropic cannot be reached"),
+        },
     ),
 )
 """One of each type."""

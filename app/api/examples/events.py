@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from app.api.examples import compactions
-from app.api.examples.records import AT, CALL_ID, CONTEXT, MESSAGE_ID, PART_ID, SESSION, SESSION_ID, TASK, USAGE, USER
+from app.api.examples.records import (
+    AT,
+    CALL_ID,
+    CONTEXT,
+    EXPIRES_AT,
+    MESSAGE_ID,
+    PART_ID,
+    SESSION,
+    SESSION_ID,
+    TASK,
+    USAGE,
+    USER,
+)
 from app.events import (
     LIVE_EVENTS,
+    ApprovalRequested,
+    ApprovalResolved,
     MessageCreated,
     MessageDequeued,
     MessageEdited,
@@ -98,6 +112,15 @@ EVENTS: tuple[Value, ...] = (
         code="provider_error",
         detail="The provider answered 529.",
     ),
+    ApprovalRequested(
+        session_id=SESSION_ID,
+        at=AT,
+        call_id=CALL_ID,
+        name="execute_command",
+        arguments={"command": "python hello.py"},
+        expires_at=EXPIRES_AT,
+    ),
+    ApprovalResolved(session_id=SESSION_ID, at=AT, call_id=CALL_ID, decision="approve", by="user"),
     PlanUpdated(
         session_id=SESSION_ID,
         at=AT,

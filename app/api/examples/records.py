@@ -19,6 +19,7 @@ from app.sessions import (
 
 AT = datetime(2026, 11, 22, 10, 11, 12, 345_000, tzinfo=UTC)
 LATER = AT + timedelta(seconds=9)
+EXPIRES_AT = AT + timedelta(minutes=5)
 
 SESSION_ID = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
 MESSAGE_ID = "01936f5e-8d2b-7a10-8c44-5d6e7f809102"

@@ -22,7 +22,7 @@ Seq = Annotated[str | None, WithJsonSchema({"type": "integer", "minimum": 0, "ma
     response_class=Response,
     responses={
         200: {"description": "The session's events.", "content": event_stream()},
-        **problems("session_not_found", "malformed_event_id", "ahead_of_log"),
+        **problems("session_not_found", "malformed_event_id", "ahead_of_log", "too_many_readers"),
     },
 )
 async def follow_session(
@@ -45,7 +45,10 @@ async def follow_session(
 @router.get(
     "/events",
     response_class=Response,
-    responses={200: {"description": "`session.*` events.", "content": event_stream(prefix="session.")}},
+    responses={
+        200: {"description": "`session.*` events.", "content": event_stream(prefix="session.")},
+        **problems("too_many_readers"),
+    },
 )
 async def follow_all_sessions(services: Services, request: Request) -> Response:
     """`session.*` events of all sessions from now on, without ids: for a list that keeps itself fresh."""

@@ -37,6 +37,7 @@ SANDBOXED = (
     "not_a_directory",
     "permission_denied",
     "sandbox_unavailable",
+    "too_many_sandboxes",
     "sandbox_error",
 )
 
@@ -77,7 +78,7 @@ async def download_file(services: Services, session_id: SessionId, path: FilePat
     status_code=201,
     response_class=Response,
     openapi_extra={"requestBody": RAW_BODY},
-    responses={**UPLOADED, **problems(*SANDBOXED, "not_a_file")},
+    responses={**UPLOADED, **problems(*SANDBOXED, "not_a_file", "workspace_full")},
 )
 async def upload_file(services: Services, request: Request, session_id: SessionId, path: FilePath) -> Response:
     """Stores the body as a file, whatever its content type; missing directories are made."""

@@ -27,7 +27,8 @@ async def get_health() -> Alive:
 @router.get("/readyz", responses=problems("not_ready", "unavailable"))
 @router.head("/readyz", include_in_schema=False)
 async def get_readiness(services: Services) -> Readiness:
-    """Whether the database and the sandbox each answer, by name; 503 where one of them does not."""
+    """How database, disk, sandbox and model providers are, by name; 503 where sessions cannot be stored or commands not
+    run. A provider that fails makes the server `degraded` alone: its calls are tried again."""
     readiness = await services.server.readiness()
     if not readiness.ready:
         raise UnavailableError(

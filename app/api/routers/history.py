@@ -64,7 +64,14 @@ async def get_tool_call(services: Services, session_id: SessionId, call_id: Call
     response_class=Response,
     responses={
         **RAW_CONTENT,
-        **problems("session_not_found", "call_not_found", "output_not_found", "call_open", "range_not_satisfiable"),
+        **problems(
+            "session_not_found",
+            "call_not_found",
+            "output_not_found",
+            "output_swept",
+            "call_open",
+            "range_not_satisfiable",
+        ),
     },
 )
 @router.head("/tool-calls/{call_id}/output", include_in_schema=False)

@@ -14,7 +14,7 @@ router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], rou
 PENDING = ("session_not_found", "message_not_found", "message_not_pending")
 
 
-@router.post("", status_code=202, responses=problems("session_not_found", "id_in_use", "queue_full"))
+@router.post("", status_code=202, responses=problems("session_not_found", "id_in_use", "queue_full", "too_many_runs"))
 async def enqueue_message(services: Services, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
     """Accepts a message, whatever the session is doing. The answer's `id` becomes the message's id."""
     return await services.queue.add(session_id, body)

@@ -1,4 +1,4 @@
-"""Sessions: create, list, read, change, delete, cancel, resume."""
+"""Sessions: create, list, read, change, delete, cancel, resume, fork."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.api.problems import problems
 from app.api.stream import EventStreamResponse
 from app.errors import InvalidRequestError
 from app.runtime.values.fields import Text
-from app.runtime.values.sessions import CancelRequest, SessionCreate, SessionPage, SessionPatch
+from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import Session, Status
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)
@@ -34,12 +34,12 @@ CREATED: dict[int | str, dict[str, Any]] = {
 }
 REFUSED = (
     "limit_not_allowed",
+    "approval_not_allowed",
     "unknown_model",
     "missing_api_key",
     "unknown_tool",
     "invalid_compaction",
     "metadata_too_large",
-    "not_supported",
 )
 
 
@@ -50,7 +50,14 @@ REFUSED = (
     responses={
         **CREATED,
         **problems(
-            "sandbox_not_allowed", "id_in_use", *REFUSED, "invalid_history", "task_required", "sandbox_unavailable"
+            "sandbox_not_allowed",
+            "id_in_use",
+            *REFUSED,
+            "invalid_history",
+            "task_required",
+            "sandbox_unavailable",
+            "too_many_runs",
+            "too_many_readers",
         ),
     },
 )
@@ -65,6 +72,9 @@ async def create_session(
     stream = wants_stream(accept)
     if stream and body.task is None:
         raise InvalidRequestError("A stream of a new session needs a task.", code="task_required")
+    if stream:
+        # Before it is made: who is told to come again would make another one.
+        services.events.check_room()
     session, created = await services.sessions.create(body)
     location = f"/v1/sessions/{session.id}"
     if stream:
@@ -122,11 +132,36 @@ async def cancel_session(services: Services, session_id: SessionId, body: Cancel
 @router.post(
     "/{session_id}/resume",
     status_code=202,
-    responses=problems("session_not_found", "session_running", "nothing_to_resume"),
+    responses=problems("session_not_found", "session_running", "nothing_to_resume", "too_many_runs"),
 )
 async def resume_session(services: Services, session_id: SessionId) -> Session:
     """Goes on after a run that was cancelled, failed, was interrupted or reached a limit."""
     return await services.sessions.resume(session_id)
+
+
+@router.post(
+    "/{session_id}/fork",
+    status_code=201,
+    responses={
+        201: {"description": "The new session.", "headers": LOCATION},
+        **problems(
+            "session_not_found",
+            "message_not_found",
+            "message_open",
+            "sandbox_unavailable",
+            "sandbox_error",
+            "workspace_full",
+        ),
+    },
+)
+async def fork_session(
+    services: Services, response: Response, session_id: SessionId, body: ForkCreate | None = None
+) -> Session:
+    """Makes a session with this one's history up to a message and a copy of its workspace as it is now; this one goes
+    on. Calls stay with their results, and a step that is under way is left out. What is used counts from zero."""
+    session = await services.sessions.fork(session_id, body or ForkCreate())
+    response.headers["Location"] = f"/v1/sessions/{session.id}"
+    return session
 
 
 def wants_stream(accept: str) -> bool:

@@ -106,6 +106,13 @@ def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
     return row is not None and row.finish_reason is None and row.voided_at is None
 
 
+def finish_reason(connection: Connection, session_id: str, message_id: str) -> FinishReason | None:
+    """How an assistant message ended, None for one that has not."""
+    query = select(messages.c.finish_reason).where(messages.c.session_id == session_id, messages.c.id == message_id)
+    found = connection.execute(query).scalar()
+    return None if found is None else FinishReason(found)
+
+
 _VOIDED_AT = select(messages.c.voided_at).where(
     messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid")
 )
@@ -120,6 +127,20 @@ def last_id(connection: Connection, session_id: str) -> str | None:
     query = select(messages.c.id).where(messages.c.session_id == session_id, messages.c.is_summary.is_(False))
     query = query.order_by(messages.c.seq.desc()).limit(1)
     return connection.execute(query).scalar()
+
+
+def last_before(connection: Connection, session_id: str, seq: int) -> Message | None:
+    """The last message before a seq that counts, summaries apart; None where there is none."""
+    query = select(messages).where(
+        messages.c.session_id == session_id,
+        messages.c.seq < seq,
+        messages.c.is_summary.is_(False),
+        messages.c.voided_at.is_(None),
+    )
+    row = connection.execute(query.order_by(messages.c.seq.desc()).limit(1)).first()
+    if row is None:
+        return None
+    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
 def tool_message_after(connection: Connection, session_id: str, seq: int) -> str | None:

@@ -107,21 +107,28 @@ def set_call_status(connection: Connection, session_id: str, call_id: str, statu
     connection.execute(_SET_STATUS, {"sid": session_id, "call": call_id, "new_status": status})
 
 
-_START_CALLS = (
+_TURN_CALLS = (
     update(message_parts)
     .where(
         message_parts.c.session_id == bindparam("sid"),
         message_parts.c.message_id == bindparam("mid"),
         message_parts.c.type == "tool_call",
-        message_parts.c.status == ToolStatus.PENDING,
+        message_parts.c.status == bindparam("old_status"),
     )
-    .values(status=ToolStatus.RUNNING)
+    .values(status=bindparam("new_status"))
 )
 
 
 def start_calls(connection: Connection, session_id: str, message_id: str) -> None:
-    """Marks the calls of a message as running."""
-    connection.execute(_START_CALLS, {"sid": session_id, "mid": message_id})
+    """Marks the calls of a message that have not been started as running."""
+    key = {"sid": session_id, "mid": message_id}
+    connection.execute(_TURN_CALLS, {**key, "old_status": ToolStatus.PENDING, "new_status": ToolStatus.RUNNING})
+
+
+def hold_calls(connection: Connection, session_id: str, message_id: str) -> None:
+    """Takes that back, for a message whose calls wait, in the transaction that marked them."""
+    key = {"sid": session_id, "mid": message_id}
+    connection.execute(_TURN_CALLS, {**key, "old_status": ToolStatus.RUNNING, "new_status": ToolStatus.PENDING})
 
 
 def close_all(connection: Connection, session_id: str, message_id: str) -> None:
@@ -172,6 +179,12 @@ def call_ids(connection: Connection, session_id: str, message_id: str) -> Sequen
         .order_by(message_parts.c.index)
     )
     return [call_id for call_id in connection.execute(query).scalars() if call_id is not None]
+
+
+def calls(connection: Connection, session_id: str, message_id: str) -> tuple[ToolCallPart, ...]:
+    """A message's calls, in order."""
+    found = by_message(connection, session_id, [message_id]).get(message_id, ())
+    return tuple(part for part in found if isinstance(part, ToolCallPart))
 
 
 def tokens_of(connection: Connection, session_id: str, message_id: str) -> int:

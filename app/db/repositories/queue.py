@@ -69,6 +69,11 @@ def count(connection: Connection, session_id: str) -> int:
     return connection.execute(_COUNT, {"sid": session_id}).scalar_one()
 
 
+def count_all(connection: Connection) -> int:
+    """Pending messages of all sessions; it goes through the whole index."""
+    return connection.execute(select(func.count()).select_from(queue).where(queue.c.status == PENDING)).scalar_one()
+
+
 def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]:
     """Pending messages by session, for those that have any."""
     query = (

@@ -33,6 +33,13 @@ def instance_id(connection: Connection) -> str:
     return str(found)
 
 
+def touch(connection: Connection) -> None:
+    """Writes a row of no meaning, to see whether the database takes it."""
+    written = connection.execute(update(server).where(server.c.key == "touched").values(value=new_id()))
+    if written.rowcount == 0:
+        connection.execute(insert(server).values(key="touched", value=new_id()))
+
+
 def add(connection: Connection, **fields: Any) -> None:
     connection.execute(insert(sessions).values(**fields))
 

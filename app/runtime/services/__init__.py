@@ -5,23 +5,26 @@ Methods that take a session's id raise `NotFoundError` (code `session_not_found`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.llm.base import ModelInfo
 from app.runtime.admission import ServiceRules
+from app.runtime.health import Health
 from app.runtime.registry import Registry
+from app.runtime.services.approvals import ApprovalService
 from app.runtime.services.compactions import CompactionService
 from app.runtime.services.events import EventService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import HistoryService
 from app.runtime.services.queue import QueueService
 from app.runtime.services.server import ServerService
-from app.runtime.services.sessions import SessionService
+from app.runtime.services.sessions import Outputs, SessionService
 from app.runtime.setup import RuntimeSetup
 
 __all__ = [
+    "ApprovalService",
     "CompactionService",
     "EventService",
     "FileService",
@@ -40,6 +43,7 @@ class Services:
 
     sessions: SessionService
     queue: QueueService
+    approvals: ApprovalService
     history: HistoryService
     compactions: CompactionService
     files: FileService
@@ -51,19 +55,21 @@ def build_services(
     setup: RuntimeSetup,
     registry: Registry,
     rules: ServiceRules,
+    health: Health,
     *,
     models: Callable[[], list[ModelInfo]],
     output_path: Callable[[str], Path],
-    delete_outputs: Callable[[str], Awaitable[None]],
+    outputs: Outputs,
 ) -> Services:
-    """The services of a server. `output_path` gives the file of a stored raw output; `delete_outputs` removes those of
-    a session."""
+    """The services of a server. `output_path` gives the file of a stored raw output, `outputs` looks after those of
+    sessions."""
     return Services(
-        sessions=SessionService(setup, registry, rules, delete_outputs),
+        sessions=SessionService(setup, registry, rules, outputs),
         queue=QueueService(setup, registry, rules.queue_limit),
+        approvals=ApprovalService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
         files=FileService(setup.database, setup.sandboxes),
         events=EventService(setup.database, setup.bus),
-        server=ServerService(setup.database, setup.sandboxes, models, rules.default_model),
+        server=ServerService(setup.database, health, models, rules.default_model),
     )

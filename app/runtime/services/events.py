@@ -19,6 +19,10 @@ class EventService:
         self._log = EventLog(database)
         self._bus = bus
 
+    def check_room(self) -> None:
+        """Raises `ServerBusyError` where no further stream may be opened."""
+        self._bus.check_room()
+
     async def follow(
         self, session_id: str, *, after: int, until_idle: bool
     ) -> AbstractAsyncContextManager[EventStream]:

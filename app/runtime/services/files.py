@@ -21,6 +21,10 @@ DOWNLOAD_MAX_BYTES = 256 * 1024 * 1024
 """Largest file that is sent by itself, since it passes through memory; the archive has no limit."""
 
 
+TURN_S = 5.0
+"""How long a request waits for a sandbox that may run, in seconds, before it is told to come again."""
+
+
 class FileService:
     """Reaches into the sandboxes of sessions, each held while it is used."""
 
@@ -32,6 +36,7 @@ class FileService:
         """The entries of a directory; of the workspace itself where the path is empty."""
         lease = await self._lease(session_id)
         try:
+            await lease.admit(TURN_S)
             found = await lease.sandbox.list(path or ".", limit=LISTED_FILES + 1)
         finally:
             lease.release()
@@ -49,6 +54,7 @@ class FileService:
         lease = await self._lease(session_id)
         try:
             existed = await _exists(lease.sandbox, path)
+            await lease.admit(TURN_S)
             await lease.sandbox.write(path, data)
         finally:
             lease.release()

@@ -13,6 +13,7 @@ from app.interchange import WireFormat
 from app.runtime import history
 from app.runtime.cursors import read_seq
 from app.runtime.notes import read_notes
+from app.runtime.recall import swept
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transfer import export_page
 from app.runtime.values.history import ContextView, ExportPage, MessagePage, RawOutput, StepPage, ToolCallView
@@ -70,8 +71,11 @@ class HistoryService:
         return await self._database.read(lambda c: history.tool_call(c, session_id, call_id))
 
     async def tool_output(self, session_id: str, call_id: str) -> RawOutput:
-        """The raw output of a call. Raises `ConflictError` (code `call_open`) while it has none."""
+        """The raw output of a call. Raises `ConflictError` (code `call_open`) while it has none, and `GoneError` where
+        it was removed for its age."""
         stored = await self._database.read(lambda c: history.stored_output(c, session_id, call_id))
+        if stored.swept_at is not None:
+            raise swept(stored.swept_at)
         if stored.ref is None:
             return RawOutput(size=len(stored.text), data=stored.text)
         path = self._output_path(stored.ref)

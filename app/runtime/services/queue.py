@@ -19,14 +19,17 @@ class QueueService:
         self._limit = limit
 
     async def add(self, session_id: str, body: QueueAdd) -> QueueReceipt:
-        """Accepts a message, whatever the session is doing."""
-        receipt, is_new = await self._setup.write(
-            session_id, lambda c: inbox.enqueue(c, session_id, body, limit=self._limit)
-        )
-        if is_new:
-            self._registry.wake(session_id)
-            if body.mode is QueueMode.INTERRUPT:
-                self._registry.interrupt(session_id, "interrupt", receipt.id)
+        """Accepts a message, whatever the session is doing. Raises `ServerBusyError` where it would begin a run and no
+        more of them may wait."""
+        with self._registry.admitting() as room:
+            no_room = None if room else self._registry.no_room
+            receipt, is_new = await self._setup.write(
+                session_id, lambda c: inbox.enqueue(c, session_id, body, limit=self._limit, no_room=no_room)
+            )
+            if is_new:
+                self._registry.wake(session_id)
+                if body.mode is QueueMode.INTERRUPT:
+                    self._registry.interrupt(session_id, "interrupt", receipt.id)
         return receipt
 
     async def list(self, session_id: str) -> QueuePage:

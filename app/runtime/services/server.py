@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
-from sqlalchemy import Connection, select
+from collections.abc import Callable
 
 from app.db.engine import Database
-from app.errors import PalimpsestError
 from app.llm.base import ModelInfo
 from app.runtime import history
-from app.runtime.sandboxes import Sandboxes
-from app.runtime.values.server import Component, ModelList, ModelView, PricesView, Readiness, UsageReport
+from app.runtime.health import Health
+from app.runtime.values.server import ModelList, ModelView, PricesView, Readiness, UsageReport
 
 
 class ServerService:
     """Answers for the server as a whole."""
 
     def __init__(
-        self, database: Database, sandboxes: Sandboxes, models: Callable[[], list[ModelInfo]], default_model: str
+        self, database: Database, health: Health, models: Callable[[], list[ModelInfo]], default_model: str
     ) -> None:
         self._database = database
-        self._sandboxes = sandboxes
+        self._health = health
         self._models = models
         self._default_model = default_model
 
@@ -53,25 +49,5 @@ class ServerService:
         return await self._database.read(history.usage_report)
 
     async def readiness(self) -> Readiness:
-        """Whether database and sandbox answer now."""
-        database, sandbox = await asyncio.gather(
-            _component(self._database.read(_answers)),
-            _component(self._sandbox_answer()),
-        )
-        return Readiness(ready=database.ok and sandbox.ok, components={"database": database, "sandbox": sandbox})
-
-    async def _sandbox_answer(self) -> str:
-        await self._sandboxes.check()
-        return self._sandboxes.describe()
-
-
-def _answers(connection: Connection) -> str:
-    connection.execute(select(1)).scalar_one()
-    return "answers"
-
-
-async def _component(answer: Awaitable[str]) -> Component:
-    try:
-        return Component(ok=True, detail=await answer)
-    except PalimpsestError as error:
-        return Component(ok=False, detail=error.detail)
+        """Whether the parts that the server stands on work now."""
+        return await self._health.readiness()

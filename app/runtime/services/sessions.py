@@ -1,22 +1,41 @@
-"""Sessions: create, list, read, change, delete, cancel, resume."""
+"""Sessions: create, list, read, change, delete, fork, cancel, resume."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
 
+import structlog
 from sqlalchemy import Connection
 
 from app.db.repositories import sessions
+from app.errors import PalimpsestError
 from app.eventlog.log import StreamItem
 from app.events import SessionDeleted
-from app.messages import now
-from app.runtime import lifecycle
+from app.messages import new_id, now
+from app.runtime import forking, lifecycle
 from app.runtime.admission import ServiceRules, checked_patch, draft
 from app.runtime.cursors import read_session_cursor, session_cursor
+from app.runtime.forking import Fork
 from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
-from app.runtime.values.sessions import SessionCreate, SessionPage, SessionPatch
+from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import Session, Status
+
+log = structlog.get_logger(__name__)
+
+
+class Outputs(Protocol):
+    """The stored raw outputs, as far as their sessions are concerned."""
+
+    async def copy(self, keys: Mapping[str, str]) -> None:
+        """Stores what is under a key under another one too; of what is gone there is no copy."""
+        ...
+
+    async def delete_session(self, session_id: str) -> None:
+        """Removes those of a session."""
+        ...
 
 
 class SessionService:
@@ -27,27 +46,30 @@ class SessionService:
         setup: RuntimeSetup,
         registry: Registry,
         rules: ServiceRules,
-        delete_outputs: Callable[[str], Awaitable[None]],
+        outputs: Outputs,
     ) -> None:
-        """`delete_outputs` removes the stored raw outputs of a session."""
         self._setup = setup
         self._database = setup.database
         self._registry = registry
         self._rules = rules
-        self._delete_outputs = delete_outputs
+        self._outputs = outputs
 
     async def create(self, body: SessionCreate) -> tuple[Session, bool]:
         """A new session, and True; or the one that was made with the same `id` and content before, and False.
-        Raises `ConflictError` where that id was used with other content."""
+        Raises `ConflictError` where that id was used with other content, and `ServerBusyError` where its run would
+        begin and no more of them may wait."""
         if body.id is not None:
             # Before any check: a repetition is answered even if what it asked for could not be had any more.
             known = await self._database.read(lambda c: lifecycle.made_before(c, body))
             if known is not None:
                 return known, False
         drafted = await draft(body, self._setup, self._rules)
-        session, is_new = await self._setup.write(drafted.session_id, lambda c: lifecycle.create(c, body, drafted))
-        if is_new and body.task is not None:
-            self._registry.wake(session.id)
+        with self._registry.admitting() as room:
+            if body.task is not None and not room:
+                raise self._registry.no_room()
+            session, is_new = await self._setup.write(drafted.session_id, lambda c: lifecycle.create(c, body, drafted))
+            if is_new and body.task is not None:
+                self._registry.wake(session.id)
         return session, is_new
 
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
@@ -74,15 +96,43 @@ class SessionService:
     async def delete(self, session_id: str) -> None:
         """Ends the session's run, removes its sandbox and outputs, then its rows."""
         session = await self.get(session_id)
+        # Before anything is removed that would be another server's by now.
+        await self._database.writer.write(self._setup.fence)
         async with (
             self._registry.without_owner(session_id),
             self._setup.sandboxes.removed(session_id, session.sandbox),
         ):
-            await self._delete_outputs(session_id)
+            await self._outputs.delete_session(session_id)
             last = await self._database.writer.write(lambda c: _remove(c, session_id))
         event = SessionDeleted(session_id=session_id, at=now(), session=last)
         data = event.__pydantic_serializer__.to_json(event)
         self._setup.bus.delete(session_id, StreamItem(event.type, last.last_seq + 1, data))
+
+    async def fork(self, session_id: str, body: ForkCreate) -> Session:
+        """A new session with the history of another one up to a message, and a copy of its workspace as it is now.
+        What cannot be copied leaves nothing behind. Raises `NotFoundError` for an unknown message and `ConflictError`
+        for one whose step is still under way."""
+        fork_id = new_id()
+        made = await self._database.read(lambda c: forking.draft(c, session_id, fork_id, body, self._setup.agents))
+        try:
+            await self._outputs.copy(made.files)
+            await self._setup.sandboxes.copy_workspace(session_id, fork_id, made.sandbox)
+            return await self._setup.write(fork_id, lambda c: lifecycle.fork(c, made))
+        except BaseException:
+            await asyncio.shield(self._discard(made))
+            raise
+
+    async def _discard(self, made: Fork) -> None:
+        """Removes what a fork has on disk, unless it was made all the same, with nobody left who waits for it."""
+        try:
+            if await self._database.writer.write(lambda c: sessions.find(c, made.session_id)) is not None:
+                return
+            await self._outputs.delete_session(made.session_id)
+            async with self._setup.sandboxes.removed(made.session_id, made.sandbox):
+                pass
+        except PalimpsestError as error:
+            # The next start removes what belongs to no session.
+            log.warning("fork_left_behind", session_id=made.session_id, reason=error.detail)
 
     async def cancel(self, session_id: str, *, clear_queue: bool) -> Session:
         """Ends the run under way; what is pending is held, or withdrawn with `clear_queue`."""
@@ -95,8 +145,11 @@ class SessionService:
 
     async def resume(self, session_id: str) -> Session:
         """Goes on after a run that did not complete. Raises `ConflictError` where there is nothing to resume."""
-        session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id))
-        self._registry.wake(session_id)
+        with self._registry.admitting() as room:
+            if not room:
+                raise self._registry.no_room()
+            session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id))
+            self._registry.wake(session_id)
         return session
 
 

@@ -44,13 +44,22 @@ class UsageReport(Value):
     items: tuple[UsageByModel, ...]
 
 
+ComponentStatus = Literal["ok", "full", "locked", "unavailable", "unreachable", "failing"]
+
+
 class Component(Value):
-    """A part of the server and whether it answers."""
+    """A part that the server stands on, as it was found within the last seconds. `ok` is false where `status` is
+    another than `ok`."""
 
     ok: bool
+    status: ComponentStatus
     detail: str
 
 
 class Readiness(Value):
+    """`ready` says that sessions can be stored and commands can run; `degraded` that some part is not `ok`, which may
+    be a provider that others can stand in for."""
+
     ready: bool
+    degraded: bool
     components: dict[str, Component]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from app.agent.approvals import compile_command
 from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
-from app.sessions import Approval, SandboxSpec, Session
+from app.sessions import SandboxSpec, Session
 
 MAX_HISTORY_MESSAGES = 100_000
 """Most messages of an imported conversation, which are held in memory together until they are stored."""
@@ -44,13 +45,28 @@ def _compaction(value: Any) -> Any:
 
 def _approval_policy(value: Any) -> Any:
     if isinstance(value, dict):
-        return _PATTERNS.validate_python(value)
-    if value not in ("never", "always"):
+        return ApprovalRulesRequest.model_validate(value)
+    if value not in ("never", "always") and not isinstance(value, ApprovalRulesRequest):
         raise PydanticCustomError("approval_policy", "Input should be 'never', 'always' or an object")
     return value
 
 
-_PATTERNS = TypeAdapter(dict[str, list[str]])
+def _command_pattern(text: str) -> str:
+    try:
+        compile_command(text)
+    except ValueError as error:
+        why = str(error)
+        raise PydanticCustomError("regex", "Input should be a regular expression {why}", {"why": why}) from error
+    return text
+
+
+MAX_RULES = 100
+"""Tools, and patterns, of an approval policy."""
+
+MAX_APPROVAL_S = 30 * 24 * 3600
+"""Longest wait for a person, in seconds: 30 days."""
+
+MessageId = Annotated[Text, StringConstraints(min_length=1, max_length=100)]
 
 SystemPrompt = Annotated[Text, StringConstraints(max_length=200_000)]
 
@@ -83,11 +99,28 @@ class SandboxRequest(SandboxSpec):
     pids: Annotated[int, Field(ge=16, le=MAX_NUMBER), JsonNumber] | None = None
 
 
-class ApprovalRequest(Approval):
-    """Which calls wait for a person, and for how long, in seconds."""
+CommandPattern = Annotated[
+    Text,
+    StringConstraints(min_length=1, max_length=1_000),
+    AfterValidator(_command_pattern),
+    Field(json_schema_extra={"format": "regex"}),
+]
 
-    policy: Annotated[Literal["never", "always"] | dict[str, list[str]], BeforeValidator(_approval_policy)] = "never"
-    timeout_s: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] = 300
+
+class ApprovalRulesRequest(Value):
+    """Calls that wait: those of the tools named, and commands in which one of the regular expressions is found."""
+
+    tools: Annotated[list[Text], Field(max_length=MAX_RULES)] = Field(default=[], examples=[["write_file"]])
+    commands: Annotated[list[CommandPattern], Field(max_length=MAX_RULES)] = Field(
+        default=[], examples=[[r"\brm\b"]], description="Searched for in what `execute_command` would run."
+    )
+
+
+class ApprovalRequest(Value):
+    """Which calls wait for a person, and for how long, in seconds; no answer in time is a denial."""
+
+    policy: Annotated[Literal["never", "always"] | ApprovalRulesRequest, BeforeValidator(_approval_policy)] = "never"
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_APPROVAL_S), JsonNumber] = 300
 
 
 class HistoryImport(Value):
@@ -124,8 +157,8 @@ class SessionCreate(Value):
 
 
 class SessionPatch(Value):
-    """`PATCH /v1/sessions/{id}`; takes effect from the next step. What is left out stays, in `compaction` and `limits`
-    too; null takes back what the server gives a new session."""
+    """`PATCH /v1/sessions/{id}`; takes effect from the next step. What is left out stays, in `compaction`,
+    `limits` and `approval` too; null takes back what the server gives a new session."""
 
     title: Title | None = None
     model: ModelName | None = None
@@ -135,6 +168,15 @@ class SessionPatch(Value):
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None
     metadata: dict[str, Any] | None = None
+
+
+class ForkCreate(Value):
+    """`POST /v1/sessions/{id}/fork`. Without a message, all of the history up to the last step that has ended."""
+
+    after_message_id: MessageId | None = Field(
+        default=None, description="The last message that the fork has; the results of its calls go along."
+    )
+    title: Title | None = Field(default=None, description="The parent's title where it is left out.")
 
 
 class CancelRequest(Value):

@@ -36,6 +36,18 @@ def check_session(stored: Stored, ledger: SessionLedger) -> list[Violation]:
     return violations + check_seen({e.seq: (e.type, e.digest) for e in events}, ledger)
 
 
+def check_killed(stored: Stored, ledger: SessionLedger) -> list[Violation]:
+    """What does not hold of a session at any instant, in the middle of a run too."""
+    events = stored.events
+    found: list[tuple[str, Iterable[str]]] = [
+        ("event seq is 1, 2, 3 …", check_seqs(events, stored.row["last_seq"])),
+        ("a part is closed once", check_parts(events)),
+        ("messages are delivered in order", check_order(events)),
+        ("a message is delivered exactly once", check_messages(stored, ledger)),
+    ]
+    return [Violation(rule, detail, ledger.id) for rule, details in found for detail in details]
+
+
 def check_seen(log: Seen, ledger: SessionLedger) -> list[Violation]:
     """Every event that a reader saw, and every seq that an answer named, is in the log as it was."""
     rule = "what was seen is in the log"

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from app.agent.ports import (
     AttemptVoided,
+    CallsHeld,
+    CallsReleased,
     Change,
     ControlAdded,
     GenerationOpened,
@@ -41,6 +43,8 @@ _LETTERS: dict[type[Change], str] = {
     PartClosed: "P",
     AttemptVoided: "V",
     ResponseClosed: "C",
+    CallsHeld: "A",
+    CallsReleased: "B",
     ResultClosed: "R",
     StepClosed: "S",
     PlanChanged: "L",

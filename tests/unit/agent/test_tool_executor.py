@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from app.agent.batch import Batch
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.ports import ResultClosed
-from app.agent.tool_executor import MAX_PARALLEL, Batch, ToolExecutor, ToolSetup
+from app.agent.tool_executor import MAX_PARALLEL, ToolExecutor, ToolSetup
 from app.errors import ToolError
 from app.messages import ToolCallPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from app.api.examples import AT, SESSION
 from app.api.examples.compactions import PREVIEW
-from app.errors import ConflictError, NotFoundError, NotSupportedError, QueueFullError
+from app.api.examples.records import MESSAGE_ID
+from app.errors import ConflictError, NotFoundError, QueueFullError
 from app.interchange import WireFormat
 from app.messages import ToolCallPart, Usage, new_id, now
 from app.runtime.services import (
+    ApprovalService,
     CompactionService,
     HistoryService,
     QueueService,
@@ -15,6 +17,7 @@ from app.runtime.services import (
     Services,
     SessionService,
 )
+from app.runtime.values.approvals import ApprovalAnswer, ApprovalList, PendingApproval
 from app.runtime.values.compactions import CompactionCreate, CompactionList, CompactionPreview
 from app.runtime.values.events import StreamItem
 from app.runtime.values.history import (
@@ -28,7 +31,7 @@ from app.runtime.values.history import (
 )
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
 from app.runtime.values.server import Component, ModelList, ModelView, PricesView, Readiness, UsageReport
-from app.runtime.values.sessions import SessionCreate, SessionPage, SessionPatch
+from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import CompactionEvent, ContextState, Session, Status
 from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles
 from tests.unit.api.memory import Memory
@@ -41,8 +44,6 @@ class InMemorySessions(SessionService):
         self._memory = memory
 
     async def create(self, body: SessionCreate) -> tuple[Session, bool]:
-        if body.approval is not None:
-            raise NotSupportedError("Not in this version.")
         if body.id in self._memory.sessions:
             if self._memory.bodies[body.id] != body:
                 raise ConflictError("The id was used with other content.", code="id_in_use")
@@ -80,6 +81,14 @@ class InMemorySessions(SessionService):
     async def delete(self, session_id: str) -> None:
         self._memory.get(session_id)
         del self._memory.sessions[session_id]
+
+    async def fork(self, session_id: str, body: ForkCreate) -> Session:
+        parent = self._memory.get(session_id)
+        if body.after_message_id not in (None, MESSAGE_ID):
+            raise NotFoundError("There is no such message.", code="message_not_found")
+        fork = parent.model_copy(update={"id": new_id(), "parent_id": parent.id, "title": body.title or parent.title})
+        self._memory.sessions[fork.id] = fork
+        return fork
 
     async def cancel(self, session_id: str, *, clear_queue: bool) -> Session:
         session = self._memory.get(session_id)
@@ -133,6 +142,34 @@ class InMemoryQueue(QueueService):
         if message_id not in self._memory.queues[session_id]:
             raise NotFoundError("There is no queued message with this id.", code="message_not_found")
         return self._memory.queues[session_id][message_id]
+
+
+class InMemoryApprovals(ApprovalService):
+    """One call waits in each session until it is decided."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._decided: dict[str, ApprovalAnswer] = {}
+
+    async def list(self, session_id: str) -> ApprovalList:
+        self._memory.get(session_id)
+        waiting = PendingApproval(
+            call_id=CALL_ID,
+            message_id=new_id(),
+            name="execute_command",
+            arguments={"command": "ls"},
+            requested_at=AT,
+            expires_at=AT,
+        )
+        return ApprovalList(items=() if session_id in self._decided else (waiting,), last_seq=1)
+
+    async def decide(self, session_id: str, call_id: str, answer: ApprovalAnswer) -> None:
+        self._memory.get(session_id)
+        if call_id != CALL_ID:
+            raise NotFoundError("No such call waits.", code="approval_not_found")
+        if session_id in self._decided:
+            raise ConflictError("It waits no more.", code="approval_resolved")
+        self._decided[session_id] = answer
 
 
 class InMemoryHistory(HistoryService):
@@ -234,9 +271,9 @@ class InMemoryServer(ServerService):
         return UsageReport(total=Usage(), items=())
 
     async def readiness(self) -> Readiness:
-        return Readiness(
-            ready=self._memory.ready, components={"database": Component(ok=self._memory.ready, detail="memory")}
-        )
+        ready = self._memory.ready
+        database = Component(ok=ready, status="ok" if ready else "unavailable", detail="memory")
+        return Readiness(ready=ready, degraded=not ready, components={"database": database})
 
 
 class InMemoryService(Memory):
@@ -247,6 +284,7 @@ class InMemoryService(Memory):
         self.services = Services(
             sessions=InMemorySessions(self),
             queue=InMemoryQueue(self),
+            approvals=InMemoryApprovals(self),
             history=InMemoryHistory(self),
             compactions=InMemoryCompactions(self),
             files=InMemoryFiles(self),

@@ -62,6 +62,9 @@ class InMemoryEvents(EventService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
+    def check_room(self) -> None:
+        """There is always room."""
+
     async def follow(
         self, session_id: str, *, after: int, until_idle: bool
     ) -> AbstractAsyncContextManager[EventStream]:

@@ -44,11 +44,6 @@ async def test_an_unknown_path_is_not_found(client: httpx.AsyncClient) -> None:
         assert_problem(await client.get(path), 404, "not_found")
 
 
-@pytest.mark.parametrize("noun", ["fork", "approvals", "approvals/call_1"])
-async def test_nouns_of_later_versions_are_not_found(client: httpx.AsyncClient, session: Session, noun: str) -> None:
-    assert_problem(await client.post(f"/v1/sessions/{session.id}/{noun}", json={}), 404, "not_found")
-
-
 async def test_a_refused_method_names_all_that_are_allowed(client: httpx.AsyncClient, session: Session) -> None:
     cases = [
         ("PUT", "/v1/sessions", "GET, POST"),

@@ -35,9 +35,15 @@ async def test_an_id_used_with_other_content_is_a_conflict(client: httpx.AsyncCl
     assert (answer.status_code, answer.json()["code"]) == (409, "id_in_use")
 
 
-async def test_fields_of_later_versions_are_named_not_supported(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/v1/sessions", json={"approval": {"policy": "always"}})
-    assert (answer.status_code, answer.json()["code"]) == (422, "not_supported")
+async def test_a_call_that_waits_is_decided_once(client: httpx.AsyncClient, session: Session) -> None:
+    path = f"/v1/sessions/{session.id}/approvals"
+    (waiting,) = (await client.get(path)).json()["items"]
+    assert (waiting["call_id"], waiting["arguments"]) == (CALL_ID, {"command": "ls"})
+    assert (await client.post(f"{path}/call_0", json={"decision": "approve"})).json()["code"] == "approval_not_found"
+    answer = await client.post(f"{path}/{CALL_ID}", json={"decision": "deny", "reason": "No."})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert (await client.post(f"{path}/{CALL_ID}", json={"decision": "approve"})).json()["code"] == "approval_resolved"
+    assert (await client.get(path)).json()["items"] == []
 
 
 async def test_a_history_reaches_the_service_as_it_was_sent(
@@ -90,6 +96,17 @@ async def test_cancel_takes_no_body_or_one(
     assert (kept.status_code, kept.json()["id"], len(service.queues[session.id])) == (202, session.id, 1)
     cleared = await client.post(f"{path}/cancel", json={"clear_queue": True})
     assert (cleared.status_code, service.queues[session.id]) == (202, {})
+
+
+async def test_a_fork_answers_201_with_its_location(client: httpx.AsyncClient, session: Session) -> None:
+    path = f"/v1/sessions/{session.id}/fork"
+    for answer in (await client.post(path), await client.post(path, json={"title": "Another way"})):
+        assert answer.status_code == 201
+        assert answer.headers["location"] == f"/v1/sessions/{answer.json()['id']}"
+        assert answer.json()["parent_id"] == session.id
+    assert (await client.post(path, json={"after_message_id": new_id()})).json()["code"] == "message_not_found"
+    for body in ({"after_message_id": ""}, {"title": ""}, {"task": "x"}):
+        assert (await client.post(path, json=body)).status_code == 422
 
 
 async def test_resume_answers_202_or_a_conflict(
@@ -166,7 +183,7 @@ async def test_readiness_names_the_parts_either_way(client: httpx.AsyncClient, s
     assert waiting.status_code == 503
     assert waiting.headers["content-type"] == "application/problem+json"
     assert waiting.json()["code"] == "not_ready"
-    assert waiting.json()["components"] == {"database": {"ok": False, "detail": "memory"}}
+    assert waiting.json()["components"] == {"database": {"ok": False, "status": "unavailable", "detail": "memory"}}
 
 
 async def test_health_takes_head_too(client: httpx.AsyncClient) -> None:

@@ -192,9 +192,11 @@ def test_messages_of_ours_are_notes() -> None:
         ("session.recovered", {}, "the server was restarted; the run goes on\n"),
         (
             "approval.requested",
-            {"name": COMMAND, "arguments": {"command": "rm x"}, "expires_at": AT},
-            f"waits for approval until {AT}: $ rm x\n",
+            {"call_id": "c1", "name": COMMAND, "arguments": {"command": "rm x"}, "expires_at": AT},
+            f"call c1 waits for approval until {AT}\n$ rm x\n",
         ),
+        ("approval.resolved", {"call_id": "c1", "decision": "deny", "by": "timeout"}, "call c1 denied (timeout)\n"),
+        ("approval.resolved", {"call_id": "c1", "decision": "cancelled", "by": "limit"}, "call c1 cancelled (limit)\n"),
         ("something.new", {"x": 1}, ""),
     ],
 )

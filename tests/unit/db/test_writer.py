@@ -13,11 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from app.db import engine as engine_module
 from app.db.engine import Database, open_database, sqlite_path
-from app.errors import StorageError
+from app.db.faults import refusal
+from app.db.writer import Commit
+from app.errors import StorageBusyError, StorageError, StorageFullError
 from tests.unit.db.rows import new_database
 
 Work = Callable[[Connection], str]
@@ -264,3 +266,41 @@ def test_only_sqlite_files_are_served(url: str) -> None:
 def test_any_sqlite_driver_names_the_same_file() -> None:
     for driver in ("sqlite", "sqlite+aiosqlite", "sqlite+pysqlite"):
         assert sqlite_path(f"{driver}:////a/b.db") == Path("/a/b.db")
+
+
+async def test_commits_are_told_of_with_their_writes_and_refusals(database: Database, path: Path) -> None:
+    told: list[Commit] = []
+    database.writer.observe = told.append
+    hold = await Hold.on(database)
+    writes = [database.writer.submit(put(f"k{n}")) for n in range(3)]
+    assert database.writer.waiting == 3
+    await hold.release()
+    await asyncio.gather(*writes)
+    assert [(commit.writes, commit.refusal) for commit in told] == [(1, None), (3, None)]
+    assert all(commit.seconds > 0 for commit in told)
+    assert database.writer.waiting == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (sqlite3.SQLITE_BUSY, StorageBusyError),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, StorageBusyError),
+        (sqlite3.SQLITE_LOCKED, StorageBusyError),
+        (sqlite3.SQLITE_FULL, StorageFullError),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, StorageFullError),
+        (sqlite3.SQLITE_IOERR_READ, StorageError),
+        (sqlite3.SQLITE_CORRUPT, StorageError),
+    ],
+)
+def test_what_a_refusal_means(code: int, kind: type[StorageError]) -> None:
+    error = sqlite3.OperationalError("in the way")
+    error.sqlite_errorcode = code
+    refused = refusal(DBAPIError("insert", {}, error), "The database refused the write")
+    assert type(refused) is kind
+    assert refused.detail == "The database refused the write: in the way."
+
+
+async def test_a_reading_may_be_made_in_the_calling_thread(database: Database) -> None:
+    await database.writer.write(put("k"))
+    assert await asyncio.to_thread(database.read_here, keys) == ["k"]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.errors import ServerBusyError
 from app.eventlog.bus import (
     GLOBAL_EVENTS,
     MAX_PIECES,
@@ -21,6 +22,7 @@ from app.eventlog.bus import (
     Channel,
     GlobalFeed,
     OpenPart,
+    Reader,
 )
 from app.eventlog.log import StreamItem
 
@@ -221,3 +223,26 @@ def test_the_feed_of_all_sessions_keeps_the_newest_and_has_no_ids() -> None:
     feed.publish([event(n, "session.updated") for n in range(GLOBAL_EVENTS)])
     assert feed.since(1) is None
     assert len(feed.since(2) or []) == GLOBAL_EVENTS
+
+
+def test_streams_are_bounded_and_the_refused_ones_counted() -> None:
+    bus = Bus(most_readers=2)
+    for channel in (bus.channel("a"), bus.channel("b")):
+        bus.check_room()
+        channel.readers.add(Reader())
+    with pytest.raises(ServerBusyError) as caught:
+        bus.check_room()
+    assert (caught.value.code, bus.refused) == ("too_many_readers", 1)
+    bus.channel("a").readers.clear()
+    bus.check_room()
+
+
+def test_the_lag_is_that_of_the_slowest_reader() -> None:
+    bus = Bus()
+    assert bus.lag == 0
+    fast, slow = Reader(), Reader()
+    channel = bus.channel("a")
+    channel.readers |= {fast, slow, Reader()}
+    fast.seq, slow.seq = 3, 1
+    bus.publish("a", [event(seq) for seq in range(1, 5)])
+    assert bus.lag == 3

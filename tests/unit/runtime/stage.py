@@ -36,7 +36,8 @@ from app.messages import FinishReason, Message, Part, TextPart, ToolCallPart, To
 from app.runtime import inbox
 from app.runtime.agents import AgentSetup
 from app.runtime.changes import commit_changes
-from app.runtime.sandboxes import Sandboxes, SandboxPolicy
+from app.runtime.sandbox_policy import SandboxPolicy
+from app.runtime.sandboxes import Sandboxes
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.queue import QueueAdd
 from app.runtime.windows import LearnedWindows
@@ -188,9 +189,18 @@ def message_tokens(*parts: Part) -> int:
 GENERATION_OPENED = GenerationOpened(GENERATION)
 
 
-def make_sandboxes(*factories: SandboxFactory, network: bool | None = None, idle_s: float = 60) -> Sandboxes:
-    policy = SandboxPolicy("image", network, SandboxLimits(memory_mb=1024, cpus=2.0, pids=128), idle_s)
-    return Sandboxes({factory.kind: factory for factory in factories}, policy)
+def make_sandboxes(
+    *factories: SandboxFactory,
+    network: bool | None = None,
+    idle_s: float = 60,
+    wait_s: float = 10,
+    most: int = 100,
+    expected: Sequence[str] = (),
+) -> Sandboxes:
+    policy = SandboxPolicy(
+        "image", network, SandboxLimits(memory_mb=1024, cpus=2.0, pids=128), idle_s, wait_s=wait_s, most=most
+    )
+    return Sandboxes({factory.kind: factory for factory in factories}, policy, expected)
 
 
 def make_setup(stage: Stage, sandboxes: Sandboxes, model: Provider | None = None) -> RuntimeSetup:

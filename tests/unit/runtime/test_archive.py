@@ -26,10 +26,10 @@ class Workspace:
 
 
 def lease_on(workspace: Any, released: list[str]) -> Lease:
-    async def stopped() -> None:
-        pass
+    async def admit(wait_s: float) -> None:
+        """There is always room."""
 
-    return Lease(workspace, lambda: released.append("released"), stopped)
+    return Lease(workspace, lambda: released.append("released"), admit, wait_s=0)
 
 
 async def test_all_pieces_come_once_and_in_order() -> None:

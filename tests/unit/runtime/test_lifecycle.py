@@ -90,7 +90,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model": "openai/gpt-5"}, "missing_api_key"),
     ({"compaction": "none"}, "invalid_compaction"),
     ({"compaction": {"model": "nobody/x"}}, "unknown_model"),
-    ({"approval": {"policy": "always"}}, "not_supported"),
+    ({"approval": {"policy": {"tools": ["fly"]}}}, "unknown_tool"),
     ({"tools": ["read_file", "fly"]}, "unknown_tool"),
     ({"metadata": {"a": "x" * MAX_METADATA_BYTES}}, "metadata_too_large"),
     ({"limits": {"max_steps": 81}}, "limit_not_allowed"),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.db.writer import Commit
+from app.errors import StorageBusyError, StorageError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.runtime.metrics import OTHER, Metrics
@@ -78,6 +81,49 @@ def test_the_number_of_labels_is_bounded_whatever_a_model_calls(names: list[str]
     assert samples(metrics)[f"palimpsest_tool_call_seconds_sum {OTHER}"] >= 1.5
 
 
+def test_compactions_are_counted_by_rung_with_what_they_cost() -> None:
+    metrics = Metrics()
+    metrics.observe(
+        [
+            item("compaction.completed", rung="summary", reason="threshold", usage=USAGE),
+            item("compaction.failed", rung="summary", code="summary_empty", usage=USAGE),
+            item("compaction.discarded", usage=USAGE),
+            item("compaction.cancelled", usage=None),
+            item("prune.completed", outputs_pruned=3),
+        ]
+    )
+    found = samples(metrics)
+    assert found["palimpsest_compactions_total threshold summary"] == 1
+    assert found["palimpsest_compaction_failures_total summary_empty summary"] == 1
+    assert found["palimpsest_compaction_tokens_total output"] == 120
+    assert found["palimpsest_compaction_cost_usd_total"] == 1.5
+    assert found["palimpsest_outputs_pruned_total"] == 3
+
+
+def test_commits_are_measured_and_refusals_counted_by_their_code() -> None:
+    metrics = Metrics()
+    metrics.committed(Commit(30, 0.002, None))
+    metrics.committed(Commit(5, 5.0, StorageBusyError("Held.")))
+    metrics.committed(Commit(5, 5.0, RuntimeError("A fault of ours.")))
+    found = samples(metrics)
+    assert (found["palimpsest_database_batch_writes_sum"], found["palimpsest_database_batch_writes_count"]) == (30, 1)
+    assert found["palimpsest_database_commit_seconds_sum"] == 0.002
+    assert found["palimpsest_database_refusals_total storage_busy"] == 1
+    assert found["palimpsest_database_refusals_total internal_error"] == 1
+
+
+def test_what_cannot_be_read_now_keeps_no_other_number_away() -> None:
+    def read() -> float:
+        raise StorageError("The database cannot be read.")
+
+    metrics = Metrics()
+    metrics.gauge("broken", "It fails.", read)
+    metrics.gauge("sound", "It does not.", lambda: 1)
+    found = samples(metrics)
+    assert math.isnan(found["broken"])
+    assert found["sound"] == 1
+
+
 def test_readings_are_taken_when_they_are_asked_for() -> None:
     metrics = Metrics()
     value = 1
@@ -106,3 +152,4 @@ def test_the_bus_tells_of_what_it_publishes_and_counts_its_readers() -> None:
     bus.channel("followed").readers.add(asyncio.Event())
     bus.all.readers.add(asyncio.Event())
     assert bus.readers == 2
+    assert bus.close() == 2

@@ -428,7 +428,7 @@ async def test_closing_parks_what_runs_and_the_next_life_goes_on(server: Server)
     events = await life.idle()
     await life.close(10)
     [recovered] = of_type(events, "session.recovered")
-    assert (recovered["interrupted_step"], recovered["closed_calls"]) == (None, [])
+    assert (recovered["interrupted_step"], recovered["closed_calls"]) == (1, [])
     assert [data["step"] for data in of_type(events, "step.finished")] == [1, 2]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxError
+from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxError, WorkspaceFullError
 from app.sandbox.deletion import delete_tree
 from app.sandbox.workspace import MAX_DEPTH, Workspace, translate
 
@@ -129,8 +130,11 @@ def test_a_tree_with_closed_directories_is_deleted(tmp_path: Path) -> None:
 def test_names_that_no_path_has_are_translated() -> None:
     assert translate(OSError(40, ""), "x").code == "outside_workspace"
     assert translate(PermissionError(13, ""), "x").code == "permission_denied"
-    assert isinstance(translate(OSError(28, ""), "x"), SandboxError)
-    assert "No space left" in translate(OSError(28, ""), "x").detail
+    for full in (errno.ENOSPC, errno.EDQUOT):
+        assert isinstance(translate(OSError(full, ""), "x"), WorkspaceFullError)
+        assert translate(OSError(full, ""), "x").status == 507
+    assert isinstance(translate(OSError(errno.EIO, ""), "x"), SandboxError)
+    assert "Input/output error" in translate(OSError(errno.EIO, ""), "x").detail
 
 
 def test_links_on_the_way_are_told_from_files_on_the_way(workspace: Workspace) -> None:

@@ -34,6 +34,9 @@ class DirectorySandbox:
     async def has_workspace(self) -> bool:
         return self.root.is_dir()
 
+    async def copy_from(self, source: Sandbox) -> None:
+        raise NotImplementedError
+
     async def stop(self) -> None: ...
 
     async def remove(self) -> None: ...

@@ -1,0 +1,105 @@
+"""Which calls wait for a person, and what a model is told of one that was denied."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import regex
+
+from app.agent.batch import result_without_run
+from app.agent.ports import CallsHeld, Decision
+from app.messages import ToolCallPart, ToolResultPart, ToolStatus
+from app.sessions import Approval, ApprovalEnd, ApprovalRules
+from app.tools.grep import is_recursive
+from app.tools.shell import ExecuteCommand
+
+MATCH_S = 0.5
+"""Seconds that the commands of one message may be looked at, in all. What was not looked at by then waits for a person,
+as what matches does."""
+
+Checked = tuple[str, Mapping[str, Any]]
+"""A call that can run: the tool's name, and its arguments as the tool will see them."""
+
+
+def compile_command(pattern: str) -> regex.Pattern[str]:
+    """A pattern for commands. Raises `ValueError`, worded to follow `Input should be a regular expression`."""
+    if is_recursive(pattern):
+        raise ValueError("that does not call itself")
+    try:
+        return regex.compile(pattern)
+    except regex.error as error:
+        raise ValueError(f"({error})") from error
+    except (RecursionError, OverflowError, MemoryError, ValueError) as error:
+        raise ValueError("that is less complex") from error
+
+
+def which_wait(calls: Sequence[Checked], approval: Approval) -> list[bool]:
+    """For each call of a message, whether it waits. Takes up to `MATCH_S`, without holding Python's lock."""
+    if not isinstance(approval.policy, ApprovalRules):
+        return [approval.policy == "always"] * len(calls)
+    rules = approval.policy
+    patterns = [compile_command(pattern) for pattern in rules.commands]
+    deadline = time.monotonic() + MATCH_S
+    return [name in rules.tools or _is_matched(name, arguments, patterns, deadline) for name, arguments in calls]
+
+
+def _is_matched(
+    name: str, arguments: Mapping[str, Any], patterns: Sequence[regex.Pattern[str]], deadline: float
+) -> bool:
+    """Whether the call is a command in which a pattern is found, or might be, had there been time to look."""
+    if name != ExecuteCommand.name:
+        return False
+    for pattern in patterns:
+        left = deadline - time.monotonic()
+        try:
+            if left <= 0 or pattern.search(str(arguments["command"]), timeout=left, concurrent=True) is not None:
+                return True
+        except (TimeoutError, MemoryError, RecursionError, regex.error):
+            return True
+    return False
+
+
+_UNANSWERED = Decision("deny", "timeout")
+"""What counts for a call that waited and of which nothing is known: it never runs."""
+
+
+def denials(
+    calls: Sequence[ToolCallPart], held: CallsHeld, decisions: Mapping[str, Decision]
+) -> Iterator[ToolResultPart]:
+    """The results of the calls that waited and were not approved."""
+    waited = {call.call_id for call in held.calls}
+    for index, call in enumerate(calls):
+        decision = decisions.get(call.call_id, _UNANSWERED)
+        if call.call_id in waited and decision.decision != "approve":
+            yield result_without_run(index, call, ToolStatus.DENIED, denial(decision, held.timeout_s))
+
+
+def denial(decision: Decision, timeout_s: float) -> str:
+    """What the model reads in place of the result of a call that was denied."""
+    if decision.by == "timeout":
+        return (
+            f"[denied: nobody answered within {timeout_s:g} s, so the call did not run. Do not ask for it again; go on"
+            " with what needs no approval, and say at the end what is left to do.]"
+        )
+    if decision.reason:
+        return (
+            f"[denied by the user, the call did not run. The reason given: {decision.reason}\nGo by it; do not reach"
+            " for the same thing in another way.]"
+        )
+    return (
+        "[denied by the user, the call did not run. Do not reach for the same thing in another way: go on without it,"
+        " or end and say what it is needed for.]"
+    )
+
+
+class NoDesk:
+    """Where nobody can be asked: what waits is denied at once."""
+
+    async def decisions(self, message_id: str) -> Mapping[str, Decision]:
+        """Nobody has decided anything."""
+        return {}
+
+    def withdraw(self, by: ApprovalEnd) -> None:
+        """Nothing waits."""

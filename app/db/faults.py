@@ -1,0 +1,29 @@
+"""What a database's refusal means, as errors of ours; their text names no data."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sqlalchemy.exc import DBAPIError
+
+from app.errors import StorageBusyError, StorageError, StorageFullError
+
+_KIND = 0xFF
+"""The bits of an extended result code that hold the plain one."""
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_FULL = frozenset({sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN})
+"""Where the index of the log cannot grow, which SQLite does not count as a full disk."""
+
+
+def refusal(error: DBAPIError, what: str) -> StorageError:
+    """The error that a client is told; `what` is the beginning of its sentence."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    kind = StorageError
+    if code is not None and code & _KIND in _BUSY:
+        kind = StorageBusyError
+    elif code is not None and (code & _KIND == sqlite3.SQLITE_FULL or code in _FULL):
+        kind = StorageFullError
+    refused = kind(f"{what}: {error.orig}.")
+    refused.__cause__ = error
+    return refused

@@ -1,0 +1,88 @@
+"""What a fork takes over of its parent beside the messages: marks, plan, rounds, generation, and where outputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select
+
+from app.db.models import compaction_events, generations, message_parts, messages, queue
+from app.db.models import events as log
+from app.db.repositories.events import StoredEvent
+from app.db.repositories.parts import part_row
+from app.messages import Message
+
+SHAPING = (
+    "plan.updated",
+    "prune.completed",
+    *(f"compaction.{kind}" for kind in ("started", "completed", "failed", "cancelled", "reverted", "discarded")),
+)
+"""The events that say what shaped the context at each point of a log."""
+
+
+def shaping_events(connection: Connection, session_id: str, before: int | None) -> list[StoredEvent]:
+    """The events of these types with a seq below `before`, oldest first."""
+    query = select(log.c.seq, log.c.type, log.c.data).where(log.c.session_id == session_id, log.c.type.in_(SHAPING))
+    if before is not None:
+        query = query.where(log.c.seq < before)
+    return [StoredEvent(*row) for row in connection.execute(query.order_by(log.c.seq))]
+
+
+def generations_until(connection: Connection, session_id: str, before: int | None) -> Sequence[Row[Any]]:
+    """The context generations that had begun before an event, newest first."""
+    query = select(generations).where(generations.c.session_id == session_id)
+    if before is not None:
+        query = query.where(generations.c.first_seq <= before)
+    return connection.execute(query.order_by(generations.c.number.desc())).all()
+
+
+def outputs(connection: Connection, session_id: str) -> dict[str, dict[str, Any]]:
+    """Where raw outputs are that are not whole in their results, and when they were swept away, by call."""
+    columns = message_parts.c
+    query = select(columns.call_id, columns.output_ref, columns.output_swept_at).where(
+        columns.session_id == session_id, columns.output_ref.is_not(None)
+    )
+    return {
+        row.call_id: {"output_ref": row.output_ref, "output_swept_at": row.output_swept_at}
+        for row in connection.execute(query)
+    }
+
+
+def add_messages(
+    connection: Connection, session_id: str, added: Sequence[Message], stored: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Adds whole messages with the marks on their parts; `stored` are the columns of `outputs`, by call."""
+    rows = [{"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added]
+    if rows:
+        connection.execute(insert(messages), rows)
+    parts = list(_part_rows(session_id, added, stored))
+    if parts:
+        connection.execute(insert(message_parts), parts)
+
+
+def _part_rows(
+    session_id: str, added: Iterable[Message], stored: Mapping[str, Mapping[str, Any]]
+) -> Iterable[dict[str, Any]]:
+    nowhere = {"output_ref": None, "output_swept_at": None}
+    for message in added:
+        for part in message.parts:
+            row = part_row(session_id, message.id, part, closed=True, output_ref=None)
+            place = stored.get(row["call_id"], nowhere) if part.type == "tool_result" else nowhere
+            yield {**row, "compacted_at": getattr(part, "compacted_at", None), **place}
+
+
+def add_rounds(connection: Connection, session_id: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    added = [{**row, "session_id": session_id} for row in rows]
+    if added:
+        connection.execute(insert(compaction_events), added)
+
+
+def first_queued(connection: Connection, session_id: str) -> Row[Any] | None:
+    """The message that was accepted first, whatever became of it."""
+    query = select(queue).where(queue.c.session_id == session_id).order_by(queue.c.ordinal).limit(1)
+    return connection.execute(query).first()
+
+
+def add_queued(connection: Connection, session_id: str, row: Mapping[str, Any]) -> None:
+    connection.execute(insert(queue), {**row, "session_id": session_id})

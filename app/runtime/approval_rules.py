@@ -1,0 +1,85 @@
+"""Which approvals a session gets: what it asks for, over what it has, and no less than the operator's settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from app.errors import ForbiddenError, InvalidRequestError
+from app.runtime.values.sessions import ApprovalRequest
+from app.sessions import Approval, ApprovalRules
+from app.tools.shell import ExecuteCommand
+
+Policy = Literal["never", "always"] | ApprovalRules
+
+
+def approval_within(asked: ApprovalRequest | None, base: Approval, least: Approval) -> Approval:
+    """The approvals that a session gets: what it names over what it has. Raises `ForbiddenError` for a policy under
+    which a call would not wait that the operator's waits; one that was not asked for is made as strict."""
+    changes = asked.model_dump(include=asked.model_fields_set) if asked is not None else {}
+    approval = Approval.model_validate({**base.model_dump(), **changes})
+    if covers(approval.policy, least.policy):
+        return approval
+    if "policy" in changes:
+        raise ForbiddenError(
+            f"approval.policy may only ask for more than this server does ({told(least.policy)}).",
+            code="approval_not_allowed",
+        )
+    return approval.model_copy(update={"policy": joined(approval.policy, least.policy)})
+
+
+def covers(policy: Policy, least: Policy) -> bool:
+    """Whether every call waits under `policy` that waits under `least`. Two patterns are the same or they differ: what
+    they match is not compared."""
+    if least == "never" or policy == "always":
+        return True
+    ours = policy if isinstance(policy, ApprovalRules) else ApprovalRules()
+    if not isinstance(least, ApprovalRules):
+        return False
+    commands = ExecuteCommand.name in ours.tools or set(least.commands) <= set(ours.commands)
+    return commands and set(least.tools) <= set(ours.tools)
+
+
+def joined(policy: Policy, least: Policy) -> Policy:
+    """A policy under which a call waits that waits under one of the two."""
+    if "always" in (policy, least):
+        return "always"
+    rules = [each for each in (policy, least) if isinstance(each, ApprovalRules)]
+    return ApprovalRules(
+        tools=tuple(dict.fromkeys(name for each in rules for name in each.tools)),
+        commands=tuple(dict.fromkeys(pattern for each in rules for pattern in each.commands)),
+    )
+
+
+def told(policy: Policy) -> str:
+    """A policy in words."""
+    if not isinstance(policy, ApprovalRules):
+        return policy
+    named = [*policy.tools, *(f"commands like {pattern}" for pattern in policy.commands)]
+    return ", ".join(named) or "never"
+
+
+def checked_rules(asked: ApprovalRequest | None, known: Sequence[str]) -> None:
+    """Raises `InvalidRequestError` for a tool that does not exist: a slip would else let its calls pass."""
+    tools = asked.policy.tools if asked is not None and not isinstance(asked.policy, str) else ()
+    for name in tools:
+        if name not in known:
+            raise InvalidRequestError(
+                f"approval.policy.tools: there is no tool {name[:100]!r}; the tools are {', '.join(known)}.",
+                code="unknown_tool",
+            )
+
+
+def operators_approval(setting: str | dict[str, Any], known: Sequence[str]) -> Approval:
+    """The approval that the operator's setting says, a policy's name or an object as in a request. Raises
+    `InvalidRequestError`."""
+    try:
+        asked = ApprovalRequest.model_validate({"policy": setting} if isinstance(setting, str) else setting)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise InvalidRequestError(f"PALIMPSEST_APPROVAL ({place}): {first['msg']}.") from error
+    checked_rules(asked, known)
+    return approval_within(asked, Approval(), Approval())

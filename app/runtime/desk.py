@@ -1,0 +1,127 @@
+"""Where a run waits for a person, and what an earlier owner of its session has left waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.agent.batch import WaitingStep
+from app.agent.interrupt import StopReason
+from app.agent.ports import CallsHeld, Decision, StepOpened
+from app.db.repositories import approvals, messages, parts, queue, steps
+from app.eventlog.log import Appender, StreamItem
+from app.messages import FinishReason, now
+from app.runtime.approvals import resolve, withdraw
+from app.runtime.recorder import Recorder
+from app.sessions import ApprovalEnd, ContextState, QueueMode
+
+RECHECK_S = 10.0
+"""How often, in seconds, a wait looks at the clock that approvals expire by: that one may be set, and goes on while the
+machine sleeps, which the clock of timers does not."""
+
+
+class StoredDesk:
+    """The desk of one owner of one session: what is decided is in the database, so that a restart asks nobody again.
+    `ring` says that there may be a decision."""
+
+    def __init__(self, recorder: Recorder, session_id: str, epoch: int, rest: Callable[[], None]) -> None:
+        """`rest` lets go of what the run does not need while it waits."""
+        self._recorder = recorder
+        self._rest = rest
+        self._session_id = session_id
+        self._epoch = epoch
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def decisions(self, message_id: str) -> Mapping[str, Decision]:
+        """See `ports.ApprovalDesk.decisions`."""
+        while True:
+            # Before it is read: what is decided later rings again.
+            self._rung.clear()
+            rows = await self._recorder.submit(lambda c: self._settle(c, message_id))
+            waiting = [row.expires_at for row in rows if row.decision is None]
+            if not waiting:
+                return {row.call_id: Decision(row.decision, row.decided_by, row.reason) for row in rows}
+            self._rest()
+            await self._wait_until(min(waiting))
+
+    def _settle(self, connection: Connection, message_id: str) -> tuple[Sequence[Row[Any]], list[StreamItem]]:
+        """Denies what nobody has answered in time; gives all approvals of the message as they are then."""
+        appender = Appender(connection, self._session_id, epoch=self._epoch)
+        appender.take(0)
+        rows = approvals.of_message(connection, self._session_id, message_id)
+        late = [row for row in rows if row.decision is None and row.expires_at <= appender.at]
+        if late:
+            resolve(connection, appender, late, "deny", "timeout")
+            rows = approvals.of_message(connection, self._session_id, message_id)
+        return rows, appender.flush()
+
+    async def _wait_until(self, moment: datetime) -> None:
+        """Waits for a ring, or for the moment."""
+        while (left := (moment - now()).total_seconds()) > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._rung.wait(), min(left, RECHECK_S))
+                return
+
+    def withdraw(self, by: ApprovalEnd) -> None:
+        """See `ports.ApprovalDesk.withdraw`."""
+
+        def work(connection: Connection) -> tuple[None, list[StreamItem]]:
+            appender = Appender(connection, self._session_id, epoch=self._epoch)
+            appender.take(0)
+            withdraw(connection, appender, by)
+            return None, appender.flush()
+
+        self._recorder.submit(work)
+
+
+def waiting_step(connection: Connection, row: Row[Any]) -> WaitingStep | None:
+    """The step whose calls a session's earlier owner held and did not start, None where there is none."""
+    attempt = steps.last_attempt(connection, row.id, row.steps)
+    if attempt is None or attempt.finish_reason is not None:
+        return None
+    if not approvals.are_held(connection, row.id, attempt.message_id):
+        return None
+    held = approvals.of_message(connection, row.id, attempt.message_id)
+    calls = parts.calls(connection, row.id, attempt.message_id)
+    waited = {each.call_id for each in held}
+    timeout_s = (held[0].expires_at - held[0].requested_at).total_seconds()
+    usage = steps.usage_of(connection, row.id, attempt.step)
+    # A session whose cost is not known has what is known of it read from its steps, this one included.
+    known = row.usage["cost_usd"] is not None
+    return WaitingStep(
+        opened=_opened(attempt),
+        finish_reason=messages.finish_reason(connection, row.id, attempt.message_id) or FinishReason.TOOL_CALLS,
+        calls=calls,
+        held=CallsHeld(attempt.message_id, tuple(call for call in calls if call.call_id in waited), timeout_s),
+        usage=usage,
+        known_cost_usd=(usage.cost_usd or 0.0) if known else 0.0,
+        elapsed_s=max(0.0, (now() - attempt.started_at).total_seconds()),
+    )
+
+
+def _opened(attempt: Row[Any]) -> StepOpened:
+    return StepOpened(
+        attempt.step,
+        attempt.attempt,
+        attempt.message_id,
+        attempt.model,
+        attempt.generation,
+        ContextState(**attempt.context),
+        attempt.compaction_round,
+    )
+
+
+def ended_by(connection: Connection, row: Row[Any]) -> StopReason | None:
+    """What was to end the step that was left waiting, and could not any more."""
+    if row.cancel_requested:
+        return "cancel"
+    modes = {message.mode for message in queue.pending(connection, row.id)}
+    return "interrupt" if QueueMode.INTERRUPT in modes else None

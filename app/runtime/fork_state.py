@@ -1,0 +1,156 @@
+"""What shaped a session's context at a point of its log, and the seqs that messages and events get in a fork. Values
+alone, without the database."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from app.context.checkpoints import Checkpoint
+from app.db.repositories.events import StoredEvent
+from app.messages import Message, Part, ToolResultPart, Usage
+
+FIRST = 2
+"""The seq of the first thing that a fork takes over; 1 is its own `session.created`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastEvent:
+    """An event of the parent's log, read."""
+
+    seq: int
+    type: str
+    data: dict[str, Any]
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromisoformat(self.data["at"])
+
+    @property
+    def round(self) -> int | None:
+        """The round of compaction that it is about."""
+        return self.data["round"] if self.type.startswith("compaction.") else None
+
+    @property
+    def ends_round(self) -> bool:
+        kind = self.type.removeprefix("compaction.")
+        return kind in ("completed", "cancelled", "discarded") or (kind == "failed" and self.data["next"] is None)
+
+
+def read_log(stored: Iterable[StoredEvent]) -> list[PastEvent]:
+    """The events of a log, without those of rounds that were under way at its end."""
+    log = [PastEvent(event.seq, event.type, orjson.loads(event.data)) for event in stored]
+    ended = {event.round for event in log if event.ends_round}
+    return [event for event in log if event.round is None or event.round in ended]
+
+
+@dataclass(slots=True)
+class Shape:
+    """What a log comes to: the rounds of compaction that have ended, those that were completed, with their times, and
+    those of them that were reverted; the calls whose outputs were cleared, with the times; the plan."""
+
+    ended: set[int] = field(default_factory=set)
+    made: dict[int, datetime] = field(default_factory=dict)
+    reverted: set[int] = field(default_factory=set)
+    cleared: dict[str, datetime] = field(default_factory=dict)
+    plan: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def in_force(self) -> list[int]:
+        """The rounds that shape the context, ascending."""
+        return sorted(self.made.keys() - self.reverted)
+
+
+def shape_of(log: Iterable[PastEvent], cleared_by: Mapping[int, Sequence[str]]) -> Shape:
+    """What the events of a log come to; `cleared_by` are the calls whose outputs each round has cleared."""
+    shape = Shape()
+    for event in log:
+        number = event.round
+        if number is not None:
+            shape.ended.add(number)
+        if event.type == "compaction.completed" and number is not None:
+            shape.made[number] = event.at
+            shape.cleared.update(dict.fromkeys(cleared_by.get(number, ()), event.at))
+        elif event.type == "compaction.reverted" and number is not None:
+            shape.reverted.add(number)
+            for call_id in cleared_by.get(number, ()):
+                shape.cleared.pop(call_id, None)
+        elif event.type == "prune.completed":
+            shape.cleared.update(dict.fromkeys(event.data["call_ids"], event.at))
+        elif event.type == "plan.updated":
+            shape.plan = event.data["items"]
+    return shape
+
+
+class Numbers:
+    """The seqs of a fork: those of its parent, without the holes that what stays behind would leave."""
+
+    def __init__(self, seqs: Iterable[int]) -> None:
+        """`seqs` are the parent's, of all that is taken over."""
+        self._old = sorted(seqs)
+
+    def __len__(self) -> int:
+        return len(self._old)
+
+    def at(self, seq: int) -> int:
+        """The new seq of what had this one, or of the first thing after it."""
+        return bisect_left(self._old, seq) + FIRST
+
+    def until(self, seq: int) -> int:
+        """The new seq of what had this one, or of the last thing before it."""
+        return bisect_right(self._old, seq) + FIRST - 1
+
+
+def renumbered(
+    history: Sequence[Message], numbers: Numbers, shape: Shape, checkpoints: Sequence[Checkpoint]
+) -> list[Message]:
+    """The messages as a fork has them: with its seqs, and the marks and rounds of the point at which it begins."""
+    covering = _covering(history, checkpoints)
+    return [
+        message.model_copy(
+            update={
+                "seq": numbers.at(message.seq),
+                "round": covering.get(message.id),
+                "parts": tuple(_marked(part, shape) for part in message.parts),
+            }
+        )
+        for message in history
+    ]
+
+
+def _covering(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> dict[str, int]:
+    """The round that covers each message, the one made last where there are several."""
+    return {
+        message.id: checkpoint.round
+        for checkpoint in checkpoints
+        for message in history
+        if checkpoint.covers(message) and message.id not in checkpoint.kept
+    }
+
+
+def _marked(part: Part, shape: Shape) -> Part:
+    if not isinstance(part, ToolResultPart):
+        return part
+    at = shape.cleared.get(part.call_id)
+    if at == part.compacted_at:
+        return part
+    return part.model_copy(update={"compacted_at": at, "original_tokens": part.tokens if at is not None else None})
+
+
+def moved(checkpoint: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
+    """A stored checkpoint with its range in a fork's seqs."""
+    first, last = numbers.at(checkpoint["first_seq"]), numbers.until(checkpoint["last_seq"])
+    return {**checkpoint, "first_seq": first, "last_seq": last}
+
+
+def copied(event: PastEvent, session_id: str, numbers: Numbers) -> StoredEvent:
+    """An event as it stands in a fork's log: what it cost was the parent's."""
+    data = {**event.data, "session_id": session_id}
+    if data.get("usage") is not None:
+        data["usage"] = Usage().model_dump()
+    return StoredEvent(numbers.at(event.seq), event.type, orjson.dumps(data).decode())

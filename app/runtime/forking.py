@@ -1,0 +1,222 @@
+"""Forks: what of a session goes into a new one. `lifecycle.fork` makes it.
+
+A fork has messages, parts and calls under the ids that they have in its parent, and a log of its own: seq 1 is
+`session.created`, then one `message.created` for each message, with the events between them that cleared outputs, made
+or reverted rounds of compaction, or changed the plan; those keep their times. So who reads the log from its beginning
+sees all that the fork knows, and a fork of the fork finds what it needs in the same place. What was used stays with
+the parent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.context.budget import context_state
+from app.context.checkpoints import Checkpoint
+from app.context.policies import CompactionSettings
+from app.context.projection import Transcript
+from app.db.repositories import compactions, forks, messages, queue, sessions, steps
+from app.db.repositories.events import StoredEvent
+from app.errors import ConflictError, NotFoundError
+from app.events import MessageCreated
+from app.interchange import settled
+from app.messages import Message, Role, Usage, now
+from app.runtime import compactions as rounds
+from app.runtime.agents import AgentSetup, generation_of
+from app.runtime.fork_state import Numbers, PastEvent, Shape, copied, moved, read_log, renumbered, shape_of
+from app.runtime.values.sessions import ForkCreate
+from app.sessions import SandboxSpec, Status
+
+_TAKEN_OVER = ("model", "system_prompt", "tools", "sandbox", "compaction", "limits", "approval", "metadata", "notes")
+"""Columns that a fork has from its parent as they are now, at whatever point it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A session that is to be made of another one, complete: columns of its rows, messages and events in its own seqs.
+    `outputs` are the columns that say where raw outputs are, by call, and `files` the keys of those to be copied, each
+    with its new one."""
+
+    session_id: str
+    parent_id: str
+    fields: Mapping[str, Any]
+    messages: Sequence[Message]
+    log: Sequence[StoredEvent]
+    outputs: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, str]
+    rounds: Sequence[Mapping[str, Any]]
+    generation: Mapping[str, Any] | None
+    queued: Mapping[str, Any] | None
+
+    @property
+    def sandbox(self) -> SandboxSpec:
+        return SandboxSpec(**self.fields["sandbox"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Excerpt:
+    """What of a parent's history and log comes before the point at which its fork begins, in the parent's seqs.
+    `before` is the seq of the first message that stays behind. `generation` is the one that the context had there:
+    with it, the model's provider finds the parent's prompt in its cache; None where the next step has to begin one."""
+
+    row: Row[Any]
+    history: Sequence[Message]
+    log: Sequence[PastEvent]
+    numbers: Numbers
+    shape: Shape
+    checkpoints: Sequence[Checkpoint]
+    before: int | None
+    generation: Row[Any] | None
+
+
+def draft(connection: Connection, parent_id: str, session_id: str, body: ForkCreate, agents: AgentSetup) -> Fork:
+    """Reads all that a fork takes over, the workspace apart. Raises `NotFoundError` for a message that is not in the
+    parent's history, and `ConflictError` for one of a step that is still under way."""
+    taken = _excerpt(connection, parent_id, body.after_message_id)
+    history = renumbered(taken.history, taken.numbers, taken.shape, taken.checkpoints)
+    outputs, files = _outputs(connection, parent_id, session_id, history)
+    queued = _first_queued(connection, parent_id, history)
+    return Fork(
+        session_id,
+        parent_id,
+        _fields(taken, queued, body, agents),
+        history,
+        _log(session_id, taken, history),
+        outputs,
+        files,
+        _rounds(connection, taken),
+        _generation(connection, taken),
+        queued,
+    )
+
+
+def _excerpt(connection: Connection, parent_id: str, after: str | None) -> _Excerpt:
+    row = sessions.row(connection, parent_id)
+    rows = [m for m in messages.history(connection, parent_id) if m.voided_at is None]
+    history = settled(rows) if after is None else _until(rows, after)
+    before = rows[len(history)].seq if len(history) < len(rows) else None
+    log = read_log(forks.shaping_events(connection, parent_id, before))
+    cleared_by = {made.round: made.pruned or () for made in compactions.all_rounds(connection, parent_id)}
+    shape = shape_of(log, cleared_by)
+    checkpoints = rounds.checkpoints(connection, parent_id, shape.in_force)
+    numbers = Numbers([*(message.seq for message in history), *(event.seq for event in log)])
+    begun = forks.generations_until(connection, parent_id, before)
+    generation = next((found for found in begun if list(found.rounds or ()) == shape.in_force), None)
+    return _Excerpt(row, history, log, numbers, shape, checkpoints, before, generation)
+
+
+def _until(rows: Sequence[Message], message_id: str) -> list[Message]:
+    """The history up to a message, with the results of its calls: they are never parted."""
+    place = next((place for place, message in enumerate(rows) if message.id == message_id), None)
+    if place is None:
+        raise NotFoundError(f"The session's history has no message {message_id}.", code="message_not_found")
+    end = place + 1
+    while end < len(rows) and rows[end].role is Role.TOOL:
+        end += 1
+    if len(settled(rows[:end])) < end:
+        raise ConflictError(f"The step of message {message_id} is still under way.", code="message_open")
+    return list(rows[:end])
+
+
+def _generation(connection: Connection, taken: _Excerpt) -> dict[str, Any] | None:
+    """The row of the fork's first generation."""
+    row = taken.generation
+    if row is None:
+        return None
+    return {
+        **{name: getattr(row, name) for name in ("id", "reason", "model", "system", "tools", "rounds", "created_at")},
+        "number": 1,
+        "first_seq": taken.numbers.at(row.first_seq),
+        "pruned": sorted(compactions.pruned_in(connection, taken.row.id, row.number)),
+        "restored": [],
+        "repairs": steps.repairs(connection, taken.row.id) or None,
+    }
+
+
+def _outputs(
+    connection: Connection, parent_id: str, session_id: str, history: Sequence[Message]
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """The columns of the fork's raw outputs, and the files that it needs of its own."""
+    calls = {result.call_id for message in history for result in message.tool_results}
+    found = {call: place for call, place in forks.outputs(connection, parent_id).items() if call in calls}
+    own = {call: {**place, "output_ref": f"{session_id}/{call}"} for call, place in found.items()}
+    there = (call for call, place in found.items() if place["output_swept_at"] is None)
+    return own, {found[call]["output_ref"]: own[call]["output_ref"] for call in there}
+
+
+def _first_queued(connection: Connection, parent_id: str, history: Sequence[Message]) -> dict[str, Any] | None:
+    """The row of the message that carries the parent's task, where the fork has it."""
+    row = forks.first_queued(connection, parent_id)
+    message = next((m for m in history if row is not None and m.id == row.id), None)
+    if row is None or message is None:
+        return None
+    return {**row._mapping, "ordinal": message.seq, "status": queue.DELIVERED}
+
+
+def _rounds(connection: Connection, taken: _Excerpt) -> list[dict[str, Any]]:
+    """The rows of the rounds that had ended, as they were then and with their ranges in the fork's seqs. What they cost
+    was the parent's."""
+    shape = taken.shape
+    return [
+        {
+            **row._mapping,
+            "status": "completed" if row.round in shape.made and row.round not in shape.reverted else row.status,
+            "checkpoint": moved(row.checkpoint, taken.numbers) if row.checkpoint is not None else None,
+            "usage": Usage().model_dump(),
+        }
+        for row in compactions.all_rounds(connection, taken.row.id)
+        if row.round in shape.ended
+    ]
+
+
+def _log(session_id: str, taken: _Excerpt, history: Sequence[Message]) -> list[StoredEvent]:
+    found = [_created(session_id, message) for message in history]
+    found += [copied(event, session_id, taken.numbers) for event in taken.log]
+    return sorted(found)
+
+
+def _created(session_id: str, message: Message) -> StoredEvent:
+    event = MessageCreated(session_id=session_id, at=message.created_at, message=message)
+    return StoredEvent(message.seq, event.type, event.__pydantic_serializer__.to_json(event).decode())
+
+
+def _fields(taken: _Excerpt, queued: Mapping[str, Any] | None, body: ForkCreate, agents: AgentSetup) -> dict[str, Any]:
+    """The columns of the new session; nothing was used in it and no run was made."""
+    row, made = taken.row, taken.shape.made
+    request = f"fork {row.id} {now().isoformat()} {body.model_dump_json()}"
+    return {
+        **{name: getattr(row, name) for name in _TAKEN_OVER},
+        "title": body.title or row.title,
+        "task": row.task if queued is not None else None,
+        "status": Status.IDLE,
+        "plan": taken.shape.plan,
+        "parent_id": row.id,
+        "usage": Usage().model_dump(),
+        "run_usage": Usage().model_dump(),
+        "context": context_state(agents.config(row).budget, _tokens(taken, agents), reported=False).model_dump(),
+        "compaction_count": len(made),
+        "compaction_last_at": max(made.values(), default=None),
+        "generation": 0 if taken.generation is None else 1,
+        "fingerprint": hashlib.sha256(request.encode()).hexdigest(),
+    }
+
+
+def _tokens(taken: _Excerpt, agents: AgentSetup) -> int:
+    """How large the fork's context is: as the parent's was last told where that is the same, else by our own count."""
+    if taken.before is None:
+        return int(taken.row.context["tokens"])
+    if taken.generation is None:
+        return sum(message.tokens for message in taken.history)
+    shown = Transcript(
+        generation_of(taken.generation),
+        taken.history,
+        taken.checkpoints,
+        taken.shape.cleared.keys(),
+        per_message=CompactionSettings(**taken.row.compaction).per_message,
+    )
+    return agents.calibration(taken.generation.model).apply(shown.request_tokens)

@@ -1,0 +1,178 @@
+"""Whether the parts that the server stands on work now: database, disk, sandbox and providers, each by name.
+
+Each part is really used: a row is written, a sandbox is asked for, a provider is connected to. Whoever asks waits for
+one look at most, however many ask; a part that does not answer in time is said to be out of order, and the look goes
+on, so that its end is seen as soon as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Connection
+
+from app.db.engine import Database
+from app.db.repositories import sessions
+from app.errors import PalimpsestError, StorageBusyError, StorageFullError
+from app.llm.reach import Condition
+from app.runtime.sandboxes import Sandboxes
+from app.runtime.values.server import Component, ComponentStatus, Readiness
+
+PATIENCE_S = 2.5
+"""How long one look may take before its part is said not to answer, in seconds."""
+FRESH_S = 1.0
+"""How long what a look has found is not looked at again, in seconds; with the above, the truth is told within five."""
+RESERVE_BYTES = 16 * 1024 * 1024
+"""Free space below which a disk counts as full: the database's log grows to some megabytes between its clearings."""
+
+NEEDED = ("database", "disk", "sandbox")
+"""The parts without which the server is not ready. A provider is none of them: a balancer that took all servers away
+because of a provider would make it worse."""
+
+Look = Callable[[], Awaitable[Component]]
+
+log = structlog.get_logger(__name__)
+
+
+class Health:
+    """Looks at the parts when it is asked. `aclose` ends looks under way."""
+
+    def __init__(self, parts: Mapping[str, Look]) -> None:
+        """`parts` are looks that tell all that they find as a component, by the part's name."""
+        self._watched = {name: _Watched(name, look) for name, look in parts.items()}
+
+    async def readiness(self) -> Readiness:
+        """How all parts are."""
+        names = list(self._watched)
+        found = await asyncio.gather(*(watched.component() for watched in self._watched.values()))
+        components = dict(zip(names, found, strict=True))
+        ready = all(components[name].ok for name in NEEDED if name in components)
+        return Readiness(ready=ready, degraded=not all(c.ok for c in found), components=components)
+
+    async def aclose(self) -> None:
+        for watched in self._watched.values():
+            await watched.aclose()
+
+
+class _Watched:
+    """One part, and the newest look at it."""
+
+    def __init__(self, name: str, look: Look) -> None:
+        self._name = name
+        self._look = look
+        self._task: asyncio.Task[Component] | None = None
+        self._begun = 0.0
+        self._found: Component | None = None
+        self._found_at = 0.0
+
+    async def component(self) -> Component:
+        now = time.monotonic()
+        if self._found is not None and now - self._found_at < FRESH_S:
+            return self._found
+        if self._task is None:
+            self._begun = now
+            self._task = asyncio.create_task(self._see(), name=f"look-at-{self._name}")
+        left = max(0.0, PATIENCE_S - (now - self._begun))
+        done, _ = await asyncio.wait({self._task}, timeout=left)
+        if done and self._found is not None:
+            return self._found
+        waited = time.monotonic() - self._begun
+        status: ComponentStatus = "locked" if self._name == "database" else "unavailable"
+        return Component(ok=False, status=status, detail=f"It has not answered for {waited:.1f} seconds.")
+
+    async def _see(self) -> Component:
+        try:
+            self._found = await self._look()
+        except PalimpsestError as error:
+            self._found = Component(ok=False, status=_status(error), detail=error.detail)
+        except Exception:
+            log.exception("look_failed", part=self._name)
+            self._found = Component(ok=False, status="unavailable", detail="The look at it failed; the log says why.")
+        finally:
+            self._found_at = time.monotonic()
+            self._task = None
+        return self._found
+
+    async def aclose(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+
+def _status(error: PalimpsestError) -> ComponentStatus:
+    match error:
+        case StorageBusyError():
+            return "locked"
+        case StorageFullError():
+            return "full"
+    return "unavailable"
+
+
+def looks(
+    database: Database,
+    fence: Callable[[Connection], None],
+    sandboxes: Sandboxes,
+    directories: Sequence[Path],
+    providers: Callable[[], Awaitable[Sequence[Condition]]],
+) -> dict[str, Look]:
+    """The looks at the parts of a server. `fence` raises in a write of one that holds its database no more;
+    `directories` are where its data lie; `providers` tells how those are that it calls."""
+
+    def touch(connection: Connection) -> None:
+        fence(connection)
+        sessions.touch(connection)
+
+    async def database_look() -> Component:
+        await database.read(_read)
+        await database.writer.write(touch)
+        return _ok("writes and reads")
+
+    async def disk_look() -> Component:
+        return await asyncio.to_thread(_disk, directories)
+
+    async def sandbox_look() -> Component:
+        await sandboxes.check()
+        return _ok(sandboxes.describe())
+
+    async def provider_look() -> Component:
+        return _providers(await providers())
+
+    return {"database": database_look, "disk": disk_look, "sandbox": sandbox_look, "provider": provider_look}
+
+
+def _ok(detail: str) -> Component:
+    return Component(ok=True, status="ok", detail=detail)
+
+
+def _read(connection: Connection) -> None:
+    connection.exec_driver_sql("SELECT 1")
+
+
+def free_bytes(directories: Sequence[Path]) -> float:
+    """Free space in bytes where it is least. It blocks."""
+    found = [os.statvfs(directory) for directory in directories if directory.exists()]
+    return min((status.f_bavail * status.f_frsize for status in found), default=0)
+
+
+def _disk(directories: Sequence[Path]) -> Component:
+    try:
+        free = free_bytes(directories)
+    except OSError as error:
+        return Component(ok=False, status="unavailable", detail=f"The data cannot be reached: {error.strerror}.")
+    full = free < RESERVE_BYTES
+    detail = f"{free / (1 << 20):,.0f} MiB free"
+    return Component(ok=not full, status="full" if full else "ok", detail=detail)
+
+
+def _providers(found: Sequence[Condition]) -> Component:
+    """One component for all of them: the worst, with a word on each that is not well."""
+    ill = [condition for condition in found if condition.state != "ok"]
+    if not ill:
+        return _ok("; ".join(condition.detail for condition in found) or "no provider is called")
+    worst: ComponentStatus = "unreachable" if any(condition.state == "unreachable" for condition in ill) else "failing"
+    return Component(ok=False, status=worst, detail="; ".join(condition.detail for condition in ill))

@@ -1,0 +1,82 @@
+"""What the operator allows of sandboxes, and what a session gets that asks for something within it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.errors import ForbiddenError, SandboxUnavailableError
+from app.sandbox.base import SandboxConfig, SandboxLimits
+from app.sessions import SandboxSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPolicy:
+    """What the operator allows, which is also what a session gets that asks for nothing. `network` None is the kind's
+    own default; `idle_s` is how long an unused sandbox is kept running, `wait_s` how long a call waits for one, both in
+    seconds; `most` is how many run at the same time."""
+
+    image: str
+    network: bool | None
+    limits: SandboxLimits
+    idle_s: float
+    wait_s: float = 60
+    most: int = 100
+
+    def complete(self, asked: str | SandboxSpec | None, networks: Mapping[str, bool]) -> SandboxSpec:
+        """The complete spec of a new session. `networks` are the kinds that are here, the default first, each with its
+        default network. Raises `SandboxUnavailableError` where there is no sandbox, and `ForbiddenError` for what goes
+        beyond the operator's settings."""
+        spec = SandboxSpec(kind=asked) if isinstance(asked, str) else asked
+        kind = kind_of(spec, networks)
+        network = networks[kind] if self.network is None else self.network
+        wanted = spec or SandboxSpec(kind=kind)
+        _forbid(wanted.image not in (None, self.image), "image", self.image)
+        _forbid(wanted.network is True and not network, "network", "off")
+        return SandboxSpec(
+            kind=kind,
+            image=self.image if kind == "docker" else None,
+            network=network if wanted.network is None else wanted.network,
+            memory_mb=int(_tightened("memory_mb", wanted.memory_mb, self.limits.memory_mb)),
+            cpus=_tightened("cpus", wanted.cpus, self.limits.cpus),
+            pids=int(_tightened("pids", wanted.pids, self.limits.pids)),
+        )
+
+    def config(self, session_id: str, spec: SandboxSpec) -> SandboxConfig:
+        """How the sandbox of a session with this spec is made."""
+        limits = SandboxLimits(
+            memory_mb=spec.memory_mb or self.limits.memory_mb,
+            cpus=spec.cpus or self.limits.cpus,
+            pids=spec.pids or self.limits.pids,
+        )
+        return SandboxConfig(session_id, spec.image or self.image, bool(spec.network), limits)
+
+
+def kind_of(spec: SandboxSpec | None, kinds: Mapping[str, object]) -> str:
+    """The kind that a session gets. Raises as `SandboxPolicy.complete` does."""
+    if spec is not None and spec.kind == "local-unsafe":
+        raise ForbiddenError(
+            "A request may not ask for local-unsafe; the operator alone can.", code="sandbox_not_allowed"
+        )
+    if not kinds:
+        raise SandboxUnavailableError("This server has no sandbox; `palimpsest doctor` says what is missing.")
+    if spec is None:
+        return next(iter(kinds))
+    if spec.kind not in kinds:
+        raise ForbiddenError(
+            f"This server runs commands with {', '.join(kinds)}; {spec.kind} is not allowed.",
+            code="sandbox_not_allowed",
+        )
+    return spec.kind
+
+
+def _forbid(refused: bool, name: str, allowed: object) -> None:
+    if refused:
+        raise ForbiddenError(
+            f"sandbox.{name} goes beyond what this server allows ({allowed}).", code="sandbox_not_allowed"
+        )
+
+
+def _tightened(name: str, asked: float | None, allowed: float) -> float:
+    _forbid(asked is not None and asked > allowed, name, allowed)
+    return allowed if asked is None else asked

@@ -1,0 +1,59 @@
+"""Takes in a kind of sandbox that did not answer when the server started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+import structlog
+
+from app.db.engine import Database
+from app.db.repositories import sessions
+from app.errors import PalimpsestError
+from app.runtime.sandboxes import Sandboxes
+from app.sandbox.base import SandboxFactory
+
+LOOK_AGAIN_S = 2.0
+"""How often it is looked for, in seconds."""
+
+log = structlog.get_logger(__name__)
+
+Find = Callable[[], Awaitable[Mapping[str, SandboxFactory]]]
+
+
+@asynccontextmanager
+async def looking_for_sandboxes(sandboxes: Sandboxes, find: Find, database: Database) -> AsyncIterator[None]:
+    """While entered, looks with `find` until there is what is expected."""
+    if not sandboxes.expected:
+        yield
+        return
+    task = asyncio.create_task(_look(sandboxes, find, database), name="looking-for-sandboxes")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _look(sandboxes: Sandboxes, find: Find, database: Database) -> None:
+    while sandboxes.expected:
+        await asyncio.sleep(LOOK_AGAIN_S)
+        for factory in (await find()).values():
+            try:
+                await _take_in(sandboxes, factory, database)
+            except PalimpsestError as error:
+                log.warning("sandbox_not_taken_in", reason=error.detail)
+                await factory.aclose()
+
+
+async def _take_in(sandboxes: Sandboxes, factory: SandboxFactory, database: Database) -> None:
+    """Clears away what is left of sessions that are gone, before anybody can use it: what is made from then on belongs
+    to sessions that were not known here."""
+    known = await database.read(lambda c: set(sessions.ids(c)))
+    removed = await factory.remove_orphans(known)
+    left = await database.read(partial(sessions.sandboxes, session_ids=await factory.running()))
+    sandboxes.add(factory)
+    sandboxes.adopt(left)
+    log.info("sandbox_found", sandbox=factory.describe(), orphans_removed=removed)

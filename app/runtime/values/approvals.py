@@ -1,0 +1,37 @@
+"""Calls that wait for a person, and what is answered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import StringConstraints
+
+from app.messages import Timestamp, Value
+from app.runtime.values.fields import Text
+
+MAX_REASON_CHARS = 4_000
+
+
+class PendingApproval(Value):
+    """A call that waits; it is denied when nobody has answered by `expires_at`."""
+
+    call_id: str
+    message_id: str
+    name: str
+    arguments: dict[str, Any] | str
+    requested_at: Timestamp
+    expires_at: Timestamp
+
+
+class ApprovalList(Value):
+    """What waits, in the model's order."""
+
+    items: tuple[PendingApproval, ...]
+    last_seq: int
+
+
+class ApprovalAnswer(Value):
+    """`POST /v1/sessions/{id}/approvals/{call_id}`. The model is told the reason of a denial."""
+
+    decision: Literal["approve", "deny"]
+    reason: Annotated[Text, StringConstraints(max_length=MAX_REASON_CHARS)] | None = None

@@ -1,0 +1,29 @@
+"""when a raw output was removed for its age
+
+Revision: 0007
+After: 0006
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    comment = "When its raw output was removed for its age."
+    op.add_column("message_parts", sa.Column("output_swept_at", sa.BigInteger(), comment=comment))
+    op.create_index(
+        "ix_message_parts_output",
+        "message_parts",
+        ["session_id", "message_id"],
+        sqlite_where=sa.text("output_ref IS NOT NULL AND output_swept_at IS NULL"),
+    )
+
+
+def downgrade() -> None:
+    op.drop_index("ix_message_parts_output", "message_parts")
+    op.drop_column("message_parts", "output_swept_at")

@@ -1,0 +1,101 @@
+"""A Docker Engine that can go away: a socket of its own in front of the real one, which others use meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ENGINE = "/var/run/docker.sock"
+PATIENCE_S = 10.0
+
+
+class EngineProxy:
+    """Passes on what comes to `path`, until it is cut; from a thread with a loop of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="engine-proxy", daemon=True)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self._answers = True
+
+    @property
+    def host(self) -> str:
+        return f"unix://{self.path}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_S)
+        self._loop.close()
+
+    def mend(self) -> None:
+        """Listens, and answers."""
+        self._answers = True
+        self._do(self._listen())
+
+    def cut(self) -> None:
+        """Refuses all connections, the open ones too."""
+        self._do(self._close())
+
+    def mute(self) -> None:
+        """Takes connections, and says nothing on them."""
+        self._answers = False
+        self._do(self._abort())
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+
+    async def _listen(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_unix_server(self._accept, self.path)
+
+    async def _close(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+            self.path.unlink(missing_ok=True)
+        await self._abort()
+
+    async def _abort(self) -> None:
+        tasks, self._open = self._open, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if not self._answers:
+                await reader.read()
+                return
+            there, back = await asyncio.open_unix_connection(ENGINE)
+            try:
+                await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+            finally:
+                back.transport.abort()
+        finally:
+            writer.transport.abort()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()

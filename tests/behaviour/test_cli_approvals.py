@@ -1,0 +1,128 @@
+"""Approvals from the command line: a person at the terminal, and commands that decide from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import sys
+from dataclasses import dataclass, field
+
+from tests.behaviour.approving import ALWAYS, command, pending, runs
+from tests.behaviour.checks import assert_sound, following
+from tests.behaviour.harness import Client
+from tests.behaviour.process import ROOT
+from tests.behaviour.test_approvals import ends, statuses
+from tests.behaviour.test_cli import WAIT_S, Terminal, at_server, terminal
+from tests.provider import FakeProvider, Reply, Text, ToolCall
+
+__all__ = ["at_server", "terminal"]
+
+
+@dataclass
+class Screen:
+    """A terminal's screen and keyboard, as the program at its other end has them."""
+
+    leader: int
+    shown: str = ""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def watch(self) -> None:
+        asyncio.get_running_loop().add_reader(self.leader, self._read)
+
+    def _read(self) -> None:
+        try:
+            self.shown += os.read(self.leader, 64 * 1024).decode()
+        except OSError:  # how Linux says that the other end is closed
+            asyncio.get_running_loop().remove_reader(self.leader)
+        self._news.set()
+
+    async def says(self, text: str, times: int = 1) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while self.shown.count(text) < times:
+                self._news.clear()
+                await self._news.wait()
+
+    def type(self, line: str) -> None:
+        os.write(self.leader, f"{line}\n".encode())
+
+
+async def test_a_person_at_the_terminal_is_asked_about_each_call(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(command("one"), command("two"), command("three")), Reply(Text("The end.")))
+    leader, follower = pty.openpty()
+    screen = Screen(leader)
+    screen.watch()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **at_server.env, "NO_COLOR": "1"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", "run", "task", "--approval", "always"),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        cwd=at_server.folder,
+        env=environment,
+    )
+    os.close(follower)
+    try:
+        await screen.says("allow it?")
+        screen.type("perhaps")
+        await screen.says("allow it?", 2)
+        screen.type("y")
+        await screen.says("allow it?", 3)
+        screen.type("n Two is too many.")
+        await screen.says("allow it?", 4)
+        (session,) = (await client.get("/v1/sessions"))["items"]
+        (last,) = await pending(client, session["id"])
+        await at_server.ok("deny", session["id"][:20], last["call_id"])
+        async with asyncio.timeout(WAIT_S):
+            assert await process.wait() == 0
+        await screen.says("completed")
+    finally:
+        asyncio.get_running_loop().remove_reader(leader)
+        os.close(leader)
+
+    assert "$ echo two >> runs" in screen.shown
+    events = await assert_sound(client, session["id"])
+    assert ends(events) == [("approve", "user"), ("deny", "user"), ("deny", "user")]
+    assert await runs(client, session["id"]) == "one\n"
+    assert "Two is too many." in list(provider.requests[1].tool_results.values())[1]
+
+
+async def test_without_a_terminal_the_run_says_that_it_waits_and_commands_decide(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    long = ToolCall("write_file", {"path": "a", "content": "x" * 200})
+    provider.script(Reply(command("one"), long), Reply(Text("The end.")))
+    rules = '{"tools": ["execute_command", "write_file"]}'
+    running = await at_server.start("run", "task", "--approval", rules)
+    await running.says("write_file")
+    (session,) = (await client.get("/v1/sessions"))["items"]
+    one, two = await pending(client, session["id"])
+    assert f"call {one['call_id']} waits for approval until {one['expires_at']}" in running.out
+
+    listed = (await at_server.ok("approvals", session["id"])).out
+    assert "$ echo one >> runs" in listed
+    assert "x" * 200 in listed
+    denied = await at_server.ok("deny", session["id"], two["call_id"], "--reason", "Shorter.")
+    assert denied.out.startswith('denied write_file { "path": "a", "content": "xxx')
+    again = await at_server.run("approve", session["id"], two["call_id"])
+    assert (again.status, "approval_not_found" in again.err) == (1, True)
+    assert (await at_server.ok("approve", session["id"], one["call_id"])).out == "approved $ echo one >> runs\n"
+    assert await running.end() == 0
+
+    assert f"call {two['call_id']} denied (user)" in running.out
+    assert statuses(await assert_sound(client, session["id"])) == ["completed", "denied"]
+    assert "Shorter." in list(provider.requests[1].tool_results.values())[1]
+
+
+async def test_a_policy_that_is_none_is_refused(at_server: Terminal, client: Client) -> None:
+    for policy in ("often", '{"commands": ["("]}', "{"):
+        ran = await at_server.run("run", "task", "--approval", policy)
+        assert ran.status != 0, policy
+        assert "approval" in ran.err
+    assert (await client.get("/v1/sessions"))["items"] == []
+    waiting = await client.create(approval=ALWAYS)
+    async with following(client, waiting["id"]) as follower:
+        await follower.type("session.created")
+    assert (await at_server.ok("approvals", waiting["id"], "--json")).out == "[]\n"

@@ -1,0 +1,188 @@
+"""Two servers on one database: the one that started last has the sessions, and a frozen one that wakes up later stops
+by itself, without having written anything and without having begun anything anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.checks import assert_sound, following, requests_of
+from tests.behaviour.harness import Client, Event, durable, of_type
+from tests.behaviour.process import ServerProcess
+from tests.behaviour.test_interrupt import stubborn
+from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
+from tests.requirements import need
+from tests.unit.sandbox.shell import sleepers, unique_seconds
+
+Start = Callable[[str], ServerProcess]
+SECONDS = unique_seconds()
+TOOL_LINE = "echo ran >> runs; "
+
+
+@pytest.fixture
+def start(
+    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
+) -> Iterator[Start]:
+    """Starts servers by name, each with a data directory of its own, all on the database of the first."""
+    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
+    need(kind)
+    url = f"sqlite:///{tmp_path / 'first' / 'data' / 'palimpsest.db'}"
+
+    def enter(name: str) -> ServerProcess:
+        (tmp_path / name).mkdir()
+        more = {"PALIMPSEST_DATABASE_URL": url}
+        return stack.enter_context(ServerProcess(tmp_path / name / "data", provider, kind, sandbox_image, more))
+
+    with ExitStack() as stack:
+        yield enter
+
+
+async def _until(reached: Callable[[], Any]) -> None:
+    """Waits for what no event tells, such as a line in a log."""
+    async with asyncio.timeout(30):
+        while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
+            await asyncio.sleep(0.05)
+
+
+def _logged(server: ServerProcess, *events: str) -> Callable[[], bool]:
+    return lambda: all(f'"event": "{event}"' in server.log or f'"event":"{event}"' in server.log for event in events)
+
+
+async def _assert_refuses(client: Client, session_id: str) -> None:
+    """Reads are answered; what would be another server's work is refused."""
+    path = f"/v1/sessions/{session_id}"
+    assert (await client.session(session_id))["outcome"] == "completed"
+    assert await client.messages(session_id)
+    refused = [
+        await client.http.post("/v1/sessions", json={"task": "more"}),
+        await client.http.post(f"{path}/queue", json={"content": "more"}),
+        await client.http.post(f"{path}/cancel", json={}),
+        await client.http.post(f"{path}/compactions", json={}),
+        await client.http.delete(path),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [(503, "superseded")] * 5
+
+
+@dataclass(frozen=True)
+class Doing:
+    """What a session does when its server is frozen: the answer that leads there, and how it is seen."""
+
+    name: str
+    answer: Reply
+    reached: Callable[[Event], bool]
+
+
+DOINGS = (
+    Doing(
+        "working",
+        Reply(ToolCall("execute_command", {"command": TOOL_LINE + stubborn(SECONDS)})),
+        lambda event: event.type == "tool.output" and "stderr" in event.data["text"],
+    ),
+    Doing(
+        "writing",
+        Reply(
+            Text("half of it", 3),
+            Gate("half"),
+            Text(" and the rest"),
+            ToolCall("execute_command", {"command": TOOL_LINE}),
+        ),
+        lambda event: event.type == "text.delta",
+    ),
+)
+
+
+@pytest.mark.parametrize("doing", DOINGS, ids=lambda doing: doing.name)
+async def test_a_frozen_server_that_wakes_up_leaves_the_session_to_its_successor(
+    start: Start, provider: FakeProvider, sandbox: str, doing: Doing
+) -> None:
+    provider.script(doing.answer, Reply(Text("the rest")), Reply(Text("more")))
+    first = start("first")
+    async with Client(first.url) as old:
+        session_id = (await old.create(doing.name))["id"]
+        async with following(old, session_id) as follower:
+            await follower.seen(doing.reached)
+            first.freeze()
+            second = await asyncio.to_thread(start, "second")
+            async with Client(second.url) as new:
+                await new.until_idle(session_id)
+                before = await assert_sound(new, session_id)
+                first.thaw()
+                provider.open("half")
+                await _until(_logged(first, "superseded", "session_taken_over"))
+                await _until(lambda: sleepers(SECONDS) == 0)
+                await _assert_refuses(old, session_id)
+                await new.post(session_id, "and now")
+                await new.until_idle(session_id)
+                await _assert_one_history(new, session_id, before, follower.events)
+                ran = await _runs_of(new, first, session_id, sandbox)
+    assert ran == ("ran\n" if doing.name == "working" else "")
+    assert len(requests_of(provider, doing.name)) == 3
+    assert provider.refusals == []
+
+
+async def _assert_one_history(client: Client, session_id: str, before: list[Event], seen: list[Event]) -> None:
+    events = await assert_sound(client, session_id)
+    assert events[: len(before)] == before
+    (recovered,) = of_type(events, "session.recovered")
+    assert recovered.data["interrupted_step"] == 1
+    shown = durable(seen)
+    assert events[: len(shown)] == shown, "what the frozen server had shown is in the log, and nothing else"
+    assert [event.data["outcome"] for event in of_type(events, "session.idle")] == ["completed", "completed"]
+
+
+async def _runs_of(client: Client, first: ServerProcess, session_id: str, sandbox: str) -> str:
+    """The lines that the tool has written; a container's workspace is in a volume, bubblewrap's where its server is."""
+    if sandbox == "docker":
+        response = await client.http.get(f"/v1/sessions/{session_id}/files/runs")
+        return response.text if response.status_code == 200 else ""
+    file = first.data_dir / "workspaces" / session_id / "runs"
+    return await asyncio.to_thread(lambda: file.read_text() if file.exists() else "")
+
+
+async def test_a_server_that_wakes_up_in_a_row_of_calls_begins_no_more_of_them(
+    start: Start, provider: FakeProvider
+) -> None:
+    wait = "echo first >> runs; echo begun; while [ ! -e go ]; do sleep 0.05; done"
+    provider.script(
+        Reply(
+            ToolCall("execute_command", {"command": wait}),
+            ToolCall("execute_command", {"command": "echo second >> runs"}),
+        ),
+        Reply(Text("the rest")),
+    )
+    first = start("first")
+    async with Client(first.url) as old:
+        session_id = (await old.create("task"))["id"]
+        async with following(old, session_id) as follower:
+            await follower.type("tool.output")
+            first.freeze()
+            async with Client((await asyncio.to_thread(start, "second")).url) as new:
+                await new.until_idle(session_id)
+                workspace = first.data_dir / "workspaces" / session_id
+                # The command ends while its server is frozen, so that the server wakes up with the next one to begin.
+                (workspace / "go").touch()
+                first.thaw()
+                await _until(_logged(first, "session_taken_over"))
+                events = await assert_sound(new, session_id)
+    assert [event.data["status"] for event in of_type(events, "tool.result")] == ["interrupted", "interrupted"]
+    assert (workspace / "runs").read_text() == "first\n"
+    assert provider.refusals == []
+
+
+async def test_a_server_that_was_taken_over_ends_its_streams_and_stays(start: Start) -> None:
+    """Readers are sent away, so that they find the server that has news; the process stays until somebody ends it."""
+    first = start("first")
+    async with Client(first.url) as old:
+        session_id = (await old.create())["id"]
+        async with following(old, session_id) as follower:
+            await follower.type("session.created")
+            await asyncio.to_thread(start, "second")
+            await _until(_logged(first, "superseded"))
+        assert [event.type async for event in old.events(session_id)] == ["session.created"]
+        assert (await old.http.get("/healthz")).status_code == 200

@@ -1,0 +1,47 @@
+"""The server is killed at random instants of its work, ten times or, with PALIMPSEST_TEST_LONG=1, two hundred."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.behaviour.process import ROOT
+from tests.requirements import need
+
+LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
+KILLS, SESSIONS = (200, 12) if LONG else (10, 6)
+STOP_S = 120
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+@pytest.mark.timeout(3600 if LONG else 600)  # with a busy machine's starts, and each session's way to its rest
+def test_kills_at_random_instants_lose_repeat_and_strand_nothing() -> None:
+    """Sessions stream, run tools and compact in small windows while the server dies under them; what holds of them is
+    in `tests.soak.checks`."""
+    need("bubblewrap")
+    arguments = ("--kills", str(KILLS), "--sessions", str(SESSIONS), "--json")
+    command = [sys.executable, "-m", "tests.soak", *arguments]
+    rig = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, said = rig.communicate()
+    finally:
+        if rig.poll() is None:
+            # Not killed at once: it has a server to end and a disk to take down.
+            rig.terminate()
+            rig.communicate(timeout=STOP_S)
+    assert rig.returncode in (0, 1), said
+    result = json.loads(out)
+    counts = result["counts"]
+    print(f"seed {result['seed']}: {KILLS} kills in {result['seconds']} s, {counts}, {said if LONG else ''}")
+    assert result["violations"] == [], said
+    assert rig.returncode == 0
+    assert (result["faults"]["kill"], result["lives"]) == (KILLS, KILLS + 1)
+    assert counts["looks at sessions under way"] > 0, "no kill met a session at work"
+    assert counts["recoveries"] > 0, "no kill met a run"
+    assert counts["tool calls"] > 0
+    assert counts["compactions"] > 0

@@ -1,0 +1,181 @@
+"""Calls that wait, in the database: through any number of owners, and to the end of a run that crashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.agent.loop import RunResult
+from app.agent.ports import CallsHeld, CallsReleased
+from app.db.repositories import approvals, sessions
+from app.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.messages import FinishReason, ToolCallPart, ToolStatus
+from app.runtime import recovery, runs
+from app.runtime.approval_rules import covers, joined, operators_approval
+from app.runtime.approvals import decide, read_pending
+from app.runtime.desk import ended_by, waiting_step
+from app.runtime.recovery import MAX_RECOVERIES, NOT_STARTED_NOTE
+from app.runtime.values.approvals import ApprovalAnswer
+from app.sessions import Approval, ApprovalRules, Outcome, QueueMode, Status
+from tests.unit.runtime.stage import GENERATION_OPENED, USAGE, Attempt, Stage, call_part
+
+APPROVE, DENY = ApprovalAnswer(decision="approve"), ApprovalAnswer(decision="deny", reason="No.")
+
+
+async def _hold(stage: Stage, timeout_s: float = 60.0) -> tuple[Attempt, list[ToolCallPart]]:
+    """A step with three calls, the last two of which wait."""
+    await stage.post("task")
+    await stage.commit(GENERATION_OPENED)
+    attempt, calls = Attempt(), [call_part(index) for index in range(3)]
+    await stage.commit(attempt.opened, *attempt.wrote(*calls))
+    held = CallsHeld(attempt.message_id, tuple(calls[1:]), timeout_s)
+    await stage.commit(attempt.answered(FinishReason.TOOL_CALLS), held)
+    return attempt, calls
+
+
+async def _decide(stage: Stage, call_id: str, answer: ApprovalAnswer) -> None:
+    await stage.act(lambda c: decide(c, stage.session_id, call_id, answer))
+
+
+async def _waiting(stage: Stage) -> Any:
+    row = await stage.row()
+    return await stage.database.read(lambda c: waiting_step(c, row))
+
+
+async def _recover(stage: Stage) -> list[str]:
+    """Has a new owner put the session in order, which does not end its run; the events of that."""
+    row = await stage.row()
+    assert await stage.database.read(lambda c: recovery.is_needed(c, row))
+    epoch = await stage.claim()
+    assert await stage.act(lambda c: recovery.recover(c, stage.session_id, epoch)) is None
+    return await stage.types(row.last_seq)
+
+
+async def test_a_step_waits_through_any_number_of_owners(stage: Stage) -> None:
+    attempt, calls = await _hold(stage)
+    await _decide(stage, calls[1].call_id, DENY)
+    before = (await read_pending(stage.database, stage.session_id)).items
+    for _ in range(MAX_RECOVERIES + 2):
+        assert await _recover(stage) == ["session.recovered"]
+    row = await stage.row()
+    assert (row.status, row.recoveries) == (Status.AWAITING_APPROVAL, 0)
+    assert (await read_pending(stage.database, stage.session_id)).items == before
+
+    waiting = await _waiting(stage)
+    assert waiting.opened == attempt.opened
+    assert (waiting.finish_reason, waiting.usage) == (FinishReason.TOOL_CALLS, USAGE)
+    assert [call.call_id for call in waiting.calls] == [call.call_id for call in calls]
+    assert {call.status for call in waiting.calls} == {ToolStatus.PENDING}
+    assert waiting.held.calls == waiting.calls[1:]
+    assert (waiting.held.timeout_s, waiting.known_cost_usd) == (60, USAGE.cost_usd)
+
+
+async def test_a_step_that_was_released_is_closed_like_any_other(stage: Stage) -> None:
+    attempt, calls = await _hold(stage)
+    await _decide(stage, calls[1].call_id, APPROVE)
+    await _decide(stage, calls[2].call_id, APPROVE)
+    assert (await stage.row()).status == Status.RUNNING
+    assert await _waiting(stage) is not None, "decided, and not begun"
+    await stage.commit(CallsReleased(attempt.message_id))
+    assert await _waiting(stage) is None
+    assert (await _recover(stage)).count("tool.result") == 3
+
+
+async def test_a_run_that_crashes_leaves_nothing_waiting(stage: Stage) -> None:
+    _, calls = await _hold(stage)
+    await _decide(stage, calls[1].call_id, APPROVE)
+    epoch = await stage.claim()
+    before = (await stage.row()).last_seq
+    await stage.act(lambda c: runs.finish(c, stage.session_id, epoch, RunResult(Outcome.INTERRUPTED)))
+    assert await stage.types(before) == ["approval.resolved", "session.updated", "session.idle"]
+    assert (await stage.row()).status == Status.IDLE
+    assert await stage.database.read(lambda c: approvals.count_open(c, stage.session_id)) == 0
+    assert await _waiting(stage) is None
+    with pytest.raises(ConflictError, match="cancelled by error"):
+        await _decide(stage, calls[2].call_id, APPROVE)
+    epoch = await stage.claim()
+    before = (await stage.row()).last_seq
+    await stage.act(lambda c: recovery.recover(c, stage.session_id, epoch))
+    results = [event.data for event in await stage.log(before) if event.type == "tool.result"]
+    assert [result["output"] for result in results] == [NOT_STARTED_NOTE] * 3
+
+
+async def test_who_is_late_decides_nothing(stage: Stage) -> None:
+    _, calls = await _hold(stage, timeout_s=0.000_001)
+    before = (await stage.row()).last_seq
+    with pytest.raises(ConflictError, match="time to answer is over"):
+        await _decide(stage, calls[1].call_id, APPROVE)
+    with pytest.raises(NotFoundError):
+        await _decide(stage, calls[0].call_id, APPROVE)
+    assert (await stage.row()).last_seq == before
+
+
+@pytest.mark.parametrize(
+    ("modes", "cancelled", "reason"),
+    [
+        ([], False, None),
+        ([QueueMode.STEER, QueueMode.FOLLOW_UP], False, None),
+        ([QueueMode.STEER, QueueMode.INTERRUPT], False, "interrupt"),
+        ([QueueMode.INTERRUPT], True, "cancel"),
+    ],
+)
+async def test_what_was_to_end_the_wait_does_so_after_a_restart(
+    stage: Stage, modes: list[QueueMode], cancelled: bool, reason: str | None
+) -> None:
+    await _hold(stage)
+    await stage.database.writer.write(lambda c: c.exec_driver_sql("update queue set status = 'delivered'"))
+    for mode in modes:
+        await stage.post("x", mode)
+    await stage.database.writer.write(lambda c: sessions.change(c, stage.session_id, cancel_requested=cancelled))
+    row = await stage.row()
+    assert await stage.database.read(lambda c: ended_by(c, row)) == reason
+
+
+@pytest.mark.parametrize(
+    ("setting", "policy", "timeout_s"),
+    [
+        ("never", "never", 300),
+        ("always", "always", 300),
+        ({"policy": "always", "timeout_s": 5}, "always", 5),
+        ({"policy": {"tools": ["run"]}}, ApprovalRules(tools=("run",)), 300),
+    ],
+)
+def test_what_the_operator_sets(setting: Any, policy: Any, timeout_s: float) -> None:
+    assert operators_approval(setting, ["run"]) == Approval(policy=policy, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("often", "PALIMPSEST_APPROVAL (policy)"),
+        ({"policy": {"commands": ["a", "("]}}, "PALIMPSEST_APPROVAL (policy.commands.1)"),
+        ({"policies": "always"}, "PALIMPSEST_APPROVAL (policies)"),
+        ({"policy": {"tools": ["fly"]}}, "there is no tool 'fly'"),
+    ],
+)
+def test_a_slip_of_the_operator_is_named(setting: Any, said: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        operators_approval(setting, ["run"])
+    assert said in caught.value.detail
+
+
+RULES = ApprovalRules(tools=("a",), commands=("x",))
+
+
+@pytest.mark.parametrize(
+    ("policy", "least", "covered", "both"),
+    [
+        ("never", "never", True, ApprovalRules()),
+        ("never", RULES, False, RULES),
+        ("never", ApprovalRules(), True, ApprovalRules()),
+        (RULES, "always", False, "always"),
+        ("always", RULES, True, "always"),
+        (ApprovalRules(tools=("a",)), RULES, False, RULES),
+        (ApprovalRules(tools=("b", "a"), commands=("x", "y")), RULES, True, None),
+        (ApprovalRules(tools=("a", "execute_command")), RULES, True, None),
+    ],
+)
+def test_which_policy_asks_for_as_much_as_another(policy: Any, least: Any, covered: bool, both: Any) -> None:
+    assert covers(policy, least) == covered
+    assert both is None or joined(policy, least) == both

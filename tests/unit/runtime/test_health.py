@@ -1,0 +1,106 @@
+"""Readiness: each part is looked at once however many ask, nobody waits long, and it is known when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.errors import PalimpsestError, SandboxUnavailableError, StorageBusyError, StorageError, StorageFullError
+from app.runtime import health
+from app.runtime.health import Health, free_bytes
+from app.runtime.values.server import Component
+
+WELL = Component(ok=True, status="ok", detail="well")
+
+
+class Part:
+    """A part that can be made to fail, or to say nothing."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.error: Exception | None = None
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def look(self) -> Component:
+        self.looks += 1
+        await self.go.wait()
+        if self.error is not None:
+            raise self.error
+        return WELL
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(health, "FRESH_S", 0.0)
+
+
+async def test_who_asks_at_the_same_time_shares_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FRESH_S", 60.0)
+    part = Part()
+    parts = Health({"disk": part.look})
+    found = [*await asyncio.gather(*(parts.readiness() for _ in range(50))), await parts.readiness()]
+    assert part.looks == 1
+    assert all(readiness.ready for readiness in found)
+
+
+@pytest.mark.parametrize(("name", "status"), [("database", "locked"), ("sandbox", "unavailable")])
+async def test_a_part_that_says_nothing_keeps_nobody_waiting_and_is_seen_when_it_does(name: str, status: str) -> None:
+    part = Part()
+    part.go.clear()
+    parts = Health({name: part.look})
+    for _ in range(3):
+        readiness = await parts.readiness()
+        assert (readiness.ready, readiness.components[name].status) == (False, status)
+    assert part.looks == 1, "no second look is begun beside the first"
+    part.go.set()
+    while not (await parts.readiness()).ready:
+        pass
+    part.go.clear()
+    assert not (await parts.readiness()).ready
+    await parts.aclose()
+    assert "look-at-" not in {task.get_name()[:8] for task in asyncio.all_tasks()}
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (StorageBusyError("Held."), "locked"),
+        (StorageFullError("Full."), "full"),
+        (StorageError("Broken."), "unavailable"),
+        (SandboxUnavailableError("Away."), "unavailable"),
+    ],
+)
+async def test_what_a_part_fails_by_is_its_status(error: PalimpsestError, status: str) -> None:
+    part = Part()
+    part.error = error
+    readiness = await Health({"database": part.look}).readiness()
+    component = readiness.components["database"]
+    assert (component.ok, component.status, component.detail) == (False, status, str(error))
+
+
+async def test_a_fault_of_a_look_is_a_state_too() -> None:
+    part = Part()
+    parts = Health({"sandbox": part.look})
+    assert (await parts.readiness()).ready
+    part.error = RuntimeError("a secret of the machine")
+    component = (await parts.readiness()).components["sandbox"]
+    assert (component.ok, component.status) == (False, "unavailable")
+    assert "secret" not in component.detail
+
+
+@pytest.mark.parametrize("name", ["database", "disk", "sandbox", "provider"])
+async def test_a_provider_alone_does_not_make_the_server_unready(name: str) -> None:
+    parts = {each: Part() for each in ("database", "disk", "sandbox", "provider")}
+    parts[name].error = StorageError("Broken.")
+    readiness = await Health({each: part.look for each, part in parts.items()}).readiness()
+    assert readiness.degraded
+    assert readiness.ready == (name == "provider")
+    assert [each for each, component in readiness.components.items() if not component.ok] == [name]
+
+
+def test_free_space_is_that_of_the_fullest(tmp_path: Path) -> None:
+    assert 0 < free_bytes([tmp_path, tmp_path / "absent"]) <= free_bytes([tmp_path])

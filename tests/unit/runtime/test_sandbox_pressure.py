@@ -1,0 +1,144 @@
+"""Sandboxes where there may be few: idle ones are stopped for others, and who finds none waits, not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.errors import SandboxAwayError, SandboxUnavailableError
+from app.runtime.sandboxes import Sandboxes
+from app.sandbox.base import SandboxConfig
+from app.sessions import SandboxSpec
+from tests.unit.runtime.stage import make_sandboxes
+from tests.unit.runtime.test_sandboxes import SPEC, Box, Boxes, turns
+
+
+async def test_the_one_that_is_idle_longest_makes_room() -> None:
+    boxes = Boxes()
+    sandboxes = make_sandboxes(boxes, most=2)
+    for name in ("a", "b"):
+        lease = sandboxes.lease(name, SPEC)
+        await lease.start()
+        lease.release()
+    back = sandboxes.lease("a", SPEC)
+    back.release()
+    await sandboxes.lease("c", SPEC).start()
+    assert boxes.journal == ["a started", "b started", "b stopping", "b stopped", "c started"]
+    assert sandboxes.slots.taken == 2
+
+
+async def test_one_in_use_is_stopped_for_who_waits_as_soon_as_it_is_idle() -> None:
+    boxes = Boxes()
+    sandboxes = make_sandboxes(boxes, most=1)
+    first = sandboxes.lease("a", SPEC)
+    await first.start()
+    second = asyncio.create_task(sandboxes.lease("b", SPEC).start())
+    await turns()
+    assert boxes.journal == ["a started"]
+    assert sandboxes.slots.waiting == 1
+    first.release()
+    await second
+    assert boxes.journal == ["a started", "a stopping", "a stopped", "b started"]
+
+
+async def test_who_comes_back_to_one_that_is_being_stopped_waits_in_line() -> None:
+    boxes = Boxes()
+    sandboxes = make_sandboxes(boxes, most=1)
+    first = sandboxes.lease("a", SPEC)
+    await first.start()
+    first.release()
+    boxes.go.clear()
+    other = sandboxes.lease("b", SPEC)
+    second = asyncio.create_task(other.start())
+    await boxes.seen("a stopping")
+    third = asyncio.create_task(sandboxes.lease("a", SPEC).start())
+    await turns()
+    boxes.go.set()
+    await second
+    await turns()
+    assert not third.done()
+    other.release()
+    await third
+    assert boxes.journal[-3:] == ["b stopping", "b stopped", "a started"]
+
+
+async def test_calls_of_one_session_take_one_place() -> None:
+    boxes = Boxes()
+    sandboxes = make_sandboxes(boxes, most=1)
+    lease = sandboxes.lease("a", SPEC)
+    await asyncio.gather(*(lease.start() for _ in range(3)))
+    assert sandboxes.slots.taken == 1
+
+
+async def test_who_waits_in_vain_is_told() -> None:
+    sandboxes = make_sandboxes(Boxes(), most=1, wait_s=0)
+    await sandboxes.lease("a", SPEC).start()
+    with pytest.raises(SandboxUnavailableError, match="All 1 sandboxes are in use") as caught:
+        await sandboxes.lease("b", SPEC).start()
+    assert caught.value.code == "too_many_sandboxes"
+    assert sandboxes.slots.refused == 1
+
+
+async def test_a_removed_sandbox_gives_its_place_back() -> None:
+    sandboxes = make_sandboxes(Boxes(), most=1, wait_s=0)
+    lease = sandboxes.lease("a", SPEC)
+    await lease.start()
+    lease.release()
+    async with sandboxes.removed("a", SPEC):
+        assert sandboxes.slots.taken == 0
+    await sandboxes.lease("b", SPEC).start()
+
+
+async def test_what_was_left_running_counts() -> None:
+    sandboxes = make_sandboxes(Boxes(), most=1, wait_s=0)
+    sandboxes.adopt({"a": SPEC, "b": SPEC})
+    assert sandboxes.slots.taken == 2
+
+
+class Away(Boxes):
+    """What makes them does not answer for some calls."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def open(self, config: SandboxConfig) -> Box:
+        boxes = self
+
+        class Waiting(Box):
+            async def start(self) -> None:
+                boxes.calls -= 1
+                if boxes.calls >= 0:
+                    raise SandboxAwayError("It does not answer.")
+                await super().start()
+
+        return Waiting(config.session_id, self)
+
+
+async def test_what_makes_them_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.runtime.sandboxes.AWAY_RETRY_S", 0.001)
+    boxes = Away(3)
+    await make_sandboxes(boxes).lease("a", SPEC).start()
+    assert boxes.journal == ["a started"]
+
+
+async def test_it_is_not_waited_for_longer_than_that() -> None:
+    with pytest.raises(SandboxAwayError):
+        await make_sandboxes(Away(1), wait_s=0).lease("a", SPEC).start()
+
+
+async def test_a_kind_that_comes_later_is_waited_for() -> None:
+    sandboxes: Sandboxes = make_sandboxes(expected=["docker"])
+    waiting = asyncio.create_task(sandboxes.await_kind("docker"))
+    await turns()
+    assert not waiting.done()
+    sandboxes.add(Boxes())
+    await waiting
+    assert sandboxes.kinds == ("docker",)
+    await sandboxes.lease("a", SandboxSpec(kind="docker")).start()
+
+
+async def test_nobody_waits_for_a_kind_that_nobody_expects() -> None:
+    async with asyncio.timeout(5):
+        await make_sandboxes(Boxes()).await_kind("bubblewrap")

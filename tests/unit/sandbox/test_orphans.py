@@ -1,0 +1,54 @@
+"""Commands of bubblewrap that have lost their server: they do not begin, and the next start ends them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.sandbox.base import WORKSPACE, SandboxLimits
+from app.sandbox.bubblewrap import BubblewrapFactory, find_bwrap
+from app.sandbox.view import View
+from tests.unit.sandbox.shell import sleepers, unique_seconds, until_sleeping
+
+pytestmark = [pytest.mark.bubblewrap, pytest.mark.usefixtures("bubblewrap")]
+
+
+@contextmanager
+def left_behind(data_dir: Path, seconds: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command of a server that has gone without it, in a session of this data directory."""
+    workspace = data_dir / "workspaces" / "session"
+    workspace.mkdir(parents=True)
+    binds = ("--ro-bind", "/", "/", "--proc", "/proc", "--bind", str(workspace), "/mnt")
+    command = [str(find_bwrap()), "--unshare-pid", "--die-with-parent", *binds, "--", "sleep", seconds]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def test_a_start_ends_the_commands_that_an_earlier_life_has_left(tmp_path: Path) -> None:
+    mine, others = unique_seconds(), unique_seconds()
+    with left_behind(tmp_path / "mine", mine) as left, left_behind(tmp_path / "others", others) as other:
+        await until_sleeping(mine)
+        await until_sleeping(others)
+        removed = await BubblewrapFactory(tmp_path / "mine").remove_orphans({"session"})
+        left.wait(10)
+        assert removed == ["2 processes of commands"]
+        assert (sleepers(mine), sleepers(others), other.poll()) == (0, 1, None)
+        assert (tmp_path / "mine" / "workspaces" / "session").is_dir()
+
+
+@pytest.mark.parametrize("word", [b"go\n", b""])
+def test_a_command_begins_with_the_word_of_its_server_and_not_without(tmp_path: Path, word: bytes) -> None:
+    view = View(tmp_path, tmp_path, network=False, limits=SandboxLimits(), uid=None)
+    _, *argv = view.command(b"cat; echo begun", gated=True)
+    script = next(place for place, argument in enumerate(argv) if argument == "-c") + 1
+    argv[script] = os.fsdecode(argv[script]).replace(f"cd {WORKSPACE}", f"cd {tmp_path}")
+    ended = subprocess.run(argv, input=word, capture_output=True, check=False, timeout=20)
+    assert (ended.returncode, ended.stdout) == ((0, b"begun\n") if word else (1, b"")), ended.stderr
