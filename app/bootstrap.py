@@ -219,7 +219,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         stack.push_async_callback(providers.aclose)
         store = FileOutputStore(settings.data_dir / "outputs")
         stack.push_async_callback(store.aclose)
-        windows = LearnedWindows(database, providers.place)
+        windows = LearnedWindows(database, providers.place, providers.info)
         await windows.load()
         agents = _agents(settings, prompts, providers, windows)
         metrics = Metrics(agents.registry.names())

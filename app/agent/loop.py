@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.agent.compactor import Compactor, ManualRound, Room
+from app.agent.asked import ManualRound
+from app.agent.compactor import Compactor
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.limits import LimitReached, Progress, RunLimits
 from app.agent.ports import Change, ControlAdded, GenerationOpened, Inbox, Sink
+from app.agent.rounds import Room
 from app.agent.step import Outcome, Step, StepResult
+from app.agent.updates import refresh, settle
 from app.context.budget import less_output
 from app.context.prompts import ControlKind, control_text
 from app.context.tokens import PER_MESSAGE, estimate_text
@@ -84,7 +87,7 @@ class AgentLoop:
                 return result
             asked = await self._asked_round()
             config = self._config()
-            before = self._refreshed(config)
+            before = await self._refreshed(config)
             room = await self._make_room(config, before, asked)
             if room is Room.NONE:
                 return RunResult(RunOutcome.FAILED, self._compactor.problem)
@@ -108,9 +111,9 @@ class AgentLoop:
             self._cut_off = False
         return bool(messages)
 
-    def _refreshed(self, config: AgentConfig) -> list[Change]:
+    async def _refreshed(self, config: AgentConfig) -> list[Change]:
         """Brings the conversation's generation up to date; the changes belong in front of the next step."""
-        opened = self._conversation.refresh(config)
+        opened = await refresh(self._conversation, config)
         return [] if opened is None else [opened]
 
     async def _make_room(self, config: AgentConfig, before: list[Change], asked: ManualRound | None) -> Room:
@@ -138,7 +141,7 @@ class AgentLoop:
             # No provider answers to an answer: a run that goes on after one needs a word of ours.
             await self._say("continue" if self._cut_off else "interrupted" if self._goes_on else "resume")
         self._goes_on = False
-        if (mended := self._conversation.settle()) is not None:
+        if (mended := await settle(self._conversation)) is not None:
             before.append(mended)
         self._refused_limit = config.budget.limit
         config = self._take_less_output(config)

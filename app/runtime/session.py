@@ -13,13 +13,14 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult
+from app.agent.updates import refresh
 from app.db.repositories import sessions, steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError
 from app.messages import Role, Usage, now
 from app.runtime import compactions, recovery, runs
 from app.runtime.agents import StoredConversation, load_conversation
 from app.runtime.asked_rounds import AskedRounds
-from app.runtime.assembly import make_compactor, make_step
+from app.runtime.assembly import make_step, open_conversation
 from app.runtime.inbox import RunInbox
 from app.runtime.notes import are_due as notes_are_due
 from app.runtime.owned import OwnedSession
@@ -42,6 +43,7 @@ class SessionOwner:
         self._interrupt = Interrupt()
         self._inbox: RunInbox | None = None
         self._stored: StoredConversation | None = None
+        self._broke_off = False
 
     def ring(self) -> None:
         """There may be a new message."""
@@ -129,18 +131,20 @@ class SessionOwner:
 
     async def _compact_idle(self, recorder: Recorder) -> None:
         """Makes a round that was asked for while nothing runs."""
-        stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
-        conversation = self._setup.agents.conversation(stored, self._session.row)
-        compactor = make_compactor(self._setup, self._session, recorder, conversation, self._interrupt)
+        stored = await self._session.conversation()
+        conversation, compactor = await self._open(recorder, stored)
         asked = await self._rounds.next(conversation)
         if asked is None:
             return
         await self._ask_windows()
         await self._read_first_notes(stored)
         config = self._session.config()
-        if (opened := conversation.refresh(config)) is not None:
+        if (opened := await refresh(conversation, config)) is not None:
             await recorder.record(opened)
         await compactor.manual(config, asked)
+
+    async def _open(self, recorder: Recorder, stored: StoredConversation) -> tuple[Conversation, Compactor]:
+        return await open_conversation(self._setup, self._session, recorder, stored, self._interrupt)
 
     async def _read_first_notes(self, stored: StoredConversation) -> None:
         """Reads the workspace's notes for a session's first context."""
@@ -170,15 +174,14 @@ class SessionOwner:
         """Makes run after run until the session is idle or parked."""
         stored, self._stored = self._stored, None
         if stored is None:
-            stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
+            stored = await self._session.conversation()
         await self._read_first_notes(stored)
-        conversation = self._setup.agents.conversation(stored, self._session.row)
+        conversation, compactor = await self._open(recorder, stored)
         # A message that was delivered just before a crash is still to be answered.
         said = (message for message in reversed(stored.history) if message.voided_at is None and not message.is_summary)
         last = next(said, None)
         unanswered = last is not None and last.role is Role.USER
         goes_on = unanswered or self._session.row.run_trigger in ("resume", "recovery")
-        compactor = make_compactor(self._setup, self._session, recorder, conversation, self._interrupt)
         assert self._inbox is not None
         self._inbox.begin_run(takes_follow_up=not goes_on)
         while True:
@@ -188,6 +191,9 @@ class SessionOwner:
                 return
             goes_on = False
             await self._renew()
+            if self._broke_off:
+                # It may have left a context in memory that was never stored, and what is stored counts.
+                conversation, compactor = await self._open(recorder, await self._session.conversation())
 
     async def _run(
         self, recorder: Recorder, conversation: Conversation, compactor: Compactor, *, goes_on: bool
@@ -215,10 +221,12 @@ class SessionOwner:
             goes_on=goes_on,
             elapsed_s=max(0.0, (now() - row.run_started_at).total_seconds()) if row.run_started_at else 0.0,
         )
+        self._broke_off = True
         try:
             result = await loop.run()
             if not result.parked:
                 await loop.close()
+            self._broke_off = False
             return result
         except (StaleOwnerError, StorageError):
             raise
