@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from app.agent.collecting import Collector
 from app.agent.loop_guard import GuardRules
 from app.agent.model_calls import ModelCalls
-from app.agent.prepared import Places
+from app.agent.places import Places
 from app.context.policies import resolve
 from app.context.prompts import SYSTEM_TEMPLATE
 from app.db.engine import Database, open_database, sqlite_path
@@ -270,7 +270,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         stack.push_async_callback(providers.aclose)
         store = FileOutputStore(settings.data_dir / "outputs")
         stack.push_async_callback(store.aclose)
-        windows = LearnedWindows(database, providers.place)
+        windows = LearnedWindows(database, providers.place, providers.info)
         await windows.load()
         agents = _agents(settings, prompts, providers, windows)
         metrics = Metrics(agents.registry.names())

@@ -242,6 +242,7 @@ class CompactionCompleted(SessionEvent, CompactionFields):
     """The context is smaller from here on: `rung` says how that was reached."""
 
     type: ClassVar[str] = "compaction.completed"
+    tokens_after: int
     was_pruned: bool
     was_summarized: bool
 

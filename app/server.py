@@ -29,6 +29,10 @@ from app.settings import Settings
 
 BACKLOG = 2048
 
+KEEP_ALIVE_S = 75
+"""How long a connection without a request stays open: longer than clients and proxies keep theirs for another request
+(httpx 5 s, nginx and most load balancers 60 s), as one that is closed just when it is used again loses the request."""
+
 SYSTEM_PROMPT_BYTES = 1024 * 1024
 """Largest file with a system prompt: as much as a request may have that brings one."""
 
@@ -206,6 +210,7 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
             access_log=False,
             server_header=False,
             backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
         ),
         app,

@@ -65,9 +65,17 @@ summary made without a model, and a shorter tail."""
 PruneReason = Literal["trigger", "run_end", "model_change"]
 
 
+class RoundError(Value):
+    """Why a round came to nothing: code and detail of its last `compaction.failed`."""
+
+    code: str
+    detail: str
+
+
 class CompactionFields(Value):
-    """One round of compaction. Tokens are those of the whole context; `first_message_id` to `last_message_id` is what
-    the summary stands for."""
+    """One round of compaction. Tokens are those of the whole context, `tokens_after` null for a round that has not made
+    it smaller; `first_message_id` to `last_message_id` is what the summary stands for. `error` is null unless `status`
+    is `failed`."""
 
     round: int
     reason: CompactionReason
@@ -79,8 +87,9 @@ class CompactionFields(Value):
     messages_compacted: int = 0
     outputs_pruned: int = 0
     tokens_before: int = 0
-    tokens_after: int = 0
+    tokens_after: int | None = None
     summary: str | None = None
+    error: RoundError | None = None
     usage: Usage = Usage()
     duration_ms: int = 0
     created_at: Timestamp

@@ -1,30 +1,41 @@
 """What keeping the context costs a step: `python -m benchmarks.context` compares a short history with a long one.
 
 For each step the agent looks at the size of its context, decides whether to make room, projects what is new, checks it
-and hands over the request. All of that is to depend on what is new in the step alone. Both lengths are measured in turn
-in one process, so that what the machine does besides falls on both.
+and hands over the request. All of that is to depend on what is new in the step alone.
+
+The method: what counts is the processor time of the process, threads included. A round takes the same steps at both
+histories, in turn, one here and one there, so that what the machine does besides falls on both. All rounds begin with
+the same histories and take the same steps. What else the machine does can only add to a step, so of each step the
+least of all rounds counts, and the result is the mean over the steps: what is done in some steps alone, such as a look
+at the whole context, is in it with its full cost. The spread says how far the ratios lie apart that each third of the
+rounds gives by itself. The garbage collector is off during a round: its cost depends on all that the process holds.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from app.agent.compactor import Compactor, Room
+from app.agent.compactor import Compactor
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
 from app.agent.model_calls import ModelCalls
+from app.agent.round_setup import RoundSetup
+from app.agent.rounds import Room
 from app.context.budget import make_budget
 from app.context.policies import DEFAULT, CompactionSettings, resolve
 from app.context.tokens import PER_MESSAGE, Calibration, estimate_part
 from app.llm.base import ModelInfo, Prices, Provider, ToolSchema
 from app.messages import Message, Part, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
 from benchmarks.report import Result, table
+from benchmarks.stats import quiet_mean, spread
 
 SHORT, LONG = 100, 10_000
 """Messages that are there before the steps that are measured."""
@@ -37,6 +48,14 @@ TOOLS = (ToolSchema("execute_command", "Runs a command.", {"type": "object", "pr
 
 FAR = 100_000_000
 """A window, in tokens, of which no history here comes near the trigger."""
+
+LEAST_STEPS = 200
+"""Steps of a round: at the long history a look at all of it, where nothing comes of one, is taken every 100 steps."""
+
+WARM_UP = 5
+"""Steps before those that are measured, in which what was there before is taken in."""
+
+LONG_TASK = "Do this. " * 1_000
 
 OUTPUT = "x" * 12_000
 """Of a call before the steps that are measured. Theirs are small, so that they stay as near to the trigger."""
@@ -73,11 +92,17 @@ def beyond_task(tokens: int) -> AgentConfig:
     return _config(_low(10 * tokens), 10 * tokens)
 
 
+def handed_off(tokens: int) -> AgentConfig:
+    """Beyond a hand-off's trigger that the last request alone exceeds, which would stay word for word."""
+    return _config(resolve({"policy": "handoff", "handoff_threshold": 1_000}), 10 * tokens)
+
+
 SCENES = (
     Scene("far from a trigger", far),
     Scene("at 85 % of it", near),
     Scene("beyond one that the system prompt exceeds", beyond),
-    Scene("beyond one that the task exceeds", beyond_task, "Do this. " * 1_000),
+    Scene("beyond one that the task exceeds", beyond_task, LONG_TASK),
+    Scene("beyond a hand-off's that the task exceeds", handed_off, LONG_TASK),
 )
 
 
@@ -101,17 +126,14 @@ class Stage:
     seq: int
 
     @classmethod
-    def of(cls, messages: int, scene: Scene) -> Stage:
-        history = [message(1, Role.USER, TextPart(id=new_id(), index=0, text=scene.task))]
-        while len(history) < messages:
-            history += step(len(history) + 1, OUTPUT)
+    def of(cls, history: Sequence[Message], scene: Scene) -> Stage:
         config = scene.configure(sum(message.tokens for message in history))
         conversation = Conversation(history, (), None, None, Calibration(1.0))
         conversation.refresh(config)
         calls = ModelCalls(lambda _: _unreachable(), lambda *_: None, 1)
         sink = _NoSink()
         ladder = Ladder(sink, conversation, calls, lambda _: config.budget.limit)  # type: ignore[arg-type]
-        compactor = Compactor(sink, conversation, ladder, Interrupt(), refreshed=_never)  # type: ignore[arg-type]
+        compactor = Compactor(RoundSetup(sink, conversation, ladder, Interrupt(), _never))  # type: ignore[arg-type]
         return cls(conversation, compactor, config, len(history))
 
     async def step(self) -> None:
@@ -173,36 +195,94 @@ def step(seq: int, output: str) -> tuple[Message, Message]:
     return message(seq, Role.ASSISTANT, call), message(seq + 1, Role.TOOL, result)
 
 
-async def measure(scene: Scene, rounds: int, steps: int) -> tuple[float, float]:
-    """Seconds of a step at the short and at the long history, measured in turn: of each the fastest round's mean, since
-    what else the machine does can only add to it. What is done in some steps alone is in the mean."""
-    taken: dict[int, list[float]] = {SHORT: [], LONG: []}
-    for _ in range(rounds):
-        for length in (SHORT, LONG):
-            stage = Stage.of(length, scene)
-            for _ in range(5):
-                await stage.step()
-            began = time.perf_counter()
-            for _ in range(steps):
-                await stage.step()
-            taken[length].append((time.perf_counter() - began) / steps)
-    return min(taken[SHORT]), min(taken[LONG])
+def history_of(messages: int, scene: Scene) -> list[Message]:
+    """A task, and calls with their outputs."""
+    history = [message(1, Role.USER, TextPart(id=new_id(), index=0, text=scene.task))]
+    while len(history) < messages:
+        history += step(len(history) + 1, OUTPUT)
+    return history
+
+
+Round = dict[int, list[float]]
+"""Seconds of processor time of each step of a round, by the length of the history."""
+
+
+async def measure(scene: Scene, rounds: int, steps: int) -> list[Round]:
+    """All rounds of a scene."""
+    histories = {length: history_of(length, scene) for length in (SHORT, LONG)}
+    return [await one_round(scene, histories, steps, number) for number in range(rounds)]
+
+
+async def one_round(scene: Scene, histories: dict[int, list[Message]], steps: int, number: int) -> Round:
+    """Times the same steps at each of the histories, in turn; which comes first changes with the round's number."""
+    lengths = sorted(histories, reverse=number % 2 == 1)
+    stages = {length: Stage.of(histories[length], scene) for length in lengths}
+    for stage in stages.values():
+        for _ in range(WARM_UP):
+            await stage.step()
+    taken: Round = {length: [] for length in lengths}
+    with _no_collector():
+        for _ in range(steps):
+            for length in lengths:
+                began = time.process_time()
+                await stages[length].step()
+                taken[length].append(time.process_time() - began)
+    return taken
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def result(scene: Scene, rounds: Sequence[Round]) -> Result:
+    """The row of a scene."""
+    short, long = _means(rounds)
+    thirds = [_means(rounds[first::3]) for first in range(min(3, len(rounds)))]
+    return Result(
+        f"a step at {LONG:,} messages, {scene.name}",
+        long * 1e6,
+        "µs",
+        GOAL,
+        short * 1e6,
+        f"{SHORT:,} messages:",
+        goal_is_ratio=True,
+        spread=spread([slow / fast for fast, slow in thirds]),
+    )
+
+
+def _means(rounds: Sequence[Round]) -> tuple[float, float]:
+    """Seconds of a step at the short and at the long history."""
+    short, long = (quiet_mean([taken[length] for taken in rounds]) for length in (SHORT, LONG))
+    return short, long
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.context",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--rounds", type=int, default=30, help="rounds of each scene (default: 30)")
+    text = f"steps in a round, {LEAST_STEPS} or more (default: {LEAST_STEPS})"
+    parser.add_argument("--steps", type=int, default=LEAST_STEPS, help=text)
+    parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
+    options = parser.parse_args(arguments)
+    if options.rounds < 1 or options.steps < LEAST_STEPS:
+        parser.error(f"there must be a round, and {LEAST_STEPS} steps in it")
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.context", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7, help="rounds; the fastest of each length counts (default: 7)")
-    parser.add_argument("--steps", type=int, default=200, help="steps in a round (default: 200)")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
-    options = parser.parse_args(arguments)
-    results = []
-    for scene in SCENES:
-        short, long = asyncio.run(measure(scene, options.rounds, options.steps))
-        against = f"{SHORT:,} messages:"
-        what = f"a step at {LONG:,} messages, {scene.name}"
-        results.append(Result(what, long * 1e6, "µs", GOAL, short * 1e6, against, goal_is_ratio=True))
+    options = parse(arguments)
+    results = [result(scene, asyncio.run(measure(scene, options.rounds, options.steps))) for scene in SCENES]
     print(table(results))
-    return 1 if options.strict and not all(result.met for result in results) else 0
+    return 1 if options.strict and not all(row.met for row in results) else 0
 
 
 if __name__ == "__main__":

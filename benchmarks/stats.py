@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-__all__ = ["gaps", "median", "percentile", "spread"]
+__all__ = ["gaps", "median", "percentile", "quiet_mean", "spread"]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -23,6 +23,16 @@ def spread(values: Sequence[float]) -> float:
     """How far the rounds of one measurement lie apart: (largest - smallest) / median."""
     middle = median(values)
     return (max(values) - min(values)) / middle if middle else 0.0
+
+
+def quiet_mean(rounds: Sequence[Sequence[float]]) -> float:
+    """The mean of what each step takes by itself, where all rounds took the same steps: of each the least of all
+    rounds, since what else the machine did could only add to it. Raises `ValueError` where the rounds are not of one
+    length, or there are none."""
+    fastest = [min(step) for step in zip(*rounds, strict=True)]
+    if not fastest:
+        raise ValueError("There is nothing to take a mean of.")
+    return math.fsum(fastest) / len(fastest)
 
 
 def gaps(calls: Sequence[tuple[float, float]]) -> list[float]:

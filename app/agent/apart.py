@@ -6,18 +6,23 @@ import asyncio
 from collections.abc import Callable, Sized
 from typing import ParamSpec, TypeVar
 
+import structlog
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 LONG = 500
 """Messages from which work on all of them goes to a thread; with fewer it takes no more than some milliseconds."""
 
+log = structlog.get_logger(__name__)
+
 
 async def apart(messages: Sized, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
     """What `work` gives, which reads these messages and what belongs to them; other sessions go on meanwhile.
 
     Whoever may change the conversation awaits this. A cancel therefore waits until the work is done, a fraction of a
-    second, since nothing may change what a thread reads.
+    second, since nothing may change what a thread reads. It takes the place of what the work has given; an error of the
+    work is its cause, and in the log.
     """
     if len(messages) < LONG:
         return work(*args, **more)
@@ -28,6 +33,9 @@ async def apart(messages: Sized, work: Callable[P, T], *args: P.args, **more: P.
             await asyncio.wait({task})
         except asyncio.CancelledError:
             cancelled = True
-    if cancelled:
-        raise asyncio.CancelledError
-    return task.result()
+    if not cancelled:
+        return task.result()
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.error("work_failed_after_cancel", work=getattr(work, "__qualname__", repr(work)), exc_info=error)
+    raise asyncio.CancelledError from error

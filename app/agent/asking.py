@@ -10,13 +10,13 @@ from app.context.excerpts import fit_tokens
 from app.context.selection import Selection
 from app.context.tokens import estimate_text
 from app.llm.base import ModelRequest
-from app.messages import ReasoningPart
 
 REASONING_ROOM = 4_096
 """Output tokens on top of a summary's cap for a model that has reasoned in this conversation."""
 
 INSTRUCTION_ROOM = 1_000
-"""Tokens that asking for a summary takes, with some to spare."""
+"""Tokens that asking for a summary takes, with some to spare; an operator's sections of a summary and the wishes of
+whoever asked for the round come on top."""
 
 LEAST_CAP = 256
 """The shortest answer that a summary is asked for in; a third of the policy's cap is enough on a crowded window."""
@@ -43,8 +43,8 @@ def summary_job(
     policy says so and there is room, else from text. A `request` of an earlier moment is taken instead of the next
     one."""
     settings, config = round.settings, round.config
-    reasoning = REASONING_ROOM if _reasons(conversation) else 0
-    asking = INSTRUCTION_ROOM + estimate_text(config.summary_template or "")
+    reasoning = REASONING_ROOM if conversation.has_reasoning else 0
+    asking = INSTRUCTION_ROOM + sum(estimate_text(text or "") for text in (config.summary_template, round.instructions))
     cap = min(summary_cap(settings), max(LEAST_CAP, window // 4))
     left = window - conversation.estimate - reasoning - asking
     inside = _is_inside(round) and left >= min(cap, max(LEAST_CAP, cap // 3))
@@ -71,7 +71,3 @@ def summary_job(
 def _is_inside(round: Round) -> bool:
     """Whether the policy has its summary asked for in the conversation, by the session's own model."""
     return round.settings.model is None and round.settings.policy != "threshold"
-
-
-def _reasons(conversation: Conversation) -> bool:
-    return any(isinstance(part, ReasoningPart) for message in conversation.history for part in message.parts)

@@ -1,95 +1,53 @@
-"""Keeps a conversation within its model's window: sees a round of compaction through, from its trigger to its end."""
+"""Keeps a conversation within its model's window: whether it has to be smaller, and by which means."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from app.agent.apart import apart
-from app.agent.conversation import AgentConfig, Conversation
-from app.agent.coverage import asked_selection, is_hopeless, prunable, selection
-from app.agent.faults import RungCode
-from app.agent.interrupt import Interrupt, Stopped
-from app.agent.ladder import Ladder
+from app.agent.asked import ManualRound, Refusal, asked_round, asked_selection
+from app.agent.conversation import AgentConfig
+from app.agent.coverage import is_hopeless, prunable, selection
+from app.agent.interrupt import Stopped
 from app.agent.lull import Lull
 from app.agent.pace import Pace
-from app.agent.ports import RoundEnded, RoundOpening, RungFailed, Sink
-from app.agent.prepared import Background, Places
-from app.agent.rounds import Candidate, Round, Target
+from app.agent.ports import RoundOpening, RungFailed
+from app.agent.prepared import Background
+from app.agent.round_maker import RoundMaker
+from app.agent.round_setup import RoundSetup
+from app.agent.rounds import Candidate, Room, Round, Target
 from app.agent.triggers import due, is_near, most
-from app.context.policies import CompactionSettings
 from app.context.selection import Selection
 from app.context.shrinking import largest_fixed
 from app.errors import ProviderError
 from app.messages import Usage
-from app.sessions import CompactionReason, PruneReason, Rung
+from app.sessions import CompactionReason, PruneReason
 
 OVERFLOW_SHARE = 0.9
 """Share of a refused request's own estimate that the next one may have: a wrong estimator still ends."""
-
-NOTHING: tuple[RungCode, str] = ("nothing_to_compact", "Nothing in the context is old enough to be summarised.")
-"""Code and detail of a round that somebody asked for too early."""
-
-
-class Room(Enum):
-    """What became of a context that was looked at; `REVERTED` is one of which a round was taken back while it was being
-    made smaller, so that it has to be looked at again."""
-
-    ENOUGH = "enough"
-    MADE = "made"
-    REVERTED = "reverted"
-    STOPPED = "stopped"
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class ManualRound:
-    """A round that somebody asked for; its number was given when it was accepted."""
-
-    number: int
-    settings: CompactionSettings
-    instructions: str | None = None
 
 
 class Compactor:
     """One conversation's."""
 
-    def __init__(
-        self,
-        sink: Sink,
-        conversation: Conversation,
-        ladder: Ladder,
-        interrupt: Interrupt,
-        *,
-        refreshed: Callable[[AgentConfig], Coroutine[Any, Any, AgentConfig]],
-        taken: Callable[[], Awaitable[None]] | None = None,
-        places: Places | None = None,
-    ) -> None:
-        """`refreshed` gives a configuration with the workspace's standing notes read again, which a new checkpoint
-        takes into its system text; `taken` is awaited when one does. `places` are those of summaries in the
-        background."""
-        self._sink = sink
-        self._conversation = conversation
-        self._ladder = ladder
-        self._interrupt = interrupt
-        self._refreshed = refreshed
-        self._taken = taken
-        self._background = Background(
-            sink, conversation, ladder, interrupt, refreshed=refreshed, places=places or Places()
-        )
+    def __init__(self, setup: RoundSetup, *, unused: int = 0) -> None:
+        """`unused`: see `Background`."""
+        self._setup = setup
+        self._sink = setup.sink
+        self._conversation = setup.conversation
+        self._maker = RoundMaker(setup)
+        self._background = Background(setup, unused=unused)
         self._pace = Pace()
         self._lull = Lull()
         self._step = 0
-        self._usage = Usage()
         self.problem: dict[str, Any] | None = None
         """Why there is no room, after `Room.NONE`."""
 
     def take_usage(self) -> Usage:
         """What its model calls have cost since the last call."""
-        usage, self._usage = self._usage + self._background.take_usage(), Usage()
-        return usage
+        return self._maker.take_usage() + self._background.take_usage()
 
     async def make_room(
         self, config: AgentConfig, step: int, begin: Callable[[], Awaitable[None]], *, cold: bool = False
@@ -121,19 +79,22 @@ class Compactor:
         return await self._make(config, "provider_overflow", Target(wanted, refused), must=True)
 
     async def manual(self, config: AgentConfig, asked: ManualRound) -> Room:
-        """Makes the round that somebody asked for, whatever the size of the context."""
+        """Makes the round that somebody asked for, whatever the size of the context. Nothing depends on it: a run goes
+        on with the context as it was."""
         await self.discard()
-        settings = asked.settings
-        target = Target(most(config.budget, settings), self._conversation.size)
-        batch = await apart(self._conversation.rows, prunable, self._conversation, config.budget, settings)
-        round = Round(asked.number, config, settings, target, batch, asked.instructions)
-        covered = await apart(self._conversation.rows, asked_selection, self._conversation, round)
-        if covered is None:
-            await self._sink.record(RungFailed(asked.number, "summary", *NOTHING, Usage(), None))
+        conversation, budget = self._conversation, self._setup.budget(config, asked.settings)
+        round = await apart(conversation.rows, asked_round, conversation, config, asked, budget)
+        covered = await apart(conversation.rows, asked_selection, conversation, round)
+        if isinstance(covered, Refusal):
+            await self._sink.record(RungFailed(asked.number, "summary", *covered, Usage(), None))
             return Room.ENOUGH
-        room = await self._climb(round, covered, "summary", asked=True)
-        # Nothing depends on a round that somebody asked for: a run goes on with the context as it was.
-        return Room.ENOUGH if room is Room.NONE else room
+        match await self._maker.make(round, covered):
+            case Candidate():
+                return Room.MADE
+            case Room.NONE:
+                return Room.ENOUGH
+            case room:
+                return room
 
     async def end_of_run(self, config: AgentConfig) -> None:
         """Clears old outputs where a trigger is near, now that nobody waits; gives up what is being prepared."""
@@ -154,7 +115,7 @@ class Compactor:
             await begin()
         in_force = conversation.in_force.clearing(batch.call_ids)
         after = await apart(conversation.rows, conversation.measure, in_force, config=config)
-        await self._ladder.prune(config, batch, reason, conversation.estimate, after)
+        await self._setup.ladder.prune(config, batch, reason, conversation.estimate, after)
 
     async def discard(self) -> None:
         """Gives up the summary that is being prepared."""
@@ -193,7 +154,7 @@ class Compactor:
         after = await apart(self._conversation.rows, self._conversation.measure, in_force, config=round.config)
         if not round.target.accepts(after):
             return False
-        await self._ladder.prune(round.config, round.batch, "trigger", round.target.before, after)
+        await self._setup.ladder.prune(round.config, round.batch, "trigger", round.target.before, after)
         return True
 
     async def _swap_in(self, round: Round) -> Room | None:
@@ -204,7 +165,7 @@ class Compactor:
             return Room.STOPPED
         if ready is None:
             return None
-        if not await self._commit(ready.round, ready.made, ready.usage):
+        if not await self._maker.commit(ready.round, ready.made, ready.usage):
             return Room.REVERTED
         self._pace.note(self._step, ready.round.target, ready.made.tokens)
         return Room.MADE
@@ -214,58 +175,25 @@ class Compactor:
         opening = RoundOpening(reason, round.settings.policy, round.target.before, round.budget.limit)
         opened = replace(round, number=await self._sink.open_round(opening))
         start = self._pace.first_rung(self._step)
-        room = await self._climb(opened, covered, start)
-        if room is Room.NONE and not must:
-            self._pace.note(self._step, round.target, round.target.before)
-            room = self._none_for_now(round.config)
+        made = await self._maker.make(opened, covered, start=start)
+        room = self._outcome(opened, made, must=must)
         if start != "summary":
             self._pace.start_over()
         return room
 
-    async def _climb(self, round: Round, covered: Selection, start: Rung, *, asked: bool = False) -> Room:
-        """Takes a round through the ladder. A cancel leaves everything as it was. The notes are read before, so that
-        what is measured is what will be sent; model, tools and budget stay those that the round began with."""
-        summarizer = self._ladder.summarizer()
-        try:
-            config = await self._interrupt.guard(self._refreshed(round.config), patient=True)
-            round = replace(round, config=config)
-            climb = self._ladder.climb(round, covered, summarizer, start=start)
-            made = await self._interrupt.guard(climb, patient=True)
-        except Stopped:
-            await self._sink.record(RoundEnded(round.number, "cancelled", summarizer.usage))
-            return Room.STOPPED
-        finally:
-            self._usage = self._usage + summarizer.usage
-        if made is None:
-            return self._no_room(round.config)
-        if not await self._commit(round, made, summarizer.usage):
-            return Room.REVERTED
-        await self._recount(round)
-        if not asked:
-            self._pace.note(self._step, round.target, made.tokens)
-        return Room.MADE
-
-    async def _commit(self, round: Round, made: Candidate, usage: Usage) -> bool:
-        """Makes a candidate the context, and its notes the session's; see `Ladder.commit`. The notes come first: after
-        a crash in between the next step takes them in."""
-        if self._taken is not None:
-            await self._taken()
-        return await self._ladder.commit(round, made, usage)
-
-    async def _recount(self, round: Round) -> None:
-        """Has the provider count the new context, where the settings want that."""
-        if round.settings.policy != "handoff" or not round.settings.recount_probe:
-            return
-        summarizer = self._ladder.summarizer()
-        request = self._conversation.sound_request(round.config)
-        try:
-            tokens = await self._interrupt.guard(summarizer.count(request), patient=True)
-        except Stopped:
-            return
-        finally:
-            self._usage = self._usage + summarizer.usage
-        if tokens is not None:
-            self._conversation.recounted(tokens)
+    def _outcome(self, round: Round, made: Candidate | Room, *, must: bool) -> Room:
+        """What a round means for the step that it was made for, and for the rounds after it."""
+        match made:
+            case Candidate():
+                self._pace.note(self._step, round.target, made.tokens)
+                return Room.MADE
+            case Room.NONE if must:
+                return self._no_room(round.config)
+            case Room.NONE:
+                self._pace.note(self._step, round.target, round.target.before)
+                return self._none_for_now(round.config)
+            case room:
+                return room
 
     def _no_room(self, config: AgentConfig) -> Room:
         """Says what is too large, since nothing can be made smaller any more."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from app.agent.candidates import candidate, facts, folded, summary_cap
+from app.agent.candidates import candidate, facts, summary_cap
 from app.agent.conversation import Conversation
-from app.agent.rounds import Round
+from app.agent.rounds import Candidate, Round
 from app.context.budget import Budget, tail_bounds, trigger
 from app.context.policies import CompactionSettings
-from app.context.pruning import PruneBatch, select_prunable
+from app.context.pruning import PruneBatch, may_do, select_prunable
 from app.context.selection import Selection, select
 from app.context.shrinking import shrunk
 from app.context.tokens import counted_tokens, estimate_text
@@ -18,6 +18,12 @@ ROOMY = 0.75
 SUMMARY_SHARE = 0.2
 """Share of such a context that a summary is taken to have, where its cap is larger."""
 
+LEAST_SUMMARY = 100
+"""Tokens of the shortest prose that is of any use: the headings that it is asked for, with a line under each."""
+
+SHORTEST = "." * 4 * LEAST_SUMMARY
+"""A prose of that length: its size alone counts."""
+
 LEAST_RECENT = 2
 """Messages that `threshold` keeps even where they are large: the last call with its result."""
 
@@ -27,6 +33,15 @@ def prunable(conversation: Conversation, budget: Budget, settings: CompactionSet
     if settings.policy != "reactive":
         return None
     return select_prunable(conversation.transcript.messages, settings, budget, conversation.in_force.pruned)
+
+
+def may_be_cleared(conversation: Conversation, budget: Budget, settings: CompactionSettings) -> bool:
+    """Whether clearing alone may do once the trigger is reached, if what comes until then can be cleared too."""
+    if settings.policy != "reactive":
+        return False
+    left = trigger(budget, settings) - conversation.state(budget).tokens
+    growth = max(0, int(left / conversation.calibration.factor))
+    return may_do(conversation.transcript.messages, settings, budget, conversation.in_force.pruned, growth)
 
 
 def selection(conversation: Conversation, round: Round, *, urgent: bool = False) -> Selection | None:
@@ -44,16 +59,9 @@ def selection(conversation: Conversation, round: Round, *, urgent: bool = False)
     )
 
 
-def asked_selection(conversation: Conversation, round: Round) -> Selection | None:
-    """What a round that somebody asks for would cover. Where nothing is old enough by the policy, it is all that the
-    model has seen, provided that this would free anything: whoever asks wants a smaller context."""
-    found = selection(conversation, round)
-    if found is not None:
-        return found
-    found = selection(conversation, round, urgent=True)
-    if found is None:
-        return None
-    return found if round.target.accepts(folded(conversation, round, found).tokens) else None
+def shortest(conversation: Conversation, round: Round, selection: Selection) -> Candidate:
+    """The context that the shortest summary of any use would leave, with its facts: no model's leaves a smaller one."""
+    return candidate(conversation, round, selection, SHORTEST, "summary")
 
 
 def is_hopeless(conversation: Conversation, round: Round, selection: Selection) -> bool:

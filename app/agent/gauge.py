@@ -2,53 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 from app.context.budget import Budget, context_state, context_tokens
+from app.context.projection import Transcript
 from app.context.tokens import Calibration
-from app.context.truncation import PromptCounts, Sent
-from app.messages import Usage
+from app.context.truncation import PromptCounts, Sent, least_added, least_tokens, may_shrink
+from app.messages import Message, Usage
 from app.sessions import ContextState
 
 
 class Gauge:
-    """Follows one conversation. `estimated` is always our raw count of the next request, `calibration` how far such
-    counts are off for its model."""
+    """Follows one conversation, whose next request is made of the transcript that it is given. `calibration` is how far
+    our raw counts are off for its model."""
 
-    def __init__(self, calibration: Calibration, reported: Usage | None, later_tokens: int) -> None:
-        """`reported` is what the last step's provider reported, and `later_tokens` our count of what came after it."""
+    def __init__(self, model: str | None, calibration: Calibration, reported: Usage | None, later_tokens: int) -> None:
+        """`model` is the one that the `calibration` is of, `reported` what the last step's provider reported, and
+        `later_tokens` our count of what came after it."""
         self.calibration = calibration
+        self._model = model
+        self._left: dict[str, Calibration] = {}
         self._reported = reported
         self._later_tokens = later_tokens
         self._counts = PromptCounts()
         self._observed = False
 
+    def take_model(self, model: str, calibration: Calibration) -> None:
+        """From here on counts are those of this model; what was learnt of the one before is kept, and comes before this
+        `calibration`."""
+        if self._model is not None and self._model != model:
+            self._left[self._model] = self.calibration
+            self.calibration = self._left.pop(model, calibration)
+        self._model = model
+
+    def take_calibrations(self) -> Mapping[str, Calibration]:
+        """The calibration of each model that it was counted for since the last call."""
+        left, self._left = self._left, {}
+        return left if self._model is None else {**left, self._model: self.calibration}
+
     def forget(self) -> None:
         """The context was made anew: what was reported says nothing of it."""
         self._reported = None
-        self.forget_counts()
-
-    def forget_counts(self) -> None:
-        """The next request may be counted smaller than the last one."""
         self._counts = PromptCounts()
 
-    def add(self, tokens: int) -> None:
-        """The context has grown."""
-        self._later_tokens += tokens
+    def append(self, message: Message, transcript: Transcript) -> None:
+        """Adds the history's next message to the transcript."""
+        if may_shrink(transcript.messages, message):
+            # The next request may be counted smaller than the last one.
+            self._counts = PromptCounts()
+        before = transcript.tokens
+        transcript.append(message)
+        self._later_tokens += transcript.tokens - before
 
-    def was_truncated(self, usage: Usage, sent: Sent, least: Callable[[int], int], *, known_window: bool) -> bool:
+    def was_truncated(self, usage: Usage, transcript: Transcript, *, known_window: bool) -> bool:
         """Whether a reported prompt is so small that the server must have dropped a part of it; see `PromptCounts`."""
-        return self._counts.show_cut(usage, sent, least, known_window=known_window)
+
+        def least_since(number: int) -> int:
+            messages = transcript.messages
+            return least_added(messages[number:]) if number else least_tokens(transcript.generation, messages)
+
+        return self._counts.show_cut(usage, _sent(transcript), least_since, known_window=known_window)
 
     def known_to_fit(self, usage: Usage) -> int:
         """Tokens of the window that are there for certain, when a part of the prompt was dropped."""
         return self._counts.known_to_fit(usage)
 
-    def observe(self, usage: Usage, sent: Sent) -> None:
+    def observe(self, usage: Usage, transcript: Transcript) -> None:
         """Takes what a step reported, before its answer is added. A prompt of no tokens is none that was counted, as
         with servers that fill in a 0: what was known before goes on to count."""
         if not usage.prompt_tokens:
             return
+        sent = _sent(transcript)
         self.calibration = self.calibration.observe(sent.estimated, usage.prompt_tokens)
         self._counts = self._counts.with_report(usage, sent)
         self._reported, self._later_tokens = usage, 0
@@ -66,9 +90,13 @@ class Gauge:
             self._later_tokens = 0
         self._observed = False
 
-    def state(self, budget: Budget, estimated: int) -> ContextState:
+    def state(self, budget: Budget, transcript: Transcript) -> ContextState:
         """The context's size: what was reported and what came after it, or the estimate of all."""
         if self._reported is not None:
             later = self.calibration.apply(self._later_tokens)
             return context_state(budget, context_tokens(self._reported, later), reported=True)
-        return context_state(budget, self.calibration.apply(estimated), reported=False)
+        return context_state(budget, self.calibration.apply(transcript.request_tokens), reported=False)
+
+
+def _sent(transcript: Transcript) -> Sent:
+    return Sent(transcript.request_tokens, len(transcript.messages))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from app.agent.apart import apart
 from app.agent.asking import summary_job, summary_model
 from app.agent.candidates import candidate, folded
 from app.agent.conversation import AgentConfig, Conversation
-from app.agent.coverage import ROOMY
+from app.agent.coverage import ROOMY, shortest
 from app.agent.faults import RungCode, SummaryFailed
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import OutputsPruned, RoundCompleted, RungFailed, Sink
 from app.agent.rounds import Candidate, Round
 from app.agent.summarizer import Summarizer, SummaryJob
+from app.agent.updates import adopt
 from app.context.checkpoints import InForce
 from app.context.pruning import PruneBatch
 from app.context.selection import Selection
@@ -30,7 +32,7 @@ class Ladder:
     def __init__(
         self, sink: Sink, conversation: Conversation, models: ModelCalls, window_of: Callable[[str], int]
     ) -> None:
-        """`window_of` gives a model's window in tokens."""
+        """`window_of` gives a model's window in tokens, what refusals have taught included."""
         self._sink = sink
         self._conversation = conversation
         self._models = models
@@ -57,9 +59,16 @@ class Ladder:
         return await self._shrunk(round, selection, without_model.prose)
 
     async def _summarised(self, round: Round, selection: Selection, summarizer: Summarizer) -> Candidate | None:
-        """What a model's summary makes of the context, if it gives one and that is accepted."""
+        """What a model's summary makes of the context, if it gives one and that is accepted. It is not asked where not
+        even the shortest one would be."""
+        least = await apart(self._conversation.rows, shortest, self._conversation, round, selection)
+        if not round.target.accepts(least.tokens):
+            await self._too_large(round, least, Usage(), "fold", "Even with the shortest summary the context")
+            return None
         try:
-            prose = await summarizer.prose(self.job(round, selection))
+            window = self._window(summary_model(round))
+            job = await apart(self._conversation.rows, summary_job, self._conversation, round, selection, window)
+            prose = await summarizer.prose(job)
         except SummaryFailed as failure:
             await self._failed(round, "summary", failure.code, failure.detail, summarizer.usage, "fold")
             return None
@@ -90,13 +99,11 @@ class Ladder:
         return summary_job(self._conversation, round, selection, self._window(summary_model(round)), request)
 
     def _window(self, model: str) -> int:
-        """A model's window in tokens, or less where its provider has said so."""
+        """A model's window in tokens, as budgets are made for."""
         try:
-            known = self._window_of(model)
+            return self._window_of(model)
         except InvalidRequestError as error:
             raise SummaryFailed.by(error) from error
-        learned = self._models.windows.get(model) if self._models.windows is not None else None
-        return min(known, learned or known)
 
     async def commit(self, round: Round, made: Candidate, usage: Usage) -> bool:
         """Makes a candidate the context: checkpoint, marks, generation and event in one transaction. Where a round that
@@ -112,14 +119,14 @@ class Ladder:
         if isinstance(stored, InForce):
             conversation.revert(stored)
             return False
-        conversation.adopt(opened, in_force, made.summary.model_copy(update={"seq": stored}))
+        await adopt(conversation, opened, in_force, made.summary.model_copy(update={"seq": stored}))
         return True
 
     def _marks_beside(self, round: Round, batch: PruneBatch) -> OutputsPruned:
         """The marks that go with a summary, with what they free by themselves."""
         before = round.target.before
         saved = self._conversation.calibration.apply(batch.tokens_saved)
-        return _marks("trigger", batch, before, before - saved)
+        return replace(_marks("trigger", batch, before, before - saved), beside_round=True)
 
     def _completed(self, round: Round, made: Candidate, cleared: tuple[str, ...], usage: Usage) -> RoundCompleted:
         return RoundCompleted(
@@ -151,10 +158,12 @@ class Ladder:
     ) -> None:
         await self._sink.record(RungFailed(round.number, rung, code, detail, usage, following))
 
-    async def _too_large(self, round: Round, made: Candidate, usage: Usage, following: Rung | None) -> None:
-        detail = f"The context would have {made.tokens:,} tokens; {round.target.tokens:,} are wanted at most."
+    async def _too_large(
+        self, round: Round, made: Candidate, usage: Usage, following: Rung | None, what: str = "The context"
+    ) -> None:
+        detail = f"{what} would have {made.tokens:,} tokens; {round.target.tokens:,} are wanted at most."
         if made.tokens >= round.target.before:
-            detail = f"The context would have {made.tokens:,} tokens, which is not less than before."
+            detail = f"{what} would have {made.tokens:,} tokens, which is not less than before."
         await self._failed(round, made.rung, "not_small_enough", detail, usage, following)
 
 

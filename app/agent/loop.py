@@ -8,19 +8,22 @@ from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
+from app.agent.asked import ManualRound
 from app.agent.batch import WaitingStep
-from app.agent.compactor import Compactor, ManualRound, Room
+from app.agent.compactor import Compactor
+from app.agent.control import control_message, is_last_word
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.limits import LimitReached, Progress, RunLimits, in_circles
-from app.agent.loop_guard import LAST_STEP, NO_GUARD, GuardRules, LoopGuard, Verdict
+from app.agent.loop_guard import NO_GUARD, GuardRules, LoopGuard, Verdict
 from app.agent.ports import Change, ControlAdded, GenerationOpened, Inbox, Sink
+from app.agent.rounds import Room
 from app.agent.step import Outcome, Step, StepResult
+from app.agent.updates import refresh, settle
 from app.context.budget import less_output
-from app.context.prompts import ControlKind, control_text
-from app.context.tokens import PER_MESSAGE, estimate_text
+from app.context.prompts import ControlKind
 from app.errors import ContextOverflowError, ProviderError
-from app.messages import Message, Role, TextPart, new_id, now
+from app.messages import Role, now
 from app.sessions import Limits
 from app.sessions import Outcome as RunOutcome
 
@@ -100,7 +103,7 @@ class AgentLoop:
                 return await self._ended(result)
             asked = await self._asked_round()
             config = self._config()
-            before = self._refreshed(config)
+            before = await self._refreshed(config)
             room = await self._make_room(config, before, asked)
             if room is Room.NONE:
                 return RunResult(RunOutcome.FAILED, self._compactor.problem)
@@ -133,9 +136,9 @@ class AgentLoop:
             self._cut_off = False
         return bool(messages)
 
-    def _refreshed(self, config: AgentConfig) -> list[Change]:
+    async def _refreshed(self, config: AgentConfig) -> list[Change]:
         """Brings the conversation's generation up to date; the changes belong in front of the next step."""
-        opened = self._conversation.refresh(config)
+        opened = await refresh(self._conversation, config)
         return [] if opened is None else [opened]
 
     async def _make_room(self, config: AgentConfig, before: list[Change], asked: ManualRound | None) -> Room:
@@ -164,7 +167,7 @@ class AgentLoop:
             # No provider answers to an answer: a run that goes on after one needs a word of ours.
             await self._say("continue" if self._cut_off else "interrupted" if self._goes_on else "resume")
         self._goes_on = False
-        if (mended := self._conversation.settle()) is not None:
+        if (mended := await settle(self._conversation)) is not None:
             before.append(mended)
         self._refused_limit = config.budget.limit
         config = self._take_less_output(config)
@@ -277,7 +280,7 @@ class AgentLoop:
         self._interrupt.lift()
         await self._say("last_step")
         config = self._config()
-        before = self._refreshed(config)
+        before = await self._refreshed(config)
         with self._limits.within(self._last_step_s):
             await self._make_step(config, before, NOT_RUN)
         self._interrupt.lift()
@@ -288,19 +291,6 @@ class AgentLoop:
         began = now() - timedelta(seconds=elapsed_s)
         own = takewhile(lambda message: message.created_at >= began, reversed(self._conversation.history))
         return any(map(is_last_word, own))
-
-
-def is_last_word(message: Message) -> bool:
-    """Whether this tells the model that it makes the last step of a run."""
-    return message.role is Role.CONTROL and message.text == LAST_STEP
-
-
-def control_message(kind: ControlKind) -> Message:
-    """A control message without a seq yet."""
-    text = control_text(kind)
-    part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
-    tokens = PER_MESSAGE + part.tokens
-    return Message(id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=tokens, created_at=now())
 
 
 def _at_limit(error: LimitReached) -> RunResult:

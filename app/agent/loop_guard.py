@@ -9,6 +9,7 @@ from enum import Enum
 
 import orjson
 
+from app.agent.control import is_last_word
 from app.context.prompts import control_text
 from app.messages import Message, Role, ToolCallPart, ToolResultPart
 
@@ -88,7 +89,8 @@ class LoopGuard:
             self._steps.append(hash(frozenset(map(self._happened, message.tool_results))))
         elif message.role is Role.CONTROL:
             self._told = self._told or message.text == TOLD
-            self._over = self._over or message.text == LAST_STEP
+            # Calls after it were not run: a run that is taken up again there has nothing left to do.
+            self._over = self._over or is_last_word(message)
 
     def _happened(self, result: ToolResultPart) -> tuple[object, ...]:
         """A call and its result, equal to those of another call that came to the same."""
@@ -110,8 +112,6 @@ class LoopGuard:
 
 
 TOLD = control_text("loop_guard")
-LAST_STEP = control_text("last_step")
-"""Calls after it were not run: a run that is taken up again there has nothing left to do."""
 _RESUMED = (control_text("resume"), control_text("limit"))
 
 

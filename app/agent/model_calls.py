@@ -12,11 +12,7 @@ from app.messages import Usage
 
 
 class Windows(Protocol):
-    """What is learnt of the windows of models."""
-
-    def get(self, model: str) -> int | None:
-        """The window in tokens that a model's provider has made known, None where nothing is known."""
-        ...
+    """Is told what answers and refusals show of the windows of models."""
 
     def accepted(self, model: str, prompt_tokens: int) -> None:
         """A prompt of this size was answered."""

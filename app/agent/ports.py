@@ -130,13 +130,15 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class OutputsPruned:
-    """Old outputs are cleared from the context; tokens are the context's."""
+    """Old outputs are cleared from the context; tokens are the context's. `beside_round` are marks that come with a
+    round, whose own tokens then say how large the context is: those of the marks are what they free by themselves."""
 
     reason: PruneReason
     call_ids: tuple[str, ...]
     tools: tuple[str, ...]
     tokens_before: int
     tokens_after: int
+    beside_round: bool = False
 
 
 @dataclass(frozen=True, slots=True)

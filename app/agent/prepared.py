@@ -3,48 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import structlog
 
 from app.agent.apart import apart
 from app.agent.candidates import candidate
-from app.agent.conversation import AgentConfig, Conversation
-from app.agent.coverage import prunable, selection
+from app.agent.conversation import AgentConfig
+from app.agent.coverage import ROOMY, may_be_cleared, prunable, selection
 from app.agent.faults import SummaryFailed
-from app.agent.interrupt import Interrupt, Stopped
-from app.agent.ladder import Ladder
+from app.agent.interrupt import INSIST_S, Stopped
 from app.agent.lull import Lull
-from app.agent.ports import RoundEnded, RoundOpening, RungFailed, Sink
+from app.agent.pace import LITTLE
+from app.agent.ports import RoundEnded, RoundOpening, RungFailed
+from app.agent.round_setup import RoundSetup
 from app.agent.rounds import Candidate, Round, Target
-from app.agent.triggers import is_coming
+from app.agent.triggers import is_at_work, is_coming
+from app.context.budget import trigger
 from app.context.selection import Selection
 from app.llm.base import ModelRequest
 from app.messages import Usage
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class Places:
-    """How many summaries may be prepared at the same time, by all sessions together; `refused` counts those that found
-    no place."""
-
-    most: int = 8
-    taken: int = 0
-    refused: int = 0
-
-    @property
-    def full(self) -> bool:
-        return self.taken >= self.most
-
-    def take(self) -> None:
-        self.taken += 1
-
-    def give_back(self) -> None:
-        self.taken -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +41,15 @@ class Background:
     """Prepares one summary at a time for a conversation. What it costs counts while it is written, so that no limit is
     passed unseen."""
 
-    def __init__(
-        self,
-        sink: Sink,
-        conversation: Conversation,
-        ladder: Ladder,
-        interrupt: Interrupt,
-        *,
-        refreshed: Callable[[AgentConfig], Coroutine[Any, Any, AgentConfig]],
-        places: Places,
-    ) -> None:
-        """`refreshed` gives a configuration with the system text of a new checkpoint. Where all `places` are taken the
-        summary is left to be made when it is due."""
-        self._places = places
-        self._refreshed = refreshed
-        self._sink = sink
-        self._conversation = conversation
-        self._ladder = ladder
-        self._interrupt = interrupt
+    def __init__(self, setup: RoundSetup, *, unused: int = 0) -> None:
+        """`unused` are the tokens at which the last summary of what is in force was begun that was not needed, 0
+        without one. Where all places are taken, a summary is left to be made when it is due."""
+        self._setup = setup
+        self._conversation = setup.conversation
         self._prepared: Prepared | None = None
         self._lull = Lull()
         self._usage = Usage()
+        self._unused = setup.conversation.in_force.checkpoints, unused
 
     def take_usage(self) -> Usage:
         """What was used since the last call."""
@@ -92,27 +61,49 @@ class Background:
     async def begin(self, config: AgentConfig) -> None:
         """Begins a summary where the trigger is near. Where old outputs can be cleared, that comes first at the
         trigger, and takes no time."""
-        if not config.settings.background or self._prepared is not None or not is_coming(self._conversation, config):
-            return
         conversation = self._conversation
+        if not config.settings.background or self._prepared is not None or not self._is_coming(config):
+            return
         if self._lull.lasts(conversation, config):
             return
-        if self._places.full:
-            self._places.refused += 1
+        if not self._setup.places.has_room():
             return
         if await apart(conversation.rows, prunable, conversation, config.budget, config.settings) is not None:
             # What can be cleared now, can be until a generation begins.
             self._lull.begin(conversation, config, for_good=True)
             return
-        target = Target(config.budget.usable, conversation.estimate)
-        round = Round(conversation.round + 1, config, config.settings, target)
-        found = await apart(conversation.rows, selection, conversation, round)
-        if found is None:
+        if await apart(conversation.rows, may_be_cleared, conversation, config.budget, config.settings):
             self._lull.begin(conversation, config)
             return
-        self._places.take()
-        self._prepared = Prepared(self._sink, self._ladder, conversation, round, found)
-        self._prepared.when_done(self._places.give_back)
+        before = max(conversation.estimate, conversation.state(config.budget).tokens)
+        target = Target(config.budget.usable, before)
+        round = Round(conversation.round + 1, config, config.settings, target)
+        found = await apart(conversation.rows, selection, conversation, round)
+        if found is None or not await self._frees_much(round, found):
+            self._lull.begin(conversation, config)
+            return
+        self._prepare(round, found)
+
+    def _prepare(self, round: Round, covered: Selection) -> None:
+        # Looked at again: it took threads to come here, and others may have been faster.
+        places = self._setup.places
+        if not places.has_room():
+            return
+        places.take()
+        self._prepared = Prepared(self._setup, round, covered)
+        self._prepared.when_done(places.give_back)
+
+    def _is_coming(self, config: AgentConfig) -> bool:
+        """Whether the trigger is so near, and the run so likely to go on, that a summary may well be needed."""
+        base, tokens = self._unused
+        unused = tokens if base == self._conversation.in_force.checkpoints else 0
+        return is_at_work(self._conversation) and is_coming(self._conversation, config, unused)
+
+    async def _frees_much(self, round: Round, covered: Selection) -> bool:
+        """Whether a summary would leave room to work in, still so once the trigger is reached."""
+        conversation = self._conversation
+        made = await apart(conversation.rows, candidate, conversation, round, covered, "", "summary")
+        return round.target.before - made.tokens >= (1 - ROOMY) * trigger(round.budget, round.settings)
 
     async def discard_unfit(self, config: AgentConfig) -> None:
         """Gives up a summary of another base, model or settings."""
@@ -121,22 +112,22 @@ class Background:
 
     async def ready(self, round: Round) -> Ready | None:
         """The prepared summary for a round that is due, waited for if need be; None where there is none that still fits
-        what it was made from and is small enough. Raises `Stopped` once it is discarded."""
+        what it was made from and leaves some room beside what came since. Raises `Stopped` once it is discarded."""
         prepared = self._prepared
         if prepared is None:
             return None
         try:
             config, fits = round.config, prepared.fits(round.config)
-            opened = await self._interrupt.guard(prepared.result(), patient=True) if fits else None
+            opened = await self._setup.interrupt.guard(prepared.result(), patient=True) if fits else None
             if opened is not None:
-                config = await self._interrupt.guard(self._refreshed(config), patient=True)
+                config = await self._setup.interrupt.guard(self._setup.refreshed(config), patient=True)
         except Stopped:
             await self.discard()
             raise
         if opened is not None:
             due = replace(opened, config=config, target=round.target, batch=round.batch)
             made = await self._candidate(due, prepared)
-            if due.target.accepts(made.tokens):
+            if due.target.accepts(made.tokens) and made.tokens <= (1 - LITTLE) * due.target.tokens:
                 self._usage, self._prepared = self._usage + prepared.take_usage(), None
                 return Ready(due, made, prepared.usage)
         await self.discard()
@@ -151,31 +142,31 @@ class Background:
         prepared, self._prepared = self._prepared, None
         if prepared is None:
             return
+        self._unused = prepared.base, prepared.tokens
         number = await prepared.stop()
         self._usage = self._usage + prepared.take_usage()
         if number is not None:
-            await self._sink.record(RoundEnded(number, "discarded", prepared.usage))
+            await self._setup.sink.record(RoundEnded(number, "discarded", prepared.usage))
 
 
 class Prepared:
     """One summary; starts on construction. `prose` is there once `result` has given a round."""
 
-    def __init__(
-        self, sink: Sink, ladder: Ladder, conversation: Conversation, round: Round, selection: Selection
-    ) -> None:
+    def __init__(self, setup: RoundSetup, round: Round, selection: Selection) -> None:
+        conversation = setup.conversation
         self.selection = selection
         self.prose = ""
-        self._sink = sink
-        self._ladder = ladder
+        self._sink, self._ladder = setup.sink, setup.ladder
         self._round = round
-        self._base = conversation.in_force.checkpoints
+        self.base = conversation.in_force.checkpoints
+        self.tokens = round.target.before
         self._conversation = conversation
         self._failed = False
-        self._summarizer = ladder.summarizer()
+        self._summarizer = setup.ladder.summarizer()
         self._taken = Usage()
         before, limit = round.target.before, round.budget.limit
         opening = RoundOpening("threshold", round.settings.policy, before, limit, background=True)
-        self._number = asyncio.ensure_future(sink.open_round(opening))
+        self._number = asyncio.ensure_future(setup.sink.open_round(opening))
         # The request of now: when the round has its number, a step may have calls that wait for their results.
         work = self._run(conversation.sound_request(round.config))
         self._task = asyncio.create_task(work, name="prepared-summary")
@@ -220,7 +211,7 @@ class Prepared:
         """Whether what it was made from is still what the context begins with."""
         old = self._round.config
         return (
-            self._base == self._conversation.in_force.checkpoints
+            self.base == self._conversation.in_force.checkpoints
             and config.model == old.model
             and config.settings == old.settings
         )
@@ -229,7 +220,9 @@ class Prepared:
         """Ends the work; the number of its round where that is still to be closed, None where it has failed. Raises
         what kept the round from being opened."""
         self._task.cancel()
-        await asyncio.wait({self._task})
+        while not (await asyncio.wait({self._task}, timeout=INSIST_S))[0]:
+            # HTTP clients may lose a cancellation while they connect.
+            self._task.cancel()
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
             raise error
         return None if self._failed else await self._number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from app.agent.conversation import AgentConfig
 from app.context.budget import Budget
@@ -13,6 +14,17 @@ from app.context.projection import Checkpoint
 from app.context.pruning import PruneBatch
 from app.messages import Message
 from app.sessions import Rung
+
+
+class Room(Enum):
+    """What became of a context that was looked at; `REVERTED` is one of which a round was taken back while it was being
+    made smaller, so that it has to be looked at again."""
+
+    ENOUGH = "enough"
+    MADE = "made"
+    REVERTED = "reverted"
+    STOPPED = "stopped"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +41,7 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Round:
     """A round that is under way. `settings` are its own, which for one that somebody asked for may differ from the
-    session's; `batch` are old outputs that are cleared with it."""
+    session's, and so has its budget then, `asked_budget`; `batch` are old outputs that are cleared with it."""
 
     number: int
     config: AgentConfig
@@ -37,11 +49,13 @@ class Round:
     target: Target
     batch: PruneBatch | None = None
     instructions: str | None = None
+    asked_budget: Budget | None = None
     started: float = field(default_factory=time.monotonic)
 
     @property
     def budget(self) -> Budget:
-        return self.config.budget
+        """The division of the window that it measures by."""
+        return self.asked_budget or self.config.budget
 
     @property
     def cleared(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.agent.conversation import AgentConfig, Conversation
 from app.context.budget import Budget, trigger
 from app.context.policies import CompactionSettings
+from app.messages import Role
 from app.sessions import CompactionReason
 
 PREPARE_SHARE = 0.8
@@ -36,9 +37,18 @@ def most(budget: Budget, settings: CompactionSettings) -> int:
     return tokens if settings.policy == "reactive" else tokens - 1
 
 
-def is_coming(conversation: Conversation, config: AgentConfig) -> bool:
-    """Whether the trigger is so near that a summary may be prepared."""
-    return conversation.state(config.budget).tokens >= PREPARE_SHARE * trigger(config.budget, config.settings)
+def is_coming(conversation: Conversation, config: AgentConfig, unused: int = 0) -> bool:
+    """Whether the trigger is so near that a summary may be prepared. After one that was begun at `unused` tokens and
+    not needed, half of the way that was left then must be gone, so that runs that end there cost a few and not one
+    each."""
+    limit = trigger(config.budget, config.settings)
+    least = max(PREPARE_SHARE * limit, (unused + limit) / 2 if unused < limit else 0)
+    return conversation.state(config.budget).tokens >= least
+
+
+def is_at_work(conversation: Conversation) -> bool:
+    """Whether the next request brings results of tools. An answer to a message may well be the run's last."""
+    return conversation.last is not None and conversation.last.role is Role.TOOL
 
 
 def is_near(conversation: Conversation, config: AgentConfig) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
@@ -18,6 +18,7 @@ from app.api.connection import remember
 from app.api.errors import install_error_handlers
 from app.api.guard import Guard
 from app.api.openapi import install_openapi
+from app.api.query import refuse_unknown
 from app.api.routers import approvals, compactions, events, files, health, history, models, page, queue, sessions
 from app.runtime.services import Services
 
@@ -67,7 +68,9 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
     app.state.services = services
     app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     for router in ROUTERS:
-        app.include_router(router)
+        # Probes and the page's address get parameters from programs that want no cache in between.
+        strict = router not in (health.router, page.router)
+        app.include_router(router, dependencies=[Depends(refuse_unknown)] if strict else [])
     page.mount_static(app)
     install_error_handlers(app)
     install_openapi(app, keys_optional=not config.api_keys)

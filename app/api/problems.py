@@ -85,7 +85,16 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         "The request is not valid: limits.max_steps: input should be greater than or equal to 1.",
         errors=[{"field": "limits.max_steps", "message": "Input should be greater than or equal to 1"}],
     ),
-    InvalidRequestError("compaction.policy: must be one of reactive, threshold, handoff", code="invalid_compaction"),
+    InvalidRequestError(
+        "compaction.clip_chars: Input should be greater than or equal to 100; compaction.nonsense: There is no such"
+        " setting",
+        code="invalid_compaction",
+        field="compaction.clip_chars",
+        errors=[
+            {"field": "compaction.clip_chars", "message": "Input should be greater than or equal to 100"},
+            {"field": "compaction.nonsense", "message": "There is no such setting"},
+        ],
+    ),
     InvalidRequestError("There is no tool 'fly'.", code="unknown_tool"),
     InvalidRequestError("metadata may have 16,384 bytes.", code="metadata_too_large"),
     InvalidRequestError("The path holds a NUL character.", code="invalid_path"),

@@ -23,7 +23,9 @@ class Problem(BaseModel):
     detail: str = Field(description="What happened this time, for a person.")
     instance: str | None = Field(description="The path that was asked for.")
     code: str = Field(description="Stable name of the error, for programs.", examples=["session_not_found"])
-    errors: list[FieldError] | None = Field(default=None, description="With `validation_error`: the fields at fault.")
+    errors: list[FieldError] | None = Field(
+        default=None, description="With `validation_error` and `invalid_compaction`: the fields at fault."
+    )
 
 
 class Alive(BaseModel):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Coroutine
+from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from app.cli.errors import CANCELLED, CLOSED_PIPE, FAILED
 from app.cli.loading import loading
+from app.cli.options import CallId, Json, JsonLines, Key, Policy, Server, SessionId
+from app.cli.session_commands import sessions
 from app.errors import PalimpsestError
 
 if TYPE_CHECKING:
@@ -44,24 +47,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Runs coding agents that never run out of context.",
+    help="Runs coding agents that never run out of context.\n\n`palimpsest doctor` says whether all that is needed is"
+    " here, `palimpsest run` carries out one task, and `palimpsest serve` starts the server that `sessions` and"
+    " `compact` talk to. Settings are environment variables or lines of a `.env` file in the working directory.",
 )
-sessions = typer.Typer(no_args_is_help=True, help="Lists, shows, follows and steers the sessions of a running server.")
-database = typer.Typer(no_args_is_help=True, help="Looks after the database.")
+database = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(sessions, name="sessions")
 app.add_typer(database, name="db")
-
-Server = Annotated[
-    str | None,
-    typer.Option("--server", metavar="URL", help="The server to talk to; else PALIMPSEST_URL, else the one here."),
-]
-Key = Annotated[
-    str | None,
-    typer.Option("--key", metavar="KEY", help="The server's API key; better given as PALIMPSEST_API_KEY."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Policy = Literal["reactive", "threshold", "handoff"]
-SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or enough of its beginning.")]
 
 
 def _version(wanted: bool) -> None:
@@ -74,9 +66,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")] = (
-        False
-    ),
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = (False),
 ) -> None:
     pass
 
@@ -86,7 +78,10 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on; else PALIMPSEST_HOST or 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; else PALIMPSEST_PORT or 8000.")] = None,
 ) -> None:
-    """Start the server and say how to try it."""
+    """Start the server and say how to try it.
+
+    It runs until Ctrl-C. Sessions that were running go on at the next start.
+    """
     from app.cli.config import load_settings
 
     # First, since what is wrong with them can be said in a third of the time that a server takes to load.
@@ -98,11 +93,13 @@ def serve(
 
 @app.command(context_settings={"help_option_names": ["-h", "--help"]})
 def run(
-    task: Annotated[str | None, typer.Argument(help="What shall be done; '-' or nothing reads standard input.")] = None,
+    task: Annotated[str | None, typer.Argument(help="What shall be done; - or nothing reads standard input.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Take the files out into DIR at the end.")
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Copy the session's files into DIR at the end.")
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="The model, as provider/model.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="The model, as provider/model; else the server's default.")
+    ] = None,
     system_prompt: Annotated[str | None, typer.Option(help="Instructions besides the built-in ones.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
     title: Annotated[str | None, typer.Option(help="The session's title.")] = None,
@@ -111,7 +108,7 @@ def run(
         str | None,
         typer.Option(metavar="POLICY", help="Calls to be asked about: never, always, or rules in JSON, as in the API."),
     ] = None,
-    json: Json = False,
+    json: JsonLines = False,
     server: Server = None,
     key: Key = None,
 ) -> None:
@@ -129,7 +126,9 @@ def run(
 @app.command()
 def compact(
     session: SessionId,
-    policy: Annotated[Policy | None, typer.Option(help="Else the session's own policy.")] = None,
+    policy: Annotated[
+        Policy | None, typer.Option(help="The policy of this round alone; else the session's own.")
+    ] = None,
     instructions: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What the summary should keep, in plain words.")
     ] = None,
@@ -169,9 +168,6 @@ def fork(
     work.connected(server, key, lambda client: work.fork(client, session, after, title, json))
 
 
-CallId = Annotated[str, typer.Argument(metavar="CALL", help="The call's id, or enough of its beginning.")]
-
-
 @app.command()
 def approvals(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
     """List the calls of a session that wait for approval."""
@@ -207,19 +203,28 @@ def deny(
 
 @app.command("eval")
 def evaluate(
-    model: Annotated[str | None, typer.Option("--model", "-m", help="The model, as provider/model.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="The model, as provider/model; else that of the settings.")
+    ] = None,
     judge: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="A model that checks the answers too, beside their words.")
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="A model that judges each answer too; the words in it are looked at anyway."
+        ),
     ] = None,
     policies: Annotated[
         str, typer.Option(metavar="NAMES", help="The policies to compare, separated by commas.")
     ] = "reactive,threshold,handoff",
     history: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="A recorded history or the name of a packaged one; may be repeated."),
+        typer.Option(
+            metavar="FILE",
+            help="A recorded history, or the name of a packaged one; else all of those. May be repeated.",
+        ),
     ] = None,
     window: Annotated[
-        int | None, typer.Option(min=4096, help="Tokens of the window; else one that each history has just filled.")
+        int | None,
+        typer.Option(min=4096, help="Window to make the rounds for, in tokens; else one that each history just fills."),
     ] = None,
     json: Json = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write everything as JSON into FILE too.")] = None,
@@ -227,126 +232,12 @@ def evaluate(
     """Measure what a model still knows after compaction, under each policy.
 
     Replays recorded histories, makes one round of compaction in each and asks the model questions about what came
-    before. Needs no server and costs model calls. Exit status 1 where no row could be filled.
+    before. Needs no server and costs model calls; how many, it says first. Exit status: 0 where at least one row was
+    filled, 2 where an option is wrong or names a model that cannot be asked, else 1.
     """
     from app.cli.evaluate import run_evaluation
 
     raise typer.Exit(run_evaluation(model, judge, policies, history or [], window, as_json=json, out=out))
-
-
-@sessions.command("ls")
-def list_sessions(
-    status: Annotated[
-        Literal["idle", "running", "awaiting_approval"] | None, typer.Option(help="Only sessions in this status.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
-    query: Annotated[str | None, typer.Option("-q", help="Only sessions whose title or task has this text.")] = None,
-    json: Json = False,
-    server: Server = None,
-    key: Key = None,
-) -> None:
-    """List sessions, newest first."""
-    from app.cli import sessions as work
-
-    work.connected(server, key, lambda client: work.show_list(client, status, query, limit, json))
-
-
-@sessions.command()
-def show(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
-    """Show a session: its state, use, limits and what waits in its queue."""
-    from app.cli import sessions as work
-
-    work.connected(server, key, lambda client: work.show(client, session, json))
-
-
-@sessions.command()
-def follow(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
-    """Show all that has happened in a session and go on until it is idle. Ctrl-C leaves; the run goes on."""
-    from app.cli import sessions as work
-
-    raise typer.Exit(work.connected(server, key, lambda client: work.follow(client, session, json)))
-
-
-@sessions.command()
-def send(
-    session: SessionId,
-    text: Annotated[str, typer.Argument(help="The message; '-' reads standard input.")],
-    mode: Annotated[
-        Literal["steer", "follow_up", "interrupt"],
-        typer.Option(help="Before the next step, when the run would end, or now."),
-    ] = "steer",
-    server: Server = None,
-    key: Key = None,
-) -> None:
-    """Send a message; an idle session starts to run."""
-    from app.cli import sessions as work
-
-    work.connected(server, key, lambda client: work.send(client, session, text, mode))
-
-
-@sessions.command()
-def cancel(session: SessionId, server: Server = None, key: Key = None) -> None:
-    """End the run of a session; what it has written is kept."""
-    from app.cli import sessions as work
-
-    work.connected(server, key, lambda client: work.act(client, session, "cancel"))
-
-
-@sessions.command()
-def resume(session: SessionId, server: Server = None, key: Key = None) -> None:
-    """Go on after a run that was cancelled, failed or reached a limit."""
-    from app.cli import sessions as work
-
-    work.connected(server, key, lambda client: work.act(client, session, "resume"))
-
-
-@sessions.command()
-def files(
-    session: SessionId,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the files go.")],
-    server: Server = None,
-    key: Key = None,
-) -> None:
-    """Take the files of a session out."""
-    from app.cli import sessions as work
-
-    work.connected(server, key, lambda client: work.files(client, session, output))
-
-
-@sessions.command()
-def compactions(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
-    """List the rounds of compaction of a session, oldest first, with what each has saved and cost."""
-    from app.cli import compaction as work
-    from app.cli.sessions import connected
-
-    connected(server, key, lambda client: work.show_rounds(client, session, json))
-
-
-@sessions.command()
-def revert(
-    session: SessionId,
-    round: Annotated[int, typer.Argument(metavar="ROUND", min=1, help="The latest completed round.")],
-    server: Server = None,
-    key: Key = None,
-) -> None:
-    """Take the latest round back: the context is as if it had not happened; later messages stay."""
-    from app.cli import compaction as work
-    from app.cli.sessions import connected
-
-    connected(server, key, lambda client: work.revert(client, session, round))
-
-
-@sessions.command("rm")
-def remove(
-    session: SessionId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    server: Server = None,
-    key: Key = None,
-) -> None:
-    """Delete a session with its history and files."""
-    from app.cli import sessions as work
-
-    work.connected(server, key, lambda client: work.remove(client, session, yes))
 
 
 @database.command()
@@ -364,10 +255,20 @@ def upgrade() -> None:
 
 @app.command()
 def doctor(json: Json = False) -> None:
-    """Say what is here, what is missing and how to mend it. Exit status 1 if something needed is missing."""
+    """Say what is here, what is missing and how to mend it.
+
+    Exit status 1 if something needed is missing.
+    """
     from app.cli.doctor import examine
 
     raise typer.Exit(examine(as_json=json))
+
+
+for _group in (app, sessions, database):
+    for _command in _group.registered_commands:
+        # Each paragraph on a line of its own, which the terminal breaks: Typer would keep the breaks of the source.
+        _paragraphs = cleandoc(_command.callback.__doc__ or "").split("\n\n") if _command.callback else []
+        _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
 
 _OF_ALL = ("-h", "--help", "--version")

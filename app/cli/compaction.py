@@ -26,7 +26,8 @@ async def compact(
     body = {name: value for name, value in wishes.items() if value is not None}
     accepted = await client.call("POST", f"/v1/sessions/{session['id']}/compactions", json=body)
     if dry_run:
-        typer.echo(json.dumps(accepted, indent=2) if as_json else visible(rounds.preview(accepted)))
+        own = session["compaction"]["policy"]
+        typer.echo(json.dumps(accepted, indent=2) if as_json else visible(rounds.preview(accepted, own)))
         return COMPLETED
     status = await _watch(client, session["id"], session["last_seq"], accepted["round"], quiet=as_json)
     if as_json:

@@ -20,6 +20,7 @@ from app.cli.evaluation_table import percent, render
 from app.cli.rounds import plural
 from app.cli.screen import Screen, visible
 from app.context.policies import POLICIES, Policy
+from app.errors import MissingApiKeyError, UnknownModelError
 from app.evaluation import (
     Evaluation,
     Models,
@@ -33,6 +34,7 @@ from app.evaluation import (
     work_of,
 )
 from app.evaluation.results import recall
+from app.llm.registry import Providers
 from app.logs import configure_logging
 from app.server import read_prompts
 from app.settings import Settings
@@ -61,15 +63,12 @@ def run_evaluation(
     configure_logging("warning", settings.log_format, secrets_of(settings))
     chosen = policies_of(policies)
     loaded = [read_history(given) for given in histories] or [load_packaged(name) for name in packaged_names()]
-    if out is not None:
-        _check_writable(out)
     name = model or default_model(settings)
     template = read_prompts(settings).summary
     evaluation = Evaluation(name, _distinct(loaded), chosen, judge, window, summary_template=template)
-    Screen(sys.stderr).line(_announcement(evaluation), dim=True)
     stopped = False
     try:
-        asyncio.run(_measure(settings, evaluation))
+        asyncio.run(_measure(settings, evaluation, out))
     except KeyboardInterrupt:
         stopped = True
     found = report(name, judge, evaluation.in_order(), scripted=name.startswith(SCRIPTED))
@@ -108,19 +107,36 @@ def _announcement(evaluation: Evaluation) -> str:
     return f"{plural(rounds, 'round')} and {plural(questions, 'question')} for {evaluation.model}{judged}"
 
 
-async def _measure(settings: Settings, evaluation: Evaluation) -> None:
+async def _measure(settings: Settings, evaluation: Evaluation, out: Path | None) -> None:
+    """Announces what is to be done, once nothing is known to stand in its way, and does it."""
     providers = await asyncio.to_thread(build_providers, settings)
     models = Models(
         ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts), providers.info
     )
     progress = Progress(evaluation)
     try:
-        for model in filter(None, (evaluation.model, evaluation.judge)):
+        models_asked = [model for model in (evaluation.model, evaluation.judge) if model is not None]
+        _check_models(providers, models_asked)
+        if out is not None:
+            _check_writable(out)
+        Screen(sys.stderr).line(_announcement(evaluation), dim=True)
+        for model in models_asked:
             await providers.ask_window(model)
         await evaluate(evaluation, models, progress)
     finally:
         progress.clear()
         await providers.aclose()
+
+
+def _check_models(providers: Providers, models: Sequence[str]) -> None:
+    """Raises `UsageError` for a model that there is not, or whose provider has no key."""
+    for model in models:
+        try:
+            providers.resolve(model)
+        except UnknownModelError as error:
+            raise UsageError(error.detail, code="unknown_model") from error
+        except MissingApiKeyError as error:
+            raise UsageError(error.detail, code="missing_api_key") from error
 
 
 class Progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.cli import amounts
+from app.cli.screen import one_line
 
 Data = dict[str, Any]
 
@@ -21,6 +22,9 @@ _RUNGS = {
     "fold": "notes made without a model",
     "shrink": "a shorter tail",
 }
+
+NOTHING_TO_COMPACT = "nothing_to_compact"
+"""The code of a round that tried nothing, since there was nothing to try it on."""
 
 _PRUNED = {"trigger": "", "run_end": " at the end of the run", "model_change": " with the change of the model"}
 
@@ -48,11 +52,13 @@ def completed(data: Data) -> str:
 
 
 def failed(data: Data) -> str:
-    """Why a rung did not do, and what comes instead."""
+    """Why a rung did not do, and what comes instead; or why none was tried."""
     following = data.get("next")
-    reason = data["detail"].removesuffix(".")
     then = f"; now {_RUNGS.get(following, following)}" if following else "; the context is as it was"
-    return f"compaction by {_RUNGS.get(data['rung'], data['rung'])} did not do ({data['code']}): {reason}{then}"
+    what = f"compaction by {_RUNGS.get(data['rung'], data['rung'])} did not do"
+    if data["code"] == NOTHING_TO_COMPACT:
+        what = f"round {data['round']} came to nothing"
+    return f"{what} ({data['code']}): {data['detail'].removesuffix('.')}{then}"
 
 
 def cancelled(data: Data) -> str:
@@ -100,18 +106,29 @@ def _done(item: Data) -> str:
         by = f"{_RUNGS.get(item['rung'], item['rung'])} for {plural(item['messages_compacted'], 'message')}"
         cleared = f"{plural(item['outputs_pruned'], 'old output')} cleared" if item["outputs_pruned"] else ""
         return amounts.joined(change(item), by, cleared, cost(item.get("usage")))
-    return amounts.joined(str(_REASONS.get(item["reason"], item["reason"])), cost(item.get("usage")))
+    error = item.get("error")
+    why = f"{one_line(error['detail'].removesuffix('.'), 200)} ({error['code']})" if error else ""
+    return amounts.joined(str(_REASONS.get(item["reason"], item["reason"])), why, cost(item.get("usage")))
 
 
-def preview(item: Data) -> str:
-    """What a dry run found, in a few lines."""
+def preview(item: Data, own: str) -> str:
+    """What a dry run found, in a few lines; `own` is the session's own policy, the only one that acts by itself."""
     if not item["messages_compacted"] and not item["outputs_pruned"]:
         return f"A round would change nothing: {item['tokens_before']:,} tokens, and nothing is old enough."
+    replaced, cleared = item["messages_compacted"], item["outputs_pruned"]
+    what = " and ".join(
+        [
+            *([f"replace {plural(replaced, 'message')} by a summary"] if replaced else []),
+            *([f"clear {plural(cleared, 'old output')}"] if cleared else []),
+        ]
+    )
+    acts = "the policy acts by itself at"
+    if item["policy"] != own:
+        acts = f"were it the session's own policy instead of {own}, it would act by itself at"
     return (
-        f"A round under {item['policy']} would replace {plural(item['messages_compacted'], 'message')} and clear"
-        f" {plural(item['outputs_pruned'], 'old output')}: {change(item)}.\n"
-        f"The window has {item['limit']:,} tokens, {item['usable']:,} of them usable; the policy acts by itself at"
-        f" {item['trigger']:,}. Nothing was changed."
+        f"A round under {item['policy']} would {what}: {change(item)}.\n"
+        f"The window has {item['limit']:,} tokens, {item['usable']:,} of them usable; {acts} {item['trigger']:,}."
+        " Nothing was changed."
     )
 
 

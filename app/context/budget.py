@@ -42,6 +42,9 @@ about 110,000 tokens."""
 SMALL_PRUNE_PROTECT, SMALL_PRUNE_MINIMUM = 0.3, 0.15
 """Shares of usable that take the place of larger prune settings on small windows."""
 
+BelievedSource = WindowSource | Literal["learned"]
+"""Where the window of a budget comes from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -55,7 +58,7 @@ class Budget:
     output_reserve: int
     safety_buffer: int
     usable: int
-    source: WindowSource | Literal["learned"]
+    source: BelievedSource
     system_reserve: int = 0
 
     @property
@@ -85,7 +88,7 @@ def make_budget(info: ModelInfo, settings: CompactionSettings, learned_limit: in
 
     `learned_limit` is the window that the provider named in an overflow error.
     """
-    limit, source = _window(info, learned_limit)
+    limit, source = believed_window(info, learned_limit)
     system, output, safety = _fit(limit, _system(settings), _output(info, settings, limit), _safety(settings, limit))
     output = max(1, output)
     return Budget(
@@ -96,6 +99,19 @@ def make_budget(info: ModelInfo, settings: CompactionSettings, learned_limit: in
         source=source,
         system_reserve=system,
     )
+
+
+def believed_window(info: ModelInfo, learned: int | None) -> tuple[int, BelievedSource]:
+    """The window in tokens that counts for a model, and where it comes from; `learned` is what refusals have taught.
+
+    An operator's own limit may be below the real one on purpose, and a server knows what it serves, so only a smaller
+    number corrects these two.
+    """
+    if learned is None or learned < LEAST_WINDOW:
+        return info.context_window, info.window_source
+    if info.window_source in ("setting", "server") and learned >= info.context_window:
+        return info.context_window, info.window_source
+    return learned, "learned"
 
 
 def trigger(budget: Budget, settings: CompactionSettings) -> int:
@@ -149,16 +165,6 @@ def context_state(budget: Budget, tokens: int, reported: bool) -> ContextState:
         return ContextState(tokens=tokens, limit=budget.limit, usable=budget.usable, source="assumed")
     source: Literal["reported", "estimated"] = "reported" if reported else "estimated"
     return ContextState(tokens=tokens, limit=budget.limit, usable=budget.usable, source=source)
-
-
-def _window(info: ModelInfo, learned: int | None) -> tuple[int, WindowSource | Literal["learned"]]:
-    """An operator's own limit may be below the real one on purpose, and a server knows what it serves, so only a
-    smaller number corrects these two."""
-    if learned is None or learned < LEAST_WINDOW:
-        return info.context_window, info.window_source
-    if info.window_source in ("setting", "server") and learned >= info.context_window:
-        return info.context_window, info.window_source
-    return learned, "learned"
 
 
 def _system(settings: CompactionSettings) -> int:

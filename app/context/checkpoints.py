@@ -62,7 +62,7 @@ class InForce:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class AppliedRound:
     """A checkpoint in force, with its messages: those kept of its range, then the summary."""
 
     checkpoint: Checkpoint
@@ -70,7 +70,7 @@ class Round:
     summary: Message
 
 
-def rounds_in_force(rows: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> list[Round]:
+def rounds_in_force(rows: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> list[AppliedRound]:
     """Checkpoints with a summary that no round made later has taken up, in order of their place."""
     if not checkpoints:
         return []
@@ -79,7 +79,7 @@ def rounds_in_force(rows: Sequence[Message], checkpoints: Sequence[Checkpoint]) 
     known.sort(key=lambda checkpoint: summaries[checkpoint.summary_message_id].seq)
     in_force = [c for place, c in enumerate(known) if not any(later.replaces(c) for later in known[place + 1 :])]
     return [
-        Round(c, tuple(_kept(rows, c)), summaries[c.summary_message_id])
+        AppliedRound(c, tuple(_kept(rows, c)), summaries[c.summary_message_id])
         for c in sorted(in_force, key=lambda checkpoint: checkpoint.first_seq)
     ]
 
@@ -95,13 +95,13 @@ def reachable(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> 
     return [m for m in history if m.is_summary or m.role is Role.USER or m.id in outside]
 
 
-def clips_in_force(rounds: Iterable[Round]) -> Mapping[str, int]:
+def clips_in_force(rounds: Iterable[AppliedRound]) -> Mapping[str, int]:
     """Characters to show of each clipped part; where two rounds name one part, the one made later decides."""
     newest_last = sorted(rounds, key=lambda r: r.summary.seq)
     return {part_id: limit for made in newest_last for part_id, limit in made.checkpoint.clips}
 
 
-def uncovered(rows: Iterable[Message], rounds: Sequence[Round]) -> Iterator[Message]:
+def uncovered(rows: Iterable[Message], rounds: Sequence[AppliedRound]) -> Iterator[Message]:
     """The rows outside all ranges, summaries left out."""
     ranges = [(r.checkpoint.first_seq, r.checkpoint.last_seq) for r in rounds]
     for message in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationError
@@ -92,8 +92,9 @@ class CompactionSettings(Value):
     )
     profile: Literal["coding", "content"] = Field("coding", description="What a summary looks for.")
     background: StrictBool = Field(
-        False,
-        description="Prepare the summary while the agent works on; off, since one that is not needed still costs.",
+        True,
+        description="Prepare the summary while the agent works on, so that it need not wait; one that is not needed"
+        " costs all the same.",
     )
     recount_probe: StrictBool = Field(
         False,
@@ -126,30 +127,50 @@ def preset(policy: Policy) -> CompactionSettings:
 
 DEFAULT = preset("reactive")
 
+MAX_FAULTS, MAX_FAULT_CHARS = 20, 200
+"""Most faults that a refusal names, and characters of a field's name in it: both come from the request."""
+
 
 def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DEFAULT) -> CompactionSettings:
     """A request's `compaction` merged over `base`: the server's default for a new session, the session's settings so
     far for a change and for a round.
 
     None changes nothing. Where the policy changes, its preset takes the place of the old one's, and settings of `base`
-    that differ from its own preset stay. Raises `InvalidRequestError` (code `invalid_compaction`), whose `field` names
-    what is wrong.
+    that differ from its own preset stay. Raises `InvalidRequestError` (code `invalid_compaction`), whose `errors` are
+    all that is wrong, each with its `field` and a `message`, and whose `field` is the first of them.
     """
     if value is None:
         return base
     asked = {"policy": value} if isinstance(value, str) else value
     if not isinstance(asked, Mapping):
-        raise _refusal("compaction", "must be a policy's name or an object")
+        raise _refusal([("compaction", "must be a policy's name or an object")])
     policy = asked.get("policy", base.policy)
-    if policy not in POLICIES:
-        raise _refusal("compaction.policy", f"must be one of {', '.join(POLICIES)}")
+    known = policy if policy in POLICIES else base.policy
+    faults = [] if policy == known else [("compaction.policy", f"must be one of {', '.join(POLICIES)}")]
     try:
-        return CompactionSettings.model_validate({**PRESETS[policy], **_own_settings(base), **asked, "policy": policy})
+        settings = CompactionSettings.model_validate(
+            {**PRESETS[known], **_own_settings(base), **asked, "policy": known}
+        )
     except ValidationError as exc:
-        error = exc.errors(include_url=False, include_input=False)[0]
-        raise _refusal(
-            ".".join(["compaction", *map(str, error["loc"])]), error["msg"].removeprefix("Value error, ")
-        ) from exc
+        raise _refusal([*faults, *_faults(exc)]) from exc
+    if faults:
+        raise _refusal(faults)
+    return settings
+
+
+def _faults(error: ValidationError) -> list[tuple[str, str]]:
+    """Field and message of everything that is wrong."""
+    return [
+        (".".join(["compaction", *map(str, fault["loc"])])[:MAX_FAULT_CHARS], _words(fault["type"], fault["msg"]))
+        for fault in error.errors(include_url=False, include_input=False)[:MAX_FAULTS]
+    ]
+
+
+def _words(kind: str, message: str) -> str:
+    """What is wrong, where pydantic's own words speak of its workings."""
+    if kind == "extra_forbidden":
+        return "There is no such setting"
+    return message.removeprefix("Value error, ")
 
 
 def public(settings: CompactionSettings) -> dict[str, Any]:
@@ -162,5 +183,10 @@ def _own_settings(settings: CompactionSettings) -> dict[str, Any]:
     return {name: value for name, value in settings if value != getattr(usual, name)}
 
 
-def _refusal(field: str, message: str) -> InvalidRequestError:
-    return InvalidRequestError(f"{field}: {message}", code="invalid_compaction", field=field)
+def _refusal(faults: Sequence[tuple[str, str]]) -> InvalidRequestError:
+    return InvalidRequestError(
+        "; ".join(f"{field}: {message}" for field, message in faults),
+        code="invalid_compaction",
+        field=faults[0][0],
+        errors=[{"field": field, "message": message} for field, message in faults],
+    )

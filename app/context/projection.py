@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from app.context.checkpoints import Checkpoint, Round, clips_in_force, rounds_in_force, uncovered
+from app.context.checkpoints import AppliedRound, Checkpoint, clips_in_force, rounds_in_force, uncovered
 from app.context.clipping import clip_message
 from app.context.content import control_message, counted_for, sendable, text_part, with_parts
 from app.context.generation import Generation
@@ -95,11 +96,12 @@ class Transcript:
         per_message: int = PER_MESSAGE,
     ) -> None:
         self.generation = generation
-        self.items: list[ContextItem] = []
+        self._items: list[ContextItem] = []
         self.messages: list[Message] = []
         self.tokens = 0
         self._pruned = pruned
         self._per_message = per_message
+        self._more_per_message = 0
         self._check = SoundnessCheck(generation.model)
         rows = list(history)
         self._rounds = rounds_in_force(rows, checkpoints)
@@ -112,13 +114,18 @@ class Transcript:
         """Estimated tokens of a request: system text, tools and messages."""
         return self.generation.fixed_tokens + self.tokens
 
+    @property
+    def items(self) -> list[ContextItem]:
+        """The messages with where they come from, and the tokens of each."""
+        more = self._more_per_message
+        return [replace(item, tokens=item.tokens + more) for item in self._items] if more else list(self._items)
+
     def count_messages_at(self, per_message: int) -> None:
         """Counts so many tokens for each message besides its parts from here on, for those that are there too."""
         more = per_message - self._per_message
-        if more:
-            self._per_message = per_message
-            self.items[:] = [replace(item, tokens=item.tokens + more) for item in self.items]
-            self.tokens += more * len(self.items)
+        self._more_per_message += more
+        self._per_message = per_message
+        self.tokens += more * len(self._items)
 
     def append(self, message: Message) -> None:
         """Adds the history's next message, complete; it may turn out to be nothing that a model sees."""
@@ -143,6 +150,18 @@ class Transcript:
         self._check.advance(self.messages)
         return repairs
 
+    def mended(self) -> tuple[Transcript, list[Repair]]:
+        """The same fit to be sent, and what had to be mended, as by `settle`; this one stays as it is."""
+        twin = copy(self)
+        twin._items, twin.messages = list(self._items), list(self.messages)
+        return twin, twin.settle()
+
+    def drop_last(self) -> None:
+        """Takes the last message away again, such as one that was put there to make the rest fit to be sent."""
+        self.tokens -= self._items.pop().tokens + self._more_per_message
+        self.messages.pop()
+        self._check = SoundnessCheck(self.generation.model)
+
     def _add_all(self, rows: Iterable[Message]) -> None:
         """The rows, with what takes the place of each covered range where the range was."""
         due = list(self._rounds)
@@ -154,7 +173,7 @@ class Transcript:
             self._add_round(waiting)
         self._close_summary()
 
-    def _add_round(self, compacted: Round) -> None:
+    def _add_round(self, compacted: AppliedRound) -> None:
         for message in compacted.kept:
             self._add(_without_results(message), verbatim=True)
         self._add(compacted.summary, verbatim=True)
@@ -167,12 +186,12 @@ class Transcript:
         if _needs_line(self._open_summary, kept):
             self._close_summary()
         self._open_summary = kept if kept.is_summary and kept.role is Role.ASSISTANT else None
-        if self._open_summary is not None and not self.items:
+        if self._open_summary is not None and not self._items:
             self._push_line(kept, BEGINNING, "beginning")
         cleared = kept if verbatim else _with_placeholders(kept, self._pruned)
         shown = cleared if verbatim else clip_message(cleared, self._clips, self._pruned)
         reason = _reason(kept, cleared, shown)
-        self._push(ContextItem(shown, message.id, counted_tokens(shown, self._per_message), reason))
+        self._push(ContextItem(shown, message.id, self._count(shown), reason))
 
     def _close_summary(self) -> None:
         summary, self._open_summary = self._open_summary, None
@@ -181,21 +200,24 @@ class Transcript:
 
     def _push_line(self, summary: Message, text: str, purpose: str) -> None:
         line = control_message(summary, purpose, [text_part(text, summary.id, purpose)])
-        self._push(ContextItem(line, line.id, counted_tokens(line, self._per_message), "control"))
+        self._push(ContextItem(line, line.id, self._count(line), "control"))
 
     def _push(self, item: ContextItem) -> None:
-        self.items.append(item)
+        self._items.append(item)
         self.messages.append(item.message)
-        self.tokens += item.tokens
+        self.tokens += item.tokens + self._more_per_message
 
     def _replace(self, messages: Sequence[Message]) -> None:
-        known = {id(item.message): item for item in self.items}
-        self.items.clear()
+        known = {id(item.message): item for item in self._items}
+        self._items.clear()
         self.messages.clear()
         self.tokens = 0
         for message in messages:
-            tokens = counted_tokens(message, self._per_message)
-            self._push(known.get(id(message)) or ContextItem(message, message.id, tokens, "repair"))
+            self._push(known.get(id(message)) or ContextItem(message, message.id, self._count(message), "repair"))
+
+    def _count(self, message: Message) -> int:
+        """Tokens of a message as items have them, which is as the transcript began to count."""
+        return counted_tokens(message, self._per_message - self._more_per_message)
 
 
 def _needs_line(summary: Message | None, following: Message) -> bool:

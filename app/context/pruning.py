@@ -71,6 +71,21 @@ def select_prunable(
     return batch if batch.outputs and batch.tokens_saved >= bounds.minimum else None
 
 
+def may_do(
+    messages: Sequence[Message],
+    settings: CompactionSettings,
+    budget: Budget,
+    pruned: AbstractSet[str],
+    growth: int,
+) -> bool:
+    """Whether there may be outputs worth clearing once the context has grown by so many tokens: there are if all of
+    these are outputs."""
+    bounds = prune_bounds(budget, settings)
+    protect, beyond = max(0, bounds.protect - growth), max(0, growth - bounds.protect)
+    old = _beyond(_clearable(messages, settings, budget, pruned), protect)
+    return beyond + sum(max(0, _saved(part)) for part in old) >= bounds.minimum
+
+
 def _clearable(
     messages: Sequence[Message], settings: CompactionSettings, budget: Budget, pruned: AbstractSet[str]
 ) -> Iterator[ToolResultPart]:

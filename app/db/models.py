@@ -184,6 +184,7 @@ compaction_events = Table(
     Column("tokens_before", Integer, nullable=False, default=0),
     Column("tokens_after", Integer, nullable=False, default=0),
     Column("summary", Text, comment="The prose, as the model or the fold wrote it."),
+    Column("error", Json, comment="Of a failed round: code and detail of what ended it."),
     Column("usage", Json),
     Column("duration_ms", Integer),
     Column("background", Boolean, nullable=False, default=False, comment="Prepared while the agent worked on."),
@@ -256,6 +257,8 @@ model_windows = Table(
     Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
     Column("tokens", Integer, nullable=False, comment="Its window, learnt from a refusal."),
     Column("learned_at", UtcTime, nullable=False),
+    Column("known_tokens", Integer, comment="The window it was learnt against."),
+    Column("known_source", String(20), comment="Where that one was from."),
     comment="Windows that providers have named; each is believed for a day.",
 )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.agent.compactor import NOTHING, Compactor, ManualRound
+from app.agent.asked import NOTHING, ManualRound
+from app.agent.compactor import Compactor
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
 from app.agent.model_calls import ModelCalls
+from app.agent.round_setup import RoundSetup
 from app.agent.triggers import due
 from app.context.budget import make_budget, trigger
 from app.context.policies import CompactionSettings, Policy, preset
@@ -110,7 +112,7 @@ class Replay:
         outputs; below the trigger one as somebody gets who asks for it."""
         notes = RoundNotes()
         ladder = Ladder(notes, self._conversation, self._models.calls, self._window_of)
-        compactor = Compactor(notes, self._conversation, ladder, Interrupt(), refreshed=_unchanged)
+        compactor = Compactor(RoundSetup(notes, self._conversation, ladder, Interrupt(), _unchanged))
         if due(self._conversation, self.config) is None:
             await compactor.manual(self.config, ManualRound(1, self._settings))
         else:
@@ -144,8 +146,7 @@ async def _nothing() -> None:
 
 def _problem(compactor: Compactor) -> str:
     """Why the context could not be made smaller, if it was not."""
-    code, detail = NOTHING
-    problem = compactor.problem or {"code": code, "detail": detail}
+    problem = compactor.problem or NOTHING._asdict()
     return f"{problem['detail']} ({problem['code']})"
 
 

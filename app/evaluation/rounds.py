@@ -68,12 +68,15 @@ class RoundNotes:
         """Nobody watches."""
 
     def result(self, problem: str) -> RoundResult:
-        """What the round came to; `problem` is said where it came to nothing."""
+        """What the round came to; `problem` is said where it came to nothing, unless its
+        last rung has said why."""
         failures, made, pruned = tuple(self._failures), self._made, self._pruned
         if made is not None:
             return RoundResult(made.rung, self._usage, failures, made.messages_compacted, len(made.pruned), made.prose)
         if pruned is not None:
             return RoundResult("prune", self._usage, failures, outputs_pruned=len(pruned.call_ids))
+        if failures:
+            problem = f"{failures[-1].detail} ({failures[-1].code})"
         return RoundResult(None, self._usage, failures, problem=problem)
 
 

@@ -28,16 +28,15 @@ from app.messages import (
 
 Wire = dict[str, Any]
 
-SUMMARY = "[Summary, compaction round {round}]\n{text}"
-"""How a summary is marked, since neither format has a field for it."""
-
 
 def to_wire(messages: Sequence[Message], format: WireFormat) -> list[Wire]:
     """The messages in a wire format.
 
-    Control messages go out in the user's role, summaries with a line that says so. Voided attempts, blank texts and
-    messages that say nothing are left out, as no provider takes them; so is reasoning that Anthropic's format cannot
-    carry because no provider has signed it. Consecutive messages of one role are one in Anthropic's format.
+    Control messages go out in the user's role. Voided attempts, blank texts and messages that say nothing are left out,
+    as no provider takes them; so is reasoning that Anthropic's format cannot carry because no provider has signed it.
+    Summaries are left out too, those in force and those of reverted rounds alike: this is the whole history, so all
+    that a summary stands for is there, and who goes on with it elsewhere would read it twice, as words of the user's.
+    Consecutive messages of one role are one in Anthropic's format.
     """
     shown = [message for message in messages if is_shown(message)]
     if format == "openai":
@@ -47,9 +46,12 @@ def to_wire(messages: Sequence[Message], format: WireFormat) -> list[Wire]:
 
 def is_shown(message: Message) -> bool:
     """Whether anything of the message goes out; reasoning alone is no message in either format."""
-    if message.voided_at is not None:
-        return False
-    return any(_says(part) for part in message.parts)
+    return is_told(message) and any(_says(part) for part in message.parts)
+
+
+def is_told(message: Message) -> bool:
+    """Whether the message is part of what was said: neither a voided attempt nor a summary of other messages."""
+    return message.voided_at is None and not message.is_summary
 
 
 def _says(part: Part) -> bool:
@@ -59,19 +61,10 @@ def _says(part: Part) -> bool:
 
 
 def _texts_and_images(message: Message) -> Iterator[TextPart | ImagePart]:
-    """What is shown besides reasoning, calls and results; a summary's text with its mark."""
-    mark = message.is_summary
+    """What is shown besides reasoning, calls and results."""
     for part in message.parts:
-        if isinstance(part, ImagePart):
+        if isinstance(part, ImagePart) or (isinstance(part, TextPart) and part.text.strip()):
             yield part
-        elif isinstance(part, TextPart) and part.text.strip():
-            text = SUMMARY.format(round=_round(message), text=part.text) if mark else part.text
-            yield part.model_copy(update={"text": text})
-            mark = False
-
-
-def _round(message: Message) -> int:
-    return next((part.round for part in message.parts if isinstance(part, CompactionMarkerPart)), 0)
 
 
 def _openai(message: Message) -> Iterator[Wire]:
@@ -130,7 +123,6 @@ def wire_role(message: Message) -> str:
 def _anthropic_blocks(message: Message) -> Iterator[Wire]:
     """A message's blocks in order, results before all else as the API wants them."""
     yield from (_anthropic_result(result) for result in message.tool_results)
-    shown = iter(list(_texts_and_images(message)))
     for part in message.parts:
         match part:
             case ReasoningPart(provider_data={"type": "thinking" | "redacted_thinking"}) if not part.interrupted:
@@ -139,9 +131,9 @@ def _anthropic_blocks(message: Message) -> Iterator[Wire]:
                 arguments = orjson.loads(wire_arguments(part.arguments_text))
                 yield {"type": "tool_use", "id": part.call_id, "name": wire_name(part.name), "input": arguments}
             case TextPart() if part.text.strip():
-                yield _anthropic_block(next(shown))
+                yield _anthropic_block(part)
             case ImagePart():
-                yield _anthropic_block(next(shown))
+                yield _anthropic_block(part)
 
 
 def _anthropic_block(part: TextPart | ImagePart) -> Wire:

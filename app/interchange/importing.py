@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from app.context.tokens import PER_MESSAGE, estimate_part
+from app.errors import InvalidRequestError
+from app.interchange import notes
 from app.interchange.pairing import paired
 from app.interchange.reading import read_turns
-from app.interchange.turns import Turn, WireFormat
+from app.interchange.turns import Turn, WireFormat, text_part
 from app.messages import FinishReason, Message, Role, TextPart, new_id, now
 
 
@@ -39,17 +41,32 @@ def import_history(
     """The conversation as messages of ours, sound but for its ends.
 
     A system message that it begins with becomes the system prompt, or with `keep_system` a control message as all
-    others do. Calls get ids of ours; missing, misplaced, repeated and orphaned ones are put right; what has no
-    counterpart becomes text that names it. Messages that say nothing are left out. Raises `InvalidRequestError` (code
-    `invalid_history`, with the `index`) for what is no message at all.
+    others do. Calls get ids of ours; missing, misplaced, repeated and orphaned ones are put right. Nothing is left out
+    without a word: what has no counterpart becomes text that names it, a missing result says that it is, and in the
+    place of a message that holds nothing stands a control message that says whose it was. Raises `InvalidRequestError`
+    (code `invalid_history`) for what is no message at all, with its `index`, and where no message holds anything.
     """
-    turns = read_turns(format, messages)
+    turns = [_or_note(turn) for turn in _holding(read_turns(format, messages))]
     prompt = None if keep_system else _prompt(turns)
     if prompt is not None:
         turns = turns[1:]
     made_at = at or now()
     made = [_message(turn, seq, made_at, new_id) for seq, turn in enumerate(paired(turns, new_id), start=1)]
     return ImportedHistory(tuple(made), prompt)
+
+
+def _holding(turns: list[Turn]) -> list[Turn]:
+    """The turns. Raises `InvalidRequestError` where there are some and none holds anything."""
+    if turns and not any(turn.holds_something for turn in turns):
+        raise InvalidRequestError("history.messages: none of them holds anything.", code="invalid_history")
+    return turns
+
+
+def _or_note(turn: Turn) -> Turn:
+    """The turn, or a note in its place where it holds nothing, which no provider would take."""
+    if turn.holds_something:
+        return turn
+    return Turn(Role.CONTROL, [text_part(notes.empty_message(turn.role))])
 
 
 def _prompt(turns: Sequence[Turn]) -> str | None:

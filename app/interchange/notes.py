@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from app.messages import Role
+
 NOTE_CHARS = 2_000
 """Characters of foreign content that a note repeats; the head of an unknown block says what it is, and encoded media
 behind it would say nothing."""
@@ -33,6 +35,11 @@ METADATA = frozenset(
     }
 )
 """Fields that say how a message was made, sent or billed and nothing of what was said."""
+
+
+def empty_message(role: Role) -> str:
+    """In the place of a message that holds nothing."""
+    return f"[A message of the {role} stood here, without content.]"
 
 
 def unknown_block(block: Mapping[str, Any]) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from app.interchange.exporting import is_shown, wire_role
+from app.interchange.exporting import is_shown, is_told, wire_role
 from app.interchange.turns import WireFormat
 from app.messages import Message, Role
 
 
 def settled(messages: Sequence[Message]) -> list[Message]:
-    """The messages without a step that is still under way at their end: an answer that is being written, or calls of
-    which not all have results."""
+    """The messages without voided attempts, and without a step that is still under way at their end: an answer that is
+    being written, or calls of which not all have results. Summaries stay, and are no step."""
     live = [message for message in messages if message.voided_at is None]
-    for place in range(len(live) - 1, max(-1, len(live) - 3), -1):
+    said = [place for place, message in enumerate(live) if is_told(message)]
+    for place in reversed(said[-2:]):
         message = live[place]
         if message.role is not Role.ASSISTANT:
             continue

@@ -20,6 +20,11 @@ class Turn:
     parts: list[Part] = field(default_factory=list)
     after: list[Part] = field(default_factory=list)
 
+    @property
+    def holds_something(self) -> bool:
+        """Whether there is anything in it besides white space."""
+        return bool(self.after) or any(not isinstance(part, TextPart) or part.text.strip() for part in self.parts)
+
     def add_text(self, text: str) -> None:
         """Adds a text; an empty one says nothing."""
         if text:

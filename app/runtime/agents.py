@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.loop_guard import NO_GUARD, GuardRules
 from app.agent.model_calls import ModelCalls
-from app.agent.prepared import Places
-from app.context.budget import Budget, make_budget
+from app.agent.places import Places
+from app.context.budget import BelievedSource, Budget, believed_window, make_budget
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
 from app.context.projection import Checkpoint
@@ -58,14 +58,19 @@ class AgentSetup:
             if model is not None:
                 await self.ask_window(model)
 
-    def known_window(self, model: str) -> tuple[int, int | None]:
-        """A model's window in tokens, as it is described and as refusals have taught it."""
-        return self.model_info(model).context_window, self.windows.get(model)
+    def window(self, model: str) -> tuple[int, BelievedSource]:
+        """The window in tokens that budgets of a model are made for, and where it comes from. Raises
+        `UnknownModelError`."""
+        return believed_window(self.model_info(model), self.windows.get(model))
+
+    def budget(self, model: str, settings: CompactionSettings) -> Budget:
+        """How a model's window is divided by these settings. Raises `UnknownModelError`."""
+        return make_budget(self.model_info(model), settings, self.windows.get(model))
 
     def config(self, row: Row[Any], notes: Notes | None = None) -> AgentConfig:
         """What a session's row says of its agent; `notes` take the place of those that are kept there."""
         settings = CompactionSettings(**row.compaction)
-        budget = make_budget(self.model_info(row.model), settings, self.windows.get(row.model))
+        budget = self.budget(row.model, settings)
         return AgentConfig(
             model=row.model,
             tools=tuple(self.registry.schemas(row.tools)),
@@ -123,7 +128,8 @@ class StoredConversation:
     generation, if its provider reported it; it covers the history up to and with the seq `reported_until`.
     `checkpoints` and `pruned` are those in force, `shown_pruned` the outputs that the generation clears, and
     `first_queued` is the message that was posted first, which carries the task of a session made with one. `repairs`
-    were made in its requests."""
+    were made in its requests, and `unused` is how large the context was, in tokens, when the last summary of what is in
+    force was prepared in vain, 0 without one."""
 
     history: list[Message]
     generation: Generation | None
@@ -134,6 +140,7 @@ class StoredConversation:
     shown_pruned: frozenset[str]
     first_queued: str | None
     repairs: tuple[Repair, ...] = ()
+    unused: int = 0
 
 
 def load_conversation(connection: Connection, session_id: str) -> StoredConversation:
@@ -147,16 +154,19 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
         return StoredConversation(history, None, None, 0, checkpoints, pruned, pruned, first)
     shown = compactions.pruned_in(connection, session_id, row.number)
     mended = tuple(Repair(**repair) for repair in steps.repairs(connection, session_id))
+    unused = compactions.prepared_in_vain(connection, session_id)
     last = steps.last_closed(connection, session_id)
-    if last is None or last.generation != row.number or last.context["source"] != "reported":
-        return StoredConversation(history, generation_of(row), None, 0, checkpoints, pruned, shown, first, mended)
-    newest = steps.newest(connection, session_id)
-    waiting = newest.message_id if newest is not None and newest.finish_reason is None else None
-    # What a step leaves in the context was counted at its end, its results included; only what was said to the model
-    # since then comes on top.
-    until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.id != waiting), default=0)
-    reported = Usage(input_tokens=last.context["tokens"])
-    return StoredConversation(history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended)
+    reported, until = None, 0
+    if last is not None and last.generation == row.number and last.context["source"] == "reported":
+        newest = steps.newest(connection, session_id)
+        waiting = newest.message_id if newest is not None and newest.finish_reason is None else None
+        # What a step leaves in the context was counted at its end, its results included; only what was said to the
+        # model since then comes on top.
+        until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.id != waiting), default=0)
+        reported = Usage(input_tokens=last.context["tokens"])
+    return StoredConversation(
+        history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended, unused
+    )
 
 
 def generation_of(row: Row[Any]) -> Generation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.agent.compactor import ManualRound
+from app.agent.asked import ManualRound
 from app.agent.conversation import Conversation
 from app.context.policies import CompactionSettings
 from app.db.engine import Database

@@ -1,36 +1,41 @@
-"""Puts together what a session's agent works with: its step with the tools, and its compactor."""
+"""Puts together what a session's agent works with: its conversation with the compactor, and its step with the tools."""
 
 from __future__ import annotations
 
+from app.agent.apart import apart
 from app.agent.compactor import Compactor
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
 from app.agent.ports import ApprovalDesk, PlanChanged
+from app.agent.round_setup import RoundSetup
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.events import PlanItem
+from app.runtime.agents import StoredConversation
 from app.runtime.owned import OwnedSession
 from app.runtime.recall import StoredHistory
 from app.runtime.recorder import Recorder
 from app.runtime.setup import RuntimeSetup
 
 
-def make_compactor(
-    setup: RuntimeSetup, session: OwnedSession, recorder: Recorder, conversation: Conversation, interrupt: Interrupt
-) -> Compactor:
-    """What makes a conversation's context smaller."""
+async def open_conversation(
+    setup: RuntimeSetup, session: OwnedSession, recorder: Recorder, stored: StoredConversation, interrupt: Interrupt
+) -> tuple[Conversation, Compactor]:
+    """A session's conversation as it was left, and what keeps it within its window."""
     agents = setup.agents
-    ladder = Ladder(recorder, conversation, agents.models, lambda model: agents.model_info(model).context_window)
-    return Compactor(
+    conversation = await apart(stored.history, agents.conversation, stored, session.row)
+    rounds = RoundSetup(
         recorder,
         conversation,
-        ladder,
+        Ladder(recorder, conversation, agents.models, lambda model: agents.window(model)[0]),
         interrupt,
-        refreshed=session.refreshed,
-        taken=session.keep_notes,
-        places=agents.places,
+        session.refreshed,
+        session.keep_notes,
+        agents.budget,
+        agents.places,
     )
+    return conversation, Compactor(rounds, unused=stored.unused)
 
 
 def make_step(

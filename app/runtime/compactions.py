@@ -1,9 +1,9 @@
-"""The transactions of compaction: how a round begins, ends, is asked for and is reverted."""
+"""The transactions of compaction: how a round is asked for, begins and ends."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, Row
 
@@ -11,21 +11,21 @@ from app.agent.ports import OutputsPruned, RoundCompleted, RoundEnded, RoundOpen
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings
 from app.db.repositories import compactions, messages, sessions
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError
 from app.eventlog.log import Appender, StreamItem
 from app.events import (
     CompactionCancelled,
     CompactionCompleted,
     CompactionDiscarded,
     CompactionFailed,
-    CompactionReverted,
     CompactionStarted,
     MessageCreated,
     PruneCompleted,
     SessionEvent,
 )
 from app.messages import Usage
-from app.sessions import CompactionEvent, ContextState
+from app.runtime.context_size import note_owners_size, note_size
+from app.sessions import CompactionEvent
 
 
 def open_round(
@@ -69,59 +69,22 @@ def _note_progress(connection: Connection, session_id: str) -> None:
     sessions.change(connection, session_id, compaction_in_progress=running)
 
 
-def _note_size(connection: Connection, session_id: str, tokens: int) -> None:
-    """Says how large the context is now, until the next step's report; where the window is a guess, it stays one."""
-    context = ContextState(**sessions.row(connection, session_id).context)
-    source: Literal["estimated", "assumed"] = "assumed" if context.source == "assumed" else "estimated"
-    changed = context.model_copy(update={"tokens": max(0, tokens), "source": source})
-    sessions.change(connection, session_id, context=changed.model_dump())
-
-
 def request(
     connection: Connection,
     session_id: str,
+    opening: RoundOpening,
     settings: CompactionSettings,
     instructions: str | None,
-    tokens: int,
-    limit: int,
 ) -> tuple[CompactionEvent, list[StreamItem]]:
     """Accepts a round that somebody asks for. Raises `ConflictError` while another is under way."""
     sessions.row(connection, session_id)
     if compactions.is_running(connection, session_id):
         raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
     appender = Appender(connection, session_id)
-    opening = RoundOpening("manual", settings.policy, tokens, limit)
     number = _open(connection, appender, opening, instructions=instructions, settings=settings.model_dump())
     row = compactions.find(connection, session_id, number)
     assert row is not None
     return compactions.view(row), appender.flush()
-
-
-def revert(connection: Connection, session_id: str, round: int) -> tuple[None, list[StreamItem]]:
-    """Takes the round back that was made last. Raises `NotFoundError` for a round that never was, and `ConflictError`
-    for one made before it, one that did not complete, and while another is under way."""
-    size = ContextState(**sessions.row(connection, session_id).context).tokens
-    row = compactions.find(connection, session_id, round)
-    if row is None:
-        raise NotFoundError(f"The session has no round {round}.", code="round_not_found")
-    if compactions.is_running(connection, session_id):
-        raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
-    # Not the one with the highest number: one that was asked for has its number before it is made.
-    latest_made = in_force(connection, session_id).latest
-    if round != latest_made:
-        latest = f"the latest that can be is {latest_made}" if latest_made else "none can be"
-        raise ConflictError(f"Round {round} cannot be reverted: {latest}.", code="not_the_latest_round")
-    appender = Appender(connection, session_id)
-    seq = appender.take()
-    compactions.change(connection, session_id, round, status="reverted")
-    compactions.mark_pruned(connection, session_id, row.pruned or (), None)
-    _note_size(connection, session_id, size + row.tokens_before - row.tokens_after)
-    for checkpoint in checkpoints(connection, session_id, [round]):
-        _cover(connection, session_id, checkpoint, None)
-    for checkpoint in checkpoints(connection, session_id):
-        _cover(connection, session_id, checkpoint, checkpoint.round)
-    appender.add(seq, CompactionReverted(session_id=session_id, at=appender.at, round=round))
-    return None, appender.flush()
 
 
 def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked_too: bool) -> list[StreamItem]:
@@ -152,8 +115,10 @@ def fail_rung(connection: Connection, appender: Appender, seq: int, change: Rung
     row = compactions.find(connection, appender.session_id, change.round)
     assert row is not None
     spent = Usage(**row.usage) + change.usage
-    status = "running" if change.next is not None else "failed"
-    compactions.change(connection, appender.session_id, change.round, status=status, usage=spent.model_dump())
+    fields: dict[str, Any] = {"usage": spent.model_dump()}
+    if change.next is None:
+        fields |= {"status": "failed", "error": {"code": change.code, "detail": change.detail}}
+    compactions.change(connection, appender.session_id, change.round, **fields)
     _note_progress(connection, appender.session_id)
     event = CompactionFailed(
         session_id=appender.session_id,
@@ -176,7 +141,7 @@ def complete_round(connection: Connection, appender: Appender, seq: int, change:
     messages.add(connection, session_id, summary)
     appender.add(seq, MessageCreated(session_id=session_id, at=at, message=summary))
     compactions.mark_pruned(connection, session_id, change.pruned, at)
-    _cover(connection, session_id, checkpoint, checkpoint.round)
+    cover(connection, session_id, checkpoint, checkpoint.round)
     compactions.change(
         connection,
         session_id,
@@ -199,7 +164,7 @@ def complete_round(connection: Connection, appender: Appender, seq: int, change:
     row = sessions.row(connection, session_id)
     sessions.change(connection, session_id, compaction_count=row.compaction_count + 1, compaction_last_at=at)
     _note_progress(connection, session_id)
-    _note_size(connection, session_id, change.tokens_after)
+    note_size(connection, session_id, change.tokens_after)
     stored = compactions.find(connection, session_id, checkpoint.round)
     assert stored is not None
     event = CompactionCompleted(
@@ -255,14 +220,16 @@ def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _cover(connection: Connection, session_id: str, checkpoint: Checkpoint, round: int | None) -> None:
+def cover(connection: Connection, session_id: str, checkpoint: Checkpoint, round: int | None) -> None:
+    """Says of the messages of a checkpoint which round covers them now."""
     compactions.cover(connection, session_id, checkpoint.first_seq, checkpoint.last_seq, checkpoint.kept, round)
 
 
 def prune(connection: Connection, appender: Appender, seq: int, change: OutputsPruned) -> None:
     """Marks outputs as cleared."""
     compactions.mark_pruned(connection, appender.session_id, change.call_ids, appender.at)
-    _note_size(connection, appender.session_id, change.tokens_after)
+    if not change.beside_round:
+        note_owners_size(connection, appender.session_id, change.tokens_after)
     event = PruneCompleted(
         session_id=appender.session_id,
         at=appender.at,

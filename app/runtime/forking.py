@@ -27,23 +27,27 @@ from app.events import MessageCreated
 from app.interchange import settled
 from app.messages import Message, Role, Usage, now
 from app.runtime import compactions as rounds
+from app.runtime.admission import ServiceRules, limits_within
 from app.runtime.agents import AgentSetup, generation_of
+from app.runtime.approval_rules import approval_within
 from app.runtime.fork_state import Numbers, PastEvent, Shape, copied, moved, read_log, renumbered, shape_of
+from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import ForkCreate
-from app.sessions import SandboxSpec, Status
+from app.sessions import Approval, Limits, SandboxSpec, Status
 
-_TAKEN_OVER = ("model", "system_prompt", "tools", "sandbox", "compaction", "limits", "approval", "metadata", "notes")
-"""Columns that a fork has from its parent as they are now, at whatever point it begins."""
+_TAKEN_OVER = ("model", "system_prompt", "tools", "compaction", "metadata", "notes")
+"""Columns that a fork has from its parent as they are now, at whatever point it begins; `_held_to_bounds` are more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
     """A session that is to be made of another one, complete: columns of its rows, messages and events in its own seqs.
-    `outputs` are the columns that say where raw outputs are, by call, and `files` the keys of those to be copied, each
-    with its new one."""
+    `source` is the parent's sandbox. `outputs` are the columns that say where raw outputs are, by call, and `files` the
+    keys of those to be copied, each with its new one."""
 
     session_id: str
     parent_id: str
+    source: SandboxSpec
     fields: Mapping[str, Any]
     messages: Sequence[Message]
     log: Sequence[StoredEvent]
@@ -74,9 +78,17 @@ class _Excerpt:
     generation: Row[Any] | None
 
 
-def draft(connection: Connection, parent_id: str, session_id: str, body: ForkCreate, agents: AgentSetup) -> Fork:
+def draft(
+    connection: Connection,
+    parent_id: str,
+    session_id: str,
+    body: ForkCreate,
+    setup: RuntimeSetup,
+    rules: ServiceRules,
+) -> Fork:
     """Reads all that a fork takes over, the workspace apart. Raises `NotFoundError` for a message that is not in the
-    parent's history, and `ConflictError` for one of a step that is still under way."""
+    parent's history, `ConflictError` for one of a step that is still under way, and `SandboxUnavailableError` where the
+    parent's kind of sandbox is not here."""
     taken = _excerpt(connection, parent_id, body.after_message_id)
     history = renumbered(taken.history, taken.numbers, taken.shape, taken.checkpoints)
     outputs, files = _outputs(connection, parent_id, session_id, history)
@@ -84,7 +96,8 @@ def draft(connection: Connection, parent_id: str, session_id: str, body: ForkCre
     return Fork(
         session_id,
         parent_id,
-        _fields(taken, queued, body, agents),
+        SandboxSpec(**taken.row.sandbox),
+        _fields(taken, queued, body, setup.agents) | _held_to_bounds(taken.row, setup, rules),
         history,
         _log(session_id, taken, history),
         outputs,
@@ -203,6 +216,16 @@ def _fields(taken: _Excerpt, queued: Mapping[str, Any] | None, body: ForkCreate,
         "compaction_last_at": max(made.values(), default=None),
         "generation": 0 if taken.generation is None else 1,
         "fingerprint": hashlib.sha256(request.encode()).hexdigest(),
+    }
+
+
+def _held_to_bounds(row: Row[Any], setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
+    """The columns that a fork has from its parent as far as a new session may have them now: the operator may have
+    become stricter since that one was made."""
+    return {
+        "sandbox": setup.sandboxes.within(SandboxSpec(**row.sandbox)).model_dump(),
+        "limits": limits_within(None, Limits(**row.limits), rules.most).model_dump(),
+        "approval": approval_within(None, Approval(**row.approval), rules.approval).model_dump(),
     }
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from app.agent.conversation import Conversation
 from app.context.policies import CompactionSettings
 from app.context.projection import Transcript
 from app.context.prompts import Notes
 from app.context.tokens import estimate_tools
+from app.context.validator import repair
 from app.db.repositories import compactions, messages, parts, sessions, steps
 from app.errors import ConflictError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
@@ -83,7 +85,8 @@ def context_view(
     connection: Connection, session_id: str, step: int | None, agents: AgentSetup, notes: Notes | None = None
 ) -> ContextView:
     """What the next step would send, or what step N sent, built from what is stored; `notes` are those that the next
-    step would begin with, if not the stored ones."""
+    step would begin with, if not the stored ones. After an answer the next step sends a message more, the one that
+    brings it about."""
     row = sessions.row(connection, session_id)
     if step is None:
         return _next_context(connection, row, agents, notes)
@@ -109,8 +112,22 @@ def _next_context(connection: Connection, row: Row[Any], agents: AgentSetup, not
     conversation = agents.conversation(stored, row)
     config = agents.config(row, notes)
     conversation.refresh(config)
-    conversation.settle()
+    _settle(conversation)
     return _view(row, None, conversation.transcript, conversation.state(config.budget))
+
+
+def _settle(conversation: Conversation) -> None:
+    """Mends the conversation as its next step would, but for an answer at its end: the step after an answer comes with
+    a message that is not there yet, and so without the line that would have to follow the answer if it were sent now.
+    Where that line is all that there is to mend, nothing is, and what the last step reported still counts."""
+    transcript = conversation.transcript
+    _, repairs = repair(transcript.messages, model=transcript.generation.model)
+    ends_with_answer = bool(repairs) and repairs[-1].kind == "last_message"
+    if ends_with_answer and len(repairs) == 1:
+        return
+    conversation.settle()
+    if ends_with_answer:
+        conversation.transcript.drop_last()
 
 
 def _view(row: Row[Any], step: int | None, transcript: Transcript, state: ContextState) -> ContextView:

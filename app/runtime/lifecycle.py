@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.loop import control_message
+from app.agent.control import control_message
 from app.context.policies import CompactionSettings
 from app.db.repositories import events, forks, queue, sessions, steps
 from app.errors import ConflictError

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +20,9 @@ from app.db.engine import Database
 from app.db.repositories import events, sessions
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, ToolError
 from app.messages import now
+from app.runtime.sandboxes import Sandboxes
 from app.sandbox.base import Sandbox
+from app.sessions import SandboxSpec
 from app.tools.memory import MEMORY_FILE, read_note
 
 AGENTS_FILE = "AGENTS.md"
@@ -77,6 +80,18 @@ async def read_notes(session_id: str, sandbox: Callable[[], Sandbox]) -> Notes |
     except (PalimpsestError, TimeoutError) as error:
         log.warning("notes_not_read", session_id=session_id, reason=str(error) or "the sandbox took too long")
         return None
+
+
+async def read_beside_owner(sandboxes: Sandboxes, row: Row[Any]) -> Notes | None:
+    """As `read_notes`, for those who do not hold the session's sandbox."""
+    with ExitStack() as held:
+
+        def sandbox() -> Sandbox:
+            lease = sandboxes.lease(row.id, SandboxSpec(**row.sandbox))
+            held.callback(lease.release)
+            return lease.sandbox
+
+        return await read_notes(row.id, sandbox)
 
 
 async def refresh_notes(database: Database, row: Row[Any], sandbox: Callable[[], Sandbox]) -> Row[Any] | None:

@@ -8,9 +8,11 @@ from typing import Any
 from sqlalchemy import Row
 
 from app.agent.conversation import AgentConfig
+from app.context.budget import BelievedSource
 from app.context.prompts import Notes
 from app.context.tokens import estimate_text
 from app.db.repositories import sessions
+from app.runtime.agents import StoredConversation, load_conversation
 from app.runtime.notes import keep_notes, read_notes, refresh_notes
 from app.runtime.sandboxes import Lease
 from app.runtime.setup import RuntimeSetup
@@ -33,7 +35,7 @@ class OwnedSession:
         self._setup = setup
         self._row: Row[Any] | None = None
         self._config: AgentConfig | None = None
-        self._window: tuple[int, int | None] | None = None
+        self._window: tuple[int, BelievedSource] | None = None
         self._lease: Lease | None = None
         self._notes: Notes | None = None
 
@@ -59,6 +61,10 @@ class OwnedSession:
         self.adopt(row)
         return row
 
+    async def conversation(self) -> StoredConversation:
+        """Its conversation as it is stored, read whole."""
+        return await self._setup.database.read(lambda c: load_conversation(c, self.id))
+
     async def refresh_notes(self) -> None:
         """Reads AGENTS.md and MEMORY.md again, for the system text of a new context."""
         row = await refresh_notes(self._setup.database, self.row, lambda: self._hold().sandbox)
@@ -72,7 +78,7 @@ class OwnedSession:
     def config(self) -> AgentConfig:
         """How the agent is set up; made again where the row or a window is another one."""
         agents = self._setup.agents
-        window = agents.known_window(self.row.model)
+        window = agents.window(self.row.model)
         if self._config is None or self._window != window:
             self._window = window
             self._config = agents.config(self.row)

@@ -1,47 +1,77 @@
-"""What a round of compaction would do, worked out without doing it."""
+"""What a round of compaction would do that somebody asks for, worked out without doing it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlalchemy import Connection
 
+from app.agent.asked import ManualRound, Refusal, asked_round, asked_selection
 from app.agent.candidates import folded
-from app.agent.coverage import asked_selection, prunable
-from app.agent.rounds import Round, Target
-from app.agent.triggers import most
+from app.agent.conversation import Conversation
+from app.agent.ports import RoundOpening
+from app.agent.rounds import Round
 from app.context.budget import trigger
 from app.context.policies import CompactionSettings
+from app.context.prompts import Notes
+from app.context.selection import Selection
 from app.db.repositories import sessions
 from app.runtime.agents import AgentSetup, load_conversation
+from app.runtime.notes import are_due as notes_are_due
 from app.runtime.values.compactions import CompactionPreview
 
 
+def opening(
+    connection: Connection, session_id: str, settings: CompactionSettings, agents: AgentSetup, notes: Notes | None
+) -> RoundOpening:
+    """How a round would begin, measured as its owner measures it: the whole request, system text and tools included.
+    What a step under way still adds is not in it, so that such a round completes with more `tokens_before`. `notes` are
+    the workspace's, for a session whose first context is still to be made. Raises `NotFoundError`."""
+    _, round = _asked(connection, session_id, ManualRound(0, settings), agents, notes)
+    return RoundOpening("manual", settings.policy, round.target.before, round.budget.limit)
+
+
 def preview(
-    connection: Connection, session_id: str, settings: CompactionSettings, instructions: str | None, agents: AgentSetup
+    connection: Connection, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> CompactionPreview:
-    """Reads the conversation and measures the context that a round would leave. Raises `NotFoundError`."""
+    """Reads the conversation and measures the context that a round would leave. `notes` are those of the workspace now,
+    which a round takes into its system text; None where they cannot be read. Raises `NotFoundError`."""
+    conversation, round = _asked(connection, session_id, asked, agents, notes)
+    covered = asked_selection(conversation, round)
+    if isinstance(covered, Refusal):
+        return _told(round, None, round.target.before)
+    system = agents.system(sessions.row(connection, session_id), round.config.budget, notes)
+    made = replace(round, config=replace(round.config, system=system))
+    return _told(round, covered, folded(conversation, made, covered).tokens)
+
+
+def _asked(
+    connection: Connection, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+) -> tuple[Conversation, Round]:
     row = sessions.row(connection, session_id)
-    conversation = agents.conversation(load_conversation(connection, session_id), row)
-    config = agents.config(row)
+    stored = load_conversation(connection, session_id)
+    conversation = agents.conversation(stored, row)
+    first = notes_are_due(row, has_generation=stored.generation is not None)
+    config = agents.config(row, notes if first else None)
     conversation.refresh(config)
-    before = conversation.size
-    batch = prunable(conversation, config.budget, settings)
-    target = Target(most(config.budget, settings), before)
-    round = Round(conversation.round + 1, config, settings, target, batch, instructions)
-    selection = asked_selection(conversation, round)
-    after = folded(conversation, round, selection).tokens if selection is not None else before
-    marks = round.batch_beside(selection.covered) if selection is not None else None
+    numbered = replace(asked, number=conversation.round + 1)
+    return conversation, asked_round(conversation, config, numbered, agents.budget(row.model, asked.settings))
+
+
+def _told(round: Round, covered: Selection | None, after: int) -> CompactionPreview:
+    marks = round.batch_beside(covered.covered) if covered is not None else None
     cleared = marks.call_ids if marks is not None else ()
     return CompactionPreview(
-        policy=settings.policy,
-        first_message_id=selection.covered[0].id if selection is not None else None,
-        last_message_id=selection.covered[-1].id if selection is not None else None,
-        messages_compacted=len(selection.covered) if selection is not None else 0,
-        kept_message_ids=selection.kept if selection is not None else (),
+        policy=round.settings.policy,
+        first_message_id=covered.covered[0].id if covered is not None else None,
+        last_message_id=covered.covered[-1].id if covered is not None else None,
+        messages_compacted=len(covered.covered) if covered is not None else 0,
+        kept_message_ids=covered.kept if covered is not None else (),
         outputs_pruned=len(cleared),
         call_ids=cleared,
-        tokens_before=before,
+        tokens_before=round.target.before,
         tokens_after=after,
-        limit=config.budget.limit,
-        usable=config.budget.usable,
-        trigger=trigger(config.budget, settings),
+        limit=round.budget.limit,
+        usable=round.budget.usable,
+        trigger=trigger(round.budget, round.settings),
     )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.agent.prepared import Places
+from app.agent.places import Places
 from app.db.engine import Database
 from app.db.repositories import queue
 from app.eventlog.bus import Bus

@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.loop import RunResult, is_last_word
+from app.agent.control import is_last_word
+from app.agent.loop import RunResult
 from app.agent.ports import Change, PartClosed, ResponseClosed, ResultClosed, StepClosed
 from app.context.tokens import PER_MESSAGE, estimate_part
 from app.db.repositories import approvals, events, messages, parts, sessions, steps

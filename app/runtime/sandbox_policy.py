@@ -29,7 +29,7 @@ class SandboxPolicy:
         beyond the operator's settings."""
         spec = SandboxSpec(kind=asked) if isinstance(asked, str) else asked
         kind = kind_of(spec, networks)
-        network = networks[kind] if self.network is None else self.network
+        network = self._network(kind, networks)
         wanted = spec or SandboxSpec(kind=kind)
         _forbid(wanted.image not in (None, self.image), "image", self.image)
         _forbid(wanted.network is True and not network, "network", "off")
@@ -42,6 +42,24 @@ class SandboxPolicy:
             pids=int(_tightened("pids", wanted.pids, self.limits.pids)),
         )
 
+    def within(self, own: SandboxSpec, networks: Mapping[str, bool]) -> SandboxSpec:
+        """What a new session gets that takes over another one's spec: as much of it as the operator allows now. Raises
+        `SandboxUnavailableError` where its kind is not here."""
+        if own.kind not in networks:
+            raise kind_not_here(own.kind)
+        most = self.limits
+        return SandboxSpec(
+            kind=own.kind,
+            image=self.image if own.kind == "docker" else None,
+            network=self._network(own.kind, networks) and own.network is not False,
+            memory_mb=min(own.memory_mb or most.memory_mb, most.memory_mb),
+            cpus=min(own.cpus or most.cpus, most.cpus),
+            pids=min(own.pids or most.pids, most.pids),
+        )
+
+    def _network(self, kind: str, networks: Mapping[str, bool]) -> bool:
+        return networks[kind] if self.network is None else self.network
+
     def config(self, session_id: str, spec: SandboxSpec) -> SandboxConfig:
         """How the sandbox of a session with this spec is made."""
         limits = SandboxLimits(
@@ -50,6 +68,11 @@ class SandboxPolicy:
             pids=spec.pids or self.limits.pids,
         )
         return SandboxConfig(session_id, spec.image or self.image, bool(spec.network), limits)
+
+
+def kind_not_here(kind: str) -> SandboxUnavailableError:
+    """For a session that exists already."""
+    return SandboxUnavailableError(f"The session's sandbox is of the kind {kind}, which is not here now.")
 
 
 def kind_of(spec: SandboxSpec | None, kinds: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ import structlog
 
 from app.db.repositories.events import session_not_found
 from app.errors import PalimpsestError, SandboxAwayError, SandboxUnavailableError
-from app.runtime.sandbox_policy import SandboxPolicy, kind_of
+from app.runtime.sandbox_policy import SandboxPolicy, kind_not_here, kind_of
 from app.runtime.slots import Slots
 from app.sandbox.base import Sandbox, SandboxFactory
 from app.sessions import SandboxSpec
@@ -97,17 +97,23 @@ class Sandboxes:
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
         """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
-        networks = {kind: factory.network_default for kind, factory in self._factories.items()}
-        return self._policy.complete(asked, networks)
+        return self._policy.complete(asked, self._networks())
+
+    def within(self, own: SandboxSpec) -> SandboxSpec:
+        """The complete spec of a new session that takes over another one's; see `SandboxPolicy.within` for its errors.
+        May be called from any thread."""
+        return self._policy.within(own, self._networks())
+
+    def _networks(self) -> dict[str, bool]:
+        # A list first, since a kind may be added meanwhile.
+        return {kind: factory.network_default for kind, factory in list(self._factories.items())}
 
     def _handle(self, session_id: str, spec: SandboxSpec) -> _Handle:
         handle = self._handles.get(session_id)
         if handle is None:
             factory = self._factories.get(spec.kind)
             if factory is None:
-                raise SandboxUnavailableError(
-                    f"The session's sandbox is of the kind {spec.kind}, which is not here now."
-                )
+                raise kind_not_here(spec.kind)
             handle = self._handles[session_id] = _Handle(factory.open(self._policy.config(session_id, spec)))
         return handle
 
@@ -195,10 +201,11 @@ class Sandboxes:
         except PalimpsestError as error:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
 
-    async def copy_workspace(self, source_id: str, target_id: str, spec: SandboxSpec) -> None:
-        """Gives a new session a copy of another one's workspace, where that has one; both have the same `spec`.
-        Nothing is started, and commands of the other one go on. Raises as `lease` does."""
-        source = self.lease(source_id, spec)
+    async def copy_workspace(self, source_id: str, own: SandboxSpec, target_id: str, spec: SandboxSpec) -> None:
+        """Gives a new session a copy of another one's workspace, where that has one. `own` is the other one's spec, and
+        `spec` the new one's, of the same kind. Nothing is started, and commands of the other one go on. Raises as
+        `lease` does."""
+        source = self.lease(source_id, own)
         try:
             if not await source.sandbox.has_workspace():
                 return

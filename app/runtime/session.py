@@ -15,13 +15,14 @@ from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult
+from app.agent.updates import refresh
 from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Role, Usage, now
 from app.runtime import compactions, recovery, runs
 from app.runtime.agents import StoredConversation, load_conversation
 from app.runtime.asked_rounds import AskedRounds
-from app.runtime.assembly import make_compactor, make_step
+from app.runtime.assembly import make_step, open_conversation
 from app.runtime.desk import StoredDesk, ended_by, waiting_step
 from app.runtime.inbox import RunInbox
 from app.runtime.left_outputs import left_outputs
@@ -38,9 +39,7 @@ class SessionOwner:
     """Owns one session while it works. Made and awaited by the registry; `interrupt`, `ring` and `reconfigure` may be
     called at any time."""
 
-    def __init__(
-        self, setup: RuntimeSetup, session_id: str, resting: Callable[[bool], None] = lambda _: None
-    ) -> None:
+    def __init__(self, setup: RuntimeSetup, session_id: str, resting: Callable[[bool], None] = lambda _: None) -> None:
         """`resting` hears when the run begins to wait for a person, and when it works again."""
         self._setup = setup
         self._resting = resting
@@ -51,6 +50,7 @@ class SessionOwner:
         self._inbox: RunInbox | None = None
         self._desk: StoredDesk | None = None
         self._stored: StoredConversation | None = None
+        self._broke_off = False
 
     @property
     def model(self) -> str | None:
@@ -160,18 +160,20 @@ class SessionOwner:
 
     async def _compact_idle(self, recorder: Recorder) -> None:
         """Makes a round that was asked for while nothing runs."""
-        stored = await self._setup.database.read(lambda c: load_conversation(c, self._session_id))
-        conversation = self._setup.agents.conversation(stored, self._session.row)
-        compactor = make_compactor(self._setup, self._session, recorder, conversation, self._interrupt)
+        stored = await self._session.conversation()
+        conversation, compactor = await self._open(recorder, stored)
         asked = await self._rounds.next(conversation)
         if asked is None:
             return
         await self._ask_windows()
         await self._read_first_notes(stored)
         config = self._session.config()
-        if (opened := conversation.refresh(config)) is not None:
+        if (opened := await refresh(conversation, config)) is not None:
             await recorder.record(opened)
         await compactor.manual(config, asked)
+
+    async def _open(self, recorder: Recorder, stored: StoredConversation) -> tuple[Conversation, Compactor]:
+        return await open_conversation(self._setup, self._session, recorder, stored, self._interrupt)
 
     async def _read_first_notes(self, stored: StoredConversation) -> None:
         """Reads the workspace's notes for a session's first context."""
@@ -215,13 +217,12 @@ class SessionOwner:
             if waiting is not None and reason is not None:
                 self._interrupt.fire(reason)
         await self._read_first_notes(stored)
-        conversation = self._setup.agents.conversation(stored, self._session.row)
+        conversation, compactor = await self._open(recorder, stored)
         # A message that was delivered just before a crash is still to be answered.
         said = (message for message in reversed(stored.history) if message.voided_at is None and not message.is_summary)
         last = next(said, None)
         unanswered = last is not None and last.role is Role.USER
         goes_on = unanswered or waiting is not None or self._session.row.run_trigger in ("resume", "recovery")
-        compactor = make_compactor(self._setup, self._session, recorder, conversation, self._interrupt)
         assert self._inbox is not None
         self._inbox.begin_run(takes_follow_up=not goes_on)
         while True:
@@ -231,6 +232,9 @@ class SessionOwner:
                 return
             goes_on, waiting = False, None
             await self._renew()
+            if self._broke_off:
+                # It may have left a context in memory that was never stored, and what is stored counts.
+                conversation, compactor = await self._open(recorder, await self._session.conversation())
 
     def _load(self, connection: Connection) -> tuple[StoredConversation, WaitingStep | None, StopReason | None]:
         """The conversation; a step that was left waiting, and what was to end it."""
@@ -274,11 +278,13 @@ class SessionOwner:
             last_step_s=self._setup.agents.last_step_s,
             guard=self._setup.agents.guard,
         )
+        self._broke_off = True
         log.info("run_begins", session_id=self._session_id, model=row.model, steps=row.steps, goes_on=goes_on)
         try:
             result = await loop.run()
             if not result.parked:
                 await loop.close()
+            self._broke_off = False
             return result
         except (StaleOwnerError, StorageError):
             raise

@@ -12,6 +12,7 @@ from app.db.repositories import messages, parts, sessions, steps
 from app.eventlog.log import Appender
 from app.events import StepFinished, StepRetrying, StepStarted
 from app.messages import FinishReason, Message, Role, Usage
+from app.runtime.context_size import with_reverts
 
 
 def open_generation(connection: Connection, appender: Appender, change: GenerationOpened) -> None:
@@ -54,14 +55,15 @@ def open_step(connection: Connection, appender: Appender, seq: int, change: Step
         compaction_round=change.compaction_round,
         at=at,
     )
-    sessions.change(connection, session_id, steps=change.step, context=change.context.model_dump())
+    context = with_reverts(connection, session_id, change.context)
+    sessions.change(connection, session_id, steps=change.step, context=context.model_dump())
     event = StepStarted(
         session_id=session_id,
         at=at,
         step=change.step,
         attempt=change.attempt,
         message_id=change.message_id,
-        context=change.context,
+        context=context,
     )
     appender.add(seq, event)
 
@@ -109,7 +111,8 @@ def void_attempt(connection: Connection, appender: Appender, seq: int, change: A
 
 
 def close_step(connection: Connection, appender: Appender, seq: int, change: StepClosed) -> None:
-    """Ends a step and adds it to the totals of its session, its run and its day."""
+    """Ends a step and adds it to the totals of its session, its run and its day. The step keeps the size that its own
+    request and answer have; where a round was taken back meanwhile, the session's, which is told, is another."""
     session_id = appender.session_id
     steps.close_step(
         connection,
@@ -121,12 +124,13 @@ def close_step(connection: Connection, appender: Appender, seq: int, change: Ste
         duration_ms=change.duration_ms,
     )
     row = sessions.row(connection, session_id)
+    context = with_reverts(connection, session_id, change.context)
     sessions.change(
         connection,
         session_id,
         **_totals(row, change.usage),
         run_steps=row.run_steps + 1,
-        context=change.context.model_dump(),
+        context=context.model_dump(),
         recoveries=0,
     )
     day = appender.at.date().isoformat()
@@ -139,7 +143,7 @@ def close_step(connection: Connection, appender: Appender, seq: int, change: Ste
         message_id=change.message_id,
         finish_reason=change.finish_reason,
         usage=change.usage,
-        context=change.context,
+        context=context,
     )
     appender.add(seq, event)
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from app.db.repositories import messages, sessions, transfer
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated
-from app.interchange import WireFormat, page_length, settled, to_wire
+from app.interchange import WireFormat, is_told, page_length, settled, to_wire
 from app.messages import Message, Role
 from app.runtime.values.history import ExportPage
 
@@ -41,13 +41,14 @@ def store_history(connection: Connection, session_id: str, history: Sequence[Mes
 
 def export_page(connection: Connection, session_id: str, format: WireFormat, after: int, limit: int) -> ExportPage:
     """A page of the history in a wire format, of `limit` messages of ours or a few more: a call stays with its results,
-    and what the format joins in one message stays together. A step under way is left out until it has ended."""
+    and what the format joins in one message stays together. A step under way is left out until it has ended; summaries
+    are left out for good, since all that they stand for is there."""
     last_seq = sessions.row(connection, session_id).last_seq
     after = _start(connection, session_id, after)
     for size in (limit + 1, GROWTH * limit + 1, None):
         rows = messages.history(connection, session_id, after=after, limit=size)
         ends_here = size is None or len(rows) < size
-        live = settled(rows) if ends_here else [row for row in rows if row.voided_at is None]
+        live = [row for row in (settled(rows) if ends_here else rows) if is_told(row)]
         length = page_length(live, limit, format)
         if length is not None or ends_here:
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, select
@@ -10,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from app.db.engine import Database
 from app.db.models import model_windows
-from app.llm.base import LEAST_WINDOW, MOST_WINDOW
+from app.llm.base import LEAST_WINDOW, MOST_WINDOW, ModelInfo
 from app.messages import now
 
 BELIEVED_FOR = timedelta(hours=24)
@@ -20,30 +21,50 @@ GUESS_SHARE = 0.9
 """Share of a refused request's own estimate that stands in for a window that the refusal does not name."""
 
 
-class LearnedWindows:
-    """By model name. `key_of` tells models of one name at different base URLs apart."""
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """A window in tokens, when it was learnt, and what was known of the model by then: the window that a setting, the
+    catalog or the server named. None where an earlier version of the server did not write that down."""
 
-    def __init__(self, database: Database, key_of: Callable[[str], str]) -> None:
+    tokens: int
+    at: datetime
+    known_tokens: int | None
+    known_source: str | None
+
+    def holds_for(self, info: ModelInfo) -> bool:
+        """Whether it is believed still: for a day, and as long as nobody says anything else of the model than what the
+        refusal spoke against. An operator who sets another window, and a server that reports another one, know more."""
+        same = (self.known_tokens, self.known_source) == (info.context_window, info.window_source)
+        return same and now() - self.at <= BELIEVED_FOR
+
+
+class LearnedWindows:
+    """By model name. `key_of` tells models of one name at different base URLs apart; `info_of` gives what is known of a
+    model without what is learnt here."""
+
+    def __init__(self, database: Database, key_of: Callable[[str], str], info_of: Callable[[str], ModelInfo]) -> None:
         self._database = database
         self._key_of = key_of
-        self._known: dict[str, tuple[int, datetime]] = {}
+        self._info_of = info_of
+        self._known: dict[str, _Learned] = {}
         self._accepted: dict[str, int] = {}
 
     async def load(self) -> None:
         """Reads what an earlier life of the server has learnt."""
 
-        def read(connection: Connection) -> dict[str, tuple[int, datetime]]:
-            return {row.model: (row.tokens, row.learned_at) for row in connection.execute(select(model_windows))}
+        def read(connection: Connection) -> dict[str, _Learned]:
+            rows = connection.execute(select(model_windows))
+            return {row.model: _Learned(row.tokens, row.learned_at, row.known_tokens, row.known_source) for row in rows}
 
         self._known = await self._database.read(read)
 
     def get(self, model: str) -> int | None:
         """The window in tokens, None where nothing is known that is still believed."""
         key = self._key_of(model)
-        tokens, learned_at = self._known.get(key, (0, now()))
-        if not tokens or now() - learned_at > BELIEVED_FOR or tokens <= self._accepted.get(key, 0):
+        learned = self._known.get(key)
+        if learned is None or learned.tokens <= self._accepted.get(key, 0):
             return None
-        return tokens
+        return learned.tokens if learned.holds_for(self._info_of(model)) else None
 
     def accepted(self, model: str, prompt_tokens: int) -> None:
         """A prompt of this size was answered: the window is not smaller."""
@@ -66,9 +87,14 @@ class LearnedWindows:
         key = self._key_of(model)
         if not LEAST_WINDOW <= tokens <= MOST_WINDOW or tokens <= self._accepted.get(key, 0):
             return
-        at = now()
-        self._known[key] = (tokens, at)
-        row = {"model": key, "tokens": tokens, "learned_at": at}
-        insert = upsert(model_windows)
-        change = insert.on_conflict_do_update(index_elements=["model"], set_={"tokens": tokens, "learned_at": at})
-        await self._database.writer.write(lambda c: (c.execute(change, row), None)[1])
+        info = self._info_of(model)
+        learned = _Learned(tokens, now(), info.context_window, info.window_source)
+        self._known[key] = learned
+        values = {
+            "tokens": learned.tokens,
+            "learned_at": learned.at,
+            "known_tokens": learned.known_tokens,
+            "known_source": learned.known_source,
+        }
+        change = upsert(model_windows).on_conflict_do_update(index_elements=["model"], set_=values)
+        await self._database.writer.write(lambda c: (c.execute(change, {"model": key, **values}), None)[1])

@@ -125,6 +125,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "invalid_history": "A history given to `palimpsest eval` cannot be read as one.",
     "invalid_settings": "A variable or an option has a value that cannot be used; the sentence names it.",
     "key_required": "The server would be open to others without a key.",
+    "missing_api_key": "`palimpsest eval` was given a model whose provider has no key.",
     "no_server": "No server answers where one was looked for.",
     "no_text": "There is no task or message, neither as an argument nor on standard input.",
     "not_palimpsest": "What answers at this URL is another program.",
@@ -136,6 +137,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "short_id": "The beginning of an id is too short to look for.",
     "storage_unavailable": "The data directory or the database cannot be used.",
     "unavailable": "The server is starting or stopping.",
+    "unknown_model": "`palimpsest eval` was given a model that no configured provider has.",
     "unknown_policy": "`palimpsest eval` was asked to compare a policy that there is not.",
 }
 """What each code of a command means."""

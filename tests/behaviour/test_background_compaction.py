@@ -1,5 +1,5 @@
 """What a compaction costs: summaries asked for in the conversation share its prefix, and those prepared in the
-background keep nobody waiting."""
+background, as they are by default, keep nobody waiting."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def summary_after(*gates: str, usage: Tokens | None = None) -> Callable[[Recorde
 
 
 async def begun(client: Client, **fields: Any) -> str:
-    fields.setdefault("compaction", {"policy": "reactive", "background": True, **NO_PRUNING})
+    fields.setdefault("compaction", {"policy": "reactive", **NO_PRUNING})
     made = await client.create("the task", limits={"max_steps": None, **fields.pop("limits", {})}, **fields)
     return str(made["id"])
 
@@ -131,8 +131,7 @@ async def test_an_agent_does_not_stand_still_for_a_summary_that_is_ready(
     task = Steady(summary_after("slow"))
     provider.respond(task)
     async with Client(start_server(models=WINDOWS).url) as client:
-        compaction = {"policy": policy, "background": True, **NO_PRUNING}
-        session_id = await begun(client, model=model, compaction=compaction)
+        session_id = await begun(client, model=model, compaction={"policy": policy, **NO_PRUNING})
         async with following(client, session_id) as follower:
             await provider.reached("slow")
             opened = await follower.type("compaction.started")
@@ -186,16 +185,21 @@ async def test_a_summary_that_is_not_ready_is_waited_for(start_server: StartServ
         await assert_rounds(client, session_id)
 
 
-async def test_preparing_is_off_unless_asked_for(start_server: StartServer, provider: FakeProvider) -> None:
+@pytest.mark.parametrize("background", [None, True, False])
+async def test_preparing_can_be_turned_off(
+    start_server: StartServer, provider: FakeProvider, background: bool | None
+) -> None:
     provider.configure(window=ROOMY)
     provider.respond(LongTask(30, most=12_000))
+    asked = {} if background is None else {"background": background}
     async with Client(start_server(models=WINDOWS).url) as client:
-        session_id = await begun(client, compaction=NO_PRUNING)
+        session_id = await begun(client, compaction={**NO_PRUNING, **asked})
         events = await client.until_idle(session_id)
-        assert (await client.session(session_id))["compaction"]["settings"]["background"] is False
+        shown = (await client.session(session_id))["compaction"]["settings"]["background"]
+    assert shown is (background is not False)
     started = of_type(events, "compaction.started")
     assert started
-    assert not any(event.data["background"] for event in started)
+    assert any(event.data["background"] for event in started) is shown
 
 
 # what is not needed

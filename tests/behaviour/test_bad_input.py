@@ -276,6 +276,72 @@ async def test_an_event_that_has_not_happened(client: Client) -> None:
     assert_refused(await client.http.get(path, params={"after": str(2**63 - 1)}), 409, "ahead_of_log")
 
 
+async def test_all_wrong_settings_of_compaction_are_named_together(client: Client) -> None:
+    body = {"compaction": {"policy": "threshold", "clip_chars": -1, "background": "yes", "nonsense": 1}}
+    session = await client.create()
+    for method, path in (("POST", "/v1/sessions"), ("PATCH", f"/v1/sessions/{session['id']}")):
+        problem = assert_refused(await client.http.request(method, path, json=body), 422, "invalid_compaction")
+        assert {error["field"] for error in problem["errors"]} == {
+            "compaction.clip_chars",
+            "compaction.background",
+            "compaction.nonsense",
+        }
+        assert all(error["field"] in problem["detail"] for error in problem["errors"])
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "named", "takes"),
+    [
+        ("/v1/sessions", {"offset": "5"}, ["offset"], "status, limit, cursor, q"),
+        ("/v1/sessions/{id}", {"full": "1"}, ["full"], "none"),
+        ("/v1/sessions/{id}/messages", {"cursor": "3"}, ["cursor"], "after, limit, format"),
+        ("/v1/sessions/{id}/context", {"step": "1", "Step": "1", "s": ""}, ["Step", "s"], "step"),
+        ("/v1/sessions/{id}/steps", {"cursor": "3"}, ["cursor"], "after, limit"),
+        ("/v1/sessions/{id}/events", {"since": "3"}, ["since"], "after, until"),
+        ("/v1/sessions/{id}/queue", {"x": "1"}, ["x"], "none"),
+        ("/v1/sessions/{id}/approvals", {"x": "1"}, ["x"], "none"),
+        ("/v1/sessions/{id}/files", {"dir": "."}, ["dir"], "path"),
+        ("/v1/usage", {"day": "today"}, ["day"], "none"),
+    ],
+)
+async def test_a_query_parameter_that_there_is_not_is_refused_and_named(
+    client: Client, path: str, query: dict[str, str], named: list[str], takes: str
+) -> None:
+    session = await client.create()
+    response = await client.http.get(path.format(id=session["id"]), params=query)
+    problem = assert_refused(response, 422, "validation_error")
+    assert [error["field"] for error in problem["errors"]] == named
+    assert all(error["message"].endswith(f"; this route takes {takes}") for error in problem["errors"])
+    assert ", ".join(named) in problem["detail"]
+
+
+async def test_a_query_parameter_is_refused_with_a_body_too_and_not_where_programs_add_their_own(
+    client: Client,
+) -> None:
+    refused = await client.http.post("/v1/sessions?dry_run=true", json={})
+    assert_refused(refused, 422, "validation_error")
+    assert (await client.get("/v1/sessions"))["items"] == []
+    for path in ("/healthz", "/readyz", "/metrics", "/"):
+        assert (await client.http.get(path, params={"_": "17"})).status_code == 200
+
+
+async def test_pages_follow_each_other_by_the_cursor_of_the_page_before(client: Client) -> None:
+    said = [{"role": "user", "content": f"word {number}"} for number in range(5)]
+    session = await client.create(history={"format": "openai", "messages": said})
+    path = f"/v1/sessions/{session['id']}/messages"
+    description = (await client.get("/openapi.json"))["paths"]["/v1/sessions/{session_id}/messages"]["get"]
+    (after,) = (item for item in description["parameters"] if item["name"] == "after")
+    assert "`next_cursor` of the page before" in after["description"]
+    texts: list[str] = []
+    page = await client.get(path, limit=2)
+    while True:
+        texts += [message["parts"][0]["text"] for message in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        page = await client.get(path, limit=2, after=page["next_cursor"])
+    assert texts == [message["content"] for message in said]
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [

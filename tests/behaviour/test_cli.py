@@ -22,7 +22,7 @@ from tests.behaviour.process import ROOT, ServerProcess
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
 from tests.requirements import need
 
-WAIT_S = 40
+WAIT_S = 100
 
 
 @dataclass

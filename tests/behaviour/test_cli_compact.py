@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -39,7 +40,11 @@ async def test_a_round_is_made_listed_and_reverted(
 
     dry = await at_server.ok("compact", session, "--dry-run")
     assert dry.out.startswith("A round under reactive would replace ")
+    assert " 0 old outputs" not in dry.out
+    assert "; the policy acts by itself at " in dry.out
     assert dry.out.endswith("Nothing was changed.\n")
+    other = await at_server.ok("compact", session, "--dry-run", "--policy", "handoff")
+    assert "; were it the session's own policy instead of reactive, it would act by itself at " in other.out
     assert (await at_server.ok("sessions", "compactions", session)).out == ""
 
     made = await at_server.ok("compact", session[:20], "--policy", "handoff", "--instructions", "Keep Lisbon.")
@@ -91,9 +96,12 @@ async def test_a_round_that_comes_to_nothing_has_an_exit_status(at_server: Termi
     session = (await client.create())["id"]
     made = await at_server.run("compact", session)
     assert made.status == 1
-    assert "(nothing_to_compact)" in made.out
+    assert "\nround 1 came to nothing (nothing_to_compact): There is nothing old enough" in made.out
     assert made.out.endswith("; the context is as it was\n")
     assert made.err == ""
+    listed = (await at_server.ok("sessions", "compactions", session)).out
+    assert "  asked for · There is nothing old enough" in listed
+    assert listed.endswith(" (nothing_to_compact)\n")
 
 
 async def test_a_cancelled_round_is_told_to_who_waits_for_it(
@@ -186,7 +194,7 @@ async def test_a_run_in_a_small_window_tells_of_its_rounds(
     provider.respond(LongTask(30))
     terminal.env["PALIMPSEST_URL"] = server.url
     ran = await terminal.ok("run", "Stack boxes.")
-    assert "\ncompacting the context, round 1 (" in ran.out
+    assert re.search(r"^(compacting the context|preparing a summary in the background), round 1 \(", ran.out, re.M)
     assert ", round 1: " in ran.out
     assert "\nthe older conversation was replaced by a summary\n" in ran.out
     assert "\nAll done.\n" in ran.out

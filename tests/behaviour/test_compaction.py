@@ -56,7 +56,7 @@ async def test_a_long_task_finishes_within_a_small_window(
         events = await assert_sound(client, session["id"])
         _assert_rounds(session, events)
         # A round of a model that answers takes one call of it, or one a window where it reads the text.
-        assert task.summaries <= 12 * session["compaction"]["count"]
+        assert task.summaries <= 12 * len(of_type(events, "compaction.started"))
         await _assert_whole(client, session["id"], steps)
         await _assert_shown_as_sent(client, session["id"], events, steps_of(provider))
     assert provider.broken == []
@@ -67,7 +67,11 @@ def _assert_rounds(session: dict[str, Any], events: list[Event]) -> None:
     completed = of_type(events, "compaction.completed")
     assert session["compaction"]["count"] == len(completed) > 0
     assert not session["compaction"]["in_progress"]
-    assert len(of_type(events, "compaction.started")) == len(completed)
+    # Of the summaries that were prepared in vain one may be the run's last. In so small a window a single step may
+    # leave no room for one that was made before it.
+    discarded = of_type(events, "compaction.discarded")
+    assert len(of_type(events, "compaction.started")) == len(completed) + len(discarded)
+    assert len(discarded) <= len(completed) / 2 + 1
     for event in completed:
         assert event.data["tokens_after"] < event.data["tokens_before"]
 

@@ -56,11 +56,12 @@ def held_step(task: LongTask, step: int, gate: str) -> Callable[[RecordedRequest
 async def in_an_automatic_round(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> AsyncIterator[tuple[Client, str]]:
-    """A run whose first round waits for its summary at the gate `summary`."""
+    """A run whose first round waits for its summary at the gate `summary`, and the run with it."""
     provider.configure(window=WINDOW)
     provider.respond(LongTask(30, summarise=gated("summary")))
     async with Client(start_server(models=SMALL).url) as client:
-        session_id = (await client.create("the task", model=model, compaction=policy))["id"]
+        waits = {"policy": policy, "background": False}
+        session_id = (await client.create("the task", model=model, compaction=waits))["id"]
         await provider.reached("summary")
         yield client, session_id
 

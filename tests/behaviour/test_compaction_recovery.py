@@ -65,7 +65,8 @@ async def test_a_run_goes_on_whose_server_ended_during_an_automatic_round(
     small = {"PALIMPSEST_MODELS": json.dumps(SMALL)}
     first = start(**small)
     async with Client(first.url) as client:
-        session_id = (await client.create("the task", model=model, compaction=policy))["id"]
+        waits = {"policy": policy, "background": False}
+        session_id = (await client.create("the task", model=model, compaction=waits))["id"]
         await provider.reached("summary")
         assert (await state(client, session_id))[1]
         asked = (await rounds(client, session_id))[-1]["round"]

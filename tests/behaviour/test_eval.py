@@ -133,6 +133,20 @@ async def test_rounds_are_asked_for_with_the_sections_of_the_servers_setting(
     assert all(f"in this order:\n\n{sections}\n\nRules:" in text for text in asked)
 
 
+@pytest.mark.parametrize(("option", "model"), [("-m", "nope/x"), ("--judge", "fake-openai/"), ("-m", "openai/gpt-5")])
+async def test_a_model_that_cannot_be_asked_is_said_before_anything_else(
+    strict: Terminal, provider: FakeProvider, option: str, model: str
+) -> None:
+    refused = await strict.run("eval", option, model, *HISTORY, "--out", "found.json")
+    assert (refused.status, refused.out) == (2, "")
+    (line,) = refused.err.splitlines()
+    assert line.startswith(
+        "palimpsest: The" + (" provider openai has no API key" if "gpt" in model else "re is no model")
+    )
+    assert not (strict.folder / "found.json").exists()
+    assert provider.requests == []
+
+
 async def test_a_refused_key_is_a_row_and_not_a_crash(strict: Terminal, provider: FakeProvider) -> None:
     provider.respond(lambda request: HttpError(401))
     done = await strict.run("eval", "-m", OPENAI, *HISTORY, "--policies", "handoff")

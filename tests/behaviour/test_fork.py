@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.messages import new_id
+from app.settings import LimitSettings
 from tests.behaviour.checks import assert_sound, following
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
@@ -237,6 +238,31 @@ async def test_a_fork_survives_a_restart_and_the_end_of_its_parent(
         again = await fork(client, made["id"])
         assert await history_of(client, again["id"]) == await history_of(client, made["id"])
     assert provider.refusals == []
+
+
+async def test_a_fork_is_held_to_what_the_operator_allows_now(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    server = start_server()
+    asked: dict[str, Any] = {"limits": {"max_steps": None, "max_seconds": 60}, "approval": {"timeout_s": 30}}
+    provider.script(Reply(command("echo kept >a")), Reply(Text("done")))
+    async with Client(server.url) as client:
+        parent, _ = await client.run("task", **asked)
+        same = await fork(client, parent["id"])
+        names = ("limits", "approval", "sandbox")
+        assert {name: same[name] for name in names} == {name: parent[name] for name in names}
+    server.stop()
+    stricter: dict[str, Any] = {"sandbox_memory_mb": 512, "sandbox_pids": 99}
+    server = start_server(**stricter, session_limits=LimitSettings(max_steps=10), approval="always")
+    async with Client(server.url) as client:
+        made = await fork(client, parent["id"])
+        new = await client.create()
+        assert made["sandbox"] == new["sandbox"] != parent["sandbox"]
+        assert made["limits"] == {**new["limits"], "max_seconds": 60}
+        assert made["approval"] == {"policy": "always", "timeout_s": 30}
+        assert await files_of(client, made["id"], "a") == [b"kept\n"]
+        for name in ("limits", "approval", "sandbox"):
+            assert (await client.session(parent["id"]))[name] == parent[name], "the parent stays as it was made"
 
 
 async def test_a_workspace_that_cannot_be_copied_leaves_nothing(

@@ -11,6 +11,7 @@ import pytest
 from app.messages import new_id
 from tests.behaviour.checks import assert_history, assert_sound
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
+from tests.behaviour.rounds import compacted, revert, worked
 from tests.provider import EndWithoutFinish, FakeProvider, Gate, RecordedRequest, Reply, Text, ToolCall
 from tests.unit.interchange.conversations import PNG, renumbered
 
@@ -208,10 +209,30 @@ async def test_a_prompt_of_the_request_comes_before_that_of_the_conversation(
     assert (await client.messages(session["id"]))[0]["role"] == "control"
 
 
-async def test_an_empty_history_is_none(client: Client) -> None:
-    for form in FORMATS:
-        made = await client.create(history={"format": form, "messages": []})
-        assert await client.messages(made["id"]) == await export(client, made["id"], form) == []
+@pytest.mark.parametrize("form", FORMATS)
+async def test_a_history_of_nothing_is_refused(client: Client, form: str) -> None:
+    for messages, code, says in (
+        ([], "validation_error", "history.messages: there should be at least 1 item"),
+        ([{"role": "user", "content": ""}], "invalid_history", "none of them holds anything"),
+    ):
+        answer = await client.http.post("/v1/sessions", json={"history": {"format": form, "messages": messages}})
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (422, code)
+        assert says in problem["detail"]
+    assert (await client.get("/v1/sessions"))["items"] == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_a_message_without_content_is_not_left_out_silently(
+    client: Client, provider: FakeProvider, form: str
+) -> None:
+    history = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ""}]
+    session, _ = await client.run("And now?", history={"format": form, "messages": history})
+    first, note, *_ = await client.messages(session["id"])
+    assert (first["role"], note["role"]) == ("user", "control")
+    assert note["parts"][0]["text"] == "[A message of the assistant stood here, without content.]"
+    assert "[A message of the assistant stood here" in everything(provider.requests[0])
+    assert provider.refusals == []
 
 
 @pytest.mark.parametrize(
@@ -300,6 +321,24 @@ async def test_a_run_is_exported_without_its_void_attempts(client: Client, provi
     again, _ = await client.run("Go on.", model=ANTHROPIC if form == "openai" else OPENAI, history=history)
     assert (again["outcome"], provider.refusals) == ("completed", [])
     assert (await export(client, again["id"], form))[: len(whole)] == whole
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("policy", ["reactive", "threshold"])
+async def test_an_export_is_the_whole_history_whatever_was_compacted(
+    client: Client, provider: FakeProvider, form: str, policy: str
+) -> None:
+    session_id = await worked(client, provider)
+    whole = await export(client, session_id, form)
+    await compacted(client, session_id, policy=policy)
+    assert await export(client, session_id, form) == whole, "what a round covers is there, and its summary is not"
+    await revert(client, session_id, 1)
+    await compacted(client, session_id, policy=policy)
+    assert [message["is_summary"] for message in await client.messages(session_id)].count(True) == 2
+    for limit in (1, 3, 100):
+        assert await export(client, session_id, form, limit=limit) == whole
+    made = await client.create(history={"format": form, "messages": whole})
+    assert await export(client, made["id"], form) == whole
 
 
 @pytest.mark.parametrize("form", FORMATS)

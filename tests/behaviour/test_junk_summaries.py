@@ -69,7 +69,9 @@ async def test_ten_summaries_that_say_nothing_lose_nothing_known(
     provider.respond(worker)
     models = {name: {"context_window": WINDOW} for name in (OPENAI, ANTHROPIC)}
     async with Client(start_server(models=models).url) as client:
-        session, _ = await client.run(TASK, model=model, compaction=policy)
+        # Each run ends after a step, so that most of what is prepared in one would not be needed.
+        waits = {"policy": policy, "background": False}
+        session, _ = await client.run(TASK, model=model, compaction=waits)
         turn, count, summary = 1, 0, ""
         while count < ROUNDS:
             turn += 1

@@ -227,7 +227,11 @@ async def test_where_there_is_nothing_to_compact_a_round_fails_once(
     assert event.type == "compaction.failed"
     assert event.data["code"] in ("nothing_to_compact", "not_small_enough")
     assert await state(client, session_id) == (0, False)
-    assert [item["status"] for item in await rounds(client, session_id)] == ["failed"]
+    [item] = await rounds(client, session_id)
+    assert (item["status"], item["tokens_after"]) == ("failed", None)
+    assert item["error"] == {"code": event.data["code"], "detail": event.data["detail"]}
+    if said == 0:
+        assert event.data["detail"].startswith("There is nothing old enough")
     assert len(provider.requests) - calls <= 1
     assert await context(client, session_id) == shown
     events = await assert_rounds(client, session_id)
@@ -281,6 +285,7 @@ async def test_rounds_follow_each_other_and_are_all_listed(client: Client, provi
         await client.until_idle(session_id)
     listed = await rounds(client, session_id)
     assert [(item["round"], item["status"]) for item in listed] == [(n, "completed") for n in (1, 2, 3)]
+    assert all(0 < item["tokens_after"] < item["tokens_before"] and item["error"] is None for item in listed)
     session = await client.session(session_id)
     assert session["compaction"]["count"] == 3
     context_ids = [m for m in (await context(client, session_id))["messages"] if m["is_summary"]]

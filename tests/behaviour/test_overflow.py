@@ -87,6 +87,38 @@ async def test_what_was_learnt_outlives_the_server(
     assert overflows(provider) == refused
 
 
+async def test_a_window_that_the_operator_sets_later_counts_for_more(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    provider.configure(window=WINDOW, documents=SILENT)
+    provider.respond(works_on)
+    first = start_server(**UNKNOWN)
+    async with Client(first.url) as client:
+        session, _ = await client.run("go on", history=packed("the task", 9))
+        assert session["context"]["limit"] == WINDOW
+    first.stop()
+    provider.configure(window=4 * WINDOW, documents=SILENT)
+    async with Client(start_server(models={OPENAI: {"context_window": 4 * WINDOW}}).url) as client:
+        session, _ = await client.run("go on", history=packed("the task", 9))
+        assert (session["context"]["limit"], session["compaction"]["count"]) == (4 * WINDOW, 0)
+
+
+async def test_a_window_that_the_server_reports_later_counts_for_more(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    provider.configure(window=WINDOW, documents=SILENT)
+    provider.respond(works_on)
+    first = start_server(**UNKNOWN)
+    async with Client(first.url) as client:
+        session, _ = await client.run("go on", history=packed("the task", 9))
+        assert session["context"]["limit"] == WINDOW
+    first.stop()
+    provider.configure(window=4 * WINDOW, overflow="vllm", models=("model",), documents={})
+    async with Client(start_server(**UNKNOWN).url) as client:
+        session, _ = await client.run("go on", history=packed("the task", 9))
+        assert (session["context"]["limit"], session["compaction"]["count"]) == (4 * WINDOW, 0)
+
+
 @pytest.mark.parametrize("named", [10, 10**12])
 @pytest.mark.parametrize("model", MODELS)
 async def test_an_absurd_window_is_not_believed(

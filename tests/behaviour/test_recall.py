@@ -84,7 +84,7 @@ async def test_a_hostile_pattern_costs_seconds_and_the_run_goes_on(client: Clien
     assert session["outcome"] == "completed"
     assert (hostile["status"], recursive["status"]) == ("error", "error")
     assert "use a simpler pattern" in hostile["output"]
-    assert hostile["duration_ms"] < 10_000
+    assert hostile["duration_ms"] < 60_000
     assert "not supported" in recursive["output"]
 
 

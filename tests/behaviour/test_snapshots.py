@@ -253,6 +253,30 @@ async def test_a_tool_call_is_shown_with_its_result_and_raw_output(client: Clien
     assert (unknown.status_code, unknown.json()["code"]) == (404, "call_not_found")
 
 
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+async def test_an_idle_session_shows_what_the_next_step_sends_beside_the_message_it_waits_for(
+    client: Client, provider: FakeProvider, model: str
+) -> None:
+    provider.script(Reply(Text("one")), Reply(Text("two")))
+    session, _ = await client.run("the task", model=model)
+    path = f"/v1/sessions/{session['id']}/context"
+    shown = await client.get(path)
+    assert [item["message"] for item in shown["messages"]] == await client.messages(session["id"])
+    assert {item["reason"] for item in shown["messages"]} == {None}
+    reported = {name: shown[name] for name in ("tokens", "source")}
+    assert reported == {name: session["context"][name] for name in reported}
+    assert (reported["source"], shown["generation"]) == ("reported", 1)
+
+    await client.post(session["id"], "and now?")
+    await client.until_idle(session["id"])
+    sent = await client.get(path, step=2)
+    assert sent["messages"][:-1] == shown["messages"]
+    assert sent["messages"][-1]["message"]["parts"][0]["text"] == "and now?"
+    assert (sent["system"], sent["tools"], sent["generation"]) == (shown["system"], shown["tools"], 1)
+    assert provider.requests[-1].user_texts == ("the task", "and now?")
+    assert provider.requests[-1].assistant_texts == ("one",)
+
+
 async def test_the_context_of_a_step_that_was_not_made_is_not_found(client: Client) -> None:
     session_id = (await client.create())["id"]
     response = await client.http.get(f"/v1/sessions/{session_id}/context", params={"step": 1})
@@ -360,7 +384,8 @@ async def test_a_deleted_session_leaves_nothing(client: Client, provider: FakePr
         for end in ("", "/events", "/messages", "/steps", "/context", "/queue", f"/tool-calls/{call_id}", "/files")
     ]
     for path in paths:
-        assert (await client.http.get(path, params={"until": "idle"})).status_code == 200, path
+        params = {"until": "idle"} if path.endswith("/events") else {}
+        assert (await client.http.get(path, params=params)).status_code == 200, path
 
     assert (await client.http.delete(paths[0])).status_code == 204
 

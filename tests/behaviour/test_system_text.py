@@ -151,7 +151,9 @@ async def test_a_round_is_measured_with_the_notes_that_it_takes_in(
     else:
         assert event.type == "compaction.completed"
         assert "a note that is kept" in after["system"]["text"]
-        assert event.data["tokens_after"] == after["tokens"] < size
+        # A round counts the line too that follows an answer where the context is sent as it is.
+        assert 0 <= event.data["tokens_after"] - after["tokens"] < 30
+        assert after["tokens"] < size
 
 
 async def test_a_model_that_is_taken_during_a_round_is_counted_by_what_is_known_of_it(

@@ -14,7 +14,7 @@ from app.events import (
 )
 from app.messages import Value
 from app.runtime.values.compactions import CompactionCreate, CompactionList, CompactionPreview
-from app.sessions import CompactionEvent
+from app.sessions import CompactionEvent, RoundError
 
 ROUND = CompactionEvent(
     round=1,
@@ -38,6 +38,18 @@ ASKED = CompactionEvent(
     round=2, reason="manual", policy="reactive", status="running", tokens_before=60_114, created_at=AT
 )
 
+FAILED = CompactionEvent(
+    round=3,
+    reason="manual",
+    policy="reactive",
+    status="failed",
+    tokens_before=24_502,
+    error=RoundError(
+        code="nothing_to_compact", detail="There is nothing old enough: all that the context holds has to stay."
+    ),
+    created_at=AT,
+)
+
 REQUEST = CompactionCreate(policy="reactive", instructions="Keep the decisions about the API.")
 
 PREVIEW = CompactionPreview(
@@ -55,7 +67,7 @@ PREVIEW = CompactionPreview(
     trigger=164_000,
 )
 
-ROUNDS = CompactionList(items=(ROUND,), last_seq=61)
+ROUNDS = CompactionList(items=(ROUND, FAILED), last_seq=61)
 
 EVENTS: tuple[Value, ...] = (
     PruneCompleted(

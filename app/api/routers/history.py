@@ -31,7 +31,8 @@ async def list_messages(
         ),
     ] = None,
 ) -> MessagePage | ExportPage:
-    """The full history, oldest first; nothing is hidden."""
+    """The full history, oldest first; nothing is hidden. An export leaves out summaries, since all that they stand for
+    is there, and what no provider takes: attempts that were void, and messages without content."""
     if format is not None:
         return await services.history.export(session_id, format=format, after=after, limit=limit)
     return await services.history.messages(session_id, after=after, limit=limit)
@@ -43,7 +44,8 @@ async def get_context(
     session_id: SessionId,
     step: Annotated[int | None, Query(ge=1, le=MAX_STEP, description="A past step; left out, the next one.")] = None,
 ) -> ContextView:
-    """Exactly what the next step would send, or what a past step sent."""
+    """Exactly what the next step would send, or what a past step sent. Where the session has answered, the next step
+    comes with a message that is not there yet, and sends that too."""
     return await services.history.context(session_id, step=step)
 
 

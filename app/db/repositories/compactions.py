@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
 from app.messages import Usage
-from app.sessions import CompactionEvent
+from app.sessions import CompactionEvent, RoundError
 
 
 def open_round(connection: Connection, session_id: str, **fields: Any) -> int:
@@ -61,6 +61,29 @@ def is_running(connection: Connection, session_id: str) -> bool:
     return connection.execute(query.limit(1)).first() is not None
 
 
+def saved_by_reverted(connection: Connection, session_id: str) -> Mapping[int, int]:
+    """The rounds that were taken back, each with the tokens that it had saved."""
+    query = select(
+        compaction_events.c.round, compaction_events.c.tokens_before, compaction_events.c.tokens_after
+    ).where(compaction_events.c.session_id == session_id, compaction_events.c.status == "reverted")
+    return {row.round: row.tokens_before - row.tokens_after for row in connection.execute(query)}
+
+
+def prepared_in_vain(connection: Connection, session_id: str) -> int:
+    """The context's tokens when the last background round since one completed was begun; 0 without one."""
+    of_session = compaction_events.c.session_id == session_id
+    completed = select(func.coalesce(func.max(compaction_events.c.round), 0)).where(
+        of_session, compaction_events.c.status == "completed"
+    )
+    query = select(compaction_events.c.tokens_before).where(
+        of_session,
+        compaction_events.c.background,
+        compaction_events.c.status != "running",
+        compaction_events.c.round > completed.scalar_subquery(),
+    )
+    return connection.execute(query.order_by(compaction_events.c.round.desc()).limit(1)).scalar() or 0
+
+
 def view(row: Row[Any]) -> CompactionEvent:
     """A round as the API shows it."""
     return CompactionEvent(
@@ -74,8 +97,10 @@ def view(row: Row[Any]) -> CompactionEvent:
         messages_compacted=row.messages_compacted,
         outputs_pruned=row.outputs_pruned,
         tokens_before=row.tokens_before,
-        tokens_after=row.tokens_after,
+        # Without a checkpoint there was no smaller context to measure; the column then has its default.
+        tokens_after=row.tokens_after if row.checkpoint is not None else None,
         summary=row.summary,
+        error=RoundError(**row.error) if row.error is not None else None,
         usage=Usage(**row.usage),
         duration_ms=row.duration_ms or 0,
         created_at=row.created_at,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from app.agent.asked import ManualRound
 from app.context.policies import CompactionSettings, resolve
 from app.db.repositories import sessions
 from app.runtime import compactions, history
-from app.runtime.preview import preview
+from app.runtime.notes import read_beside_owner
+from app.runtime.preview import opening, preview
 from app.runtime.registry import Registry
+from app.runtime.reverts import revert
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.compactions import CompactionCreate, CompactionList, CompactionPreview
 from app.sessions import CompactionEvent, Session
@@ -23,23 +26,23 @@ class CompactionService:
     async def request(self, session_id: str, body: CompactionCreate) -> CompactionEvent:
         """Accepts a round of compaction; the session's owner makes it between steps. Raises `ConflictError` (code
         `compaction_in_progress`) while another is under way."""
-        session = await self._session(session_id)
-        settings = _round_settings(session, body)
-        state = session.context
+        settings = await self._settings(session_id, body)
+        agents, first = self._setup.agents, await self._database.read(lambda c: history.reads_notes(c, session_id))
+        notes = await read_beside_owner(self._setup.sandboxes, first) if first is not None else None
+        begins = await self._database.read(lambda c: opening(c, session_id, settings, agents, notes))
         event = await self._setup.write(
-            session_id,
-            lambda c: compactions.request(c, session_id, settings, body.instructions, state.tokens, state.limit),
+            session_id, lambda c: compactions.request(c, session_id, begins, settings, body.instructions)
         )
         self._registry.ask_round(session_id)
         return event
 
     async def preview(self, session_id: str, body: CompactionCreate) -> CompactionPreview:
-        """What a round would do now, without doing it."""
-        agents = self._setup.agents
-        session = await self._session(session_id)
-        settings = _round_settings(session, body)
-        await agents.ask_windows(session.model, settings.model)
-        return await self._database.read(lambda c: preview(c, session_id, settings, body.instructions, agents))
+        """What a round would do now, without doing it. It reads the workspace's notes as a round does, and like a round
+        it starts no sandbox for that."""
+        asked = ManualRound(0, await self._settings(session_id, body), body.instructions)
+        agents, row = self._setup.agents, await self._database.read(lambda c: sessions.row(c, session_id))
+        notes = await read_beside_owner(self._setup.sandboxes, row)
+        return await self._database.read(lambda c: preview(c, session_id, asked, agents, notes))
 
     async def list(self, session_id: str) -> CompactionList:
         """All rounds of compaction, those that came to nothing included."""
@@ -47,11 +50,15 @@ class CompactionService:
 
     async def revert(self, session_id: str, round: int) -> None:
         """Takes the latest round back; a run under way goes on without it from its next step."""
-        await self._setup.write(session_id, lambda c: compactions.revert(c, session_id, round))
+        await self._setup.write(session_id, lambda c: revert(c, session_id, round))
         self._registry.take_revert(session_id)
 
-    async def _session(self, session_id: str) -> Session:
-        return await self._database.read(lambda c: sessions.snapshot(c, session_id))
+    async def _settings(self, session_id: str, body: CompactionCreate) -> CompactionSettings:
+        """The settings of a round, once what a budget needs to know of its models has been asked of their servers."""
+        session = await self._database.read(lambda c: sessions.snapshot(c, session_id))
+        settings = _round_settings(session, body)
+        await self._setup.agents.ask_windows(session.model, settings.model)
+        return settings
 
 
 def _round_settings(session: Session, body: CompactionCreate) -> CompactionSettings:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 from app.context.prompts import Notes
@@ -12,13 +11,11 @@ from app.errors import NotFoundError
 from app.interchange import WireFormat
 from app.runtime import history
 from app.runtime.cursors import read_seq
-from app.runtime.notes import read_notes
+from app.runtime.notes import read_beside_owner
 from app.runtime.recall import swept
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transfer import export_page
 from app.runtime.values.history import ContextView, ExportPage, MessagePage, RawOutput, StepPage, ToolCallView
-from app.sandbox.base import Sandbox
-from app.sessions import SandboxSpec
 
 
 class HistoryService:
@@ -52,15 +49,7 @@ class HistoryService:
         if row is None:
             return None
         await self._agents.ask_windows(row.model, row.compaction.get("model"))
-        spec = SandboxSpec(**row.sandbox)
-        with ExitStack() as held:
-
-            def sandbox() -> Sandbox:
-                lease = self._sandboxes.lease(session_id, spec)
-                held.callback(lease.release)
-                return lease.sandbox
-
-            return await read_notes(session_id, sandbox)
+        return await read_beside_owner(self._sandboxes, row)
 
     async def steps(self, session_id: str, *, after: str | None, limit: int) -> StepPage:
         start = read_seq(after)

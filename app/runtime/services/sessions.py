@@ -113,10 +113,12 @@ class SessionService:
         What cannot be copied leaves nothing behind. Raises `NotFoundError` for an unknown message and `ConflictError`
         for one whose step is still under way."""
         fork_id = new_id()
-        made = await self._database.read(lambda c: forking.draft(c, session_id, fork_id, body, self._setup.agents))
+        made = await self._database.read(
+            lambda c: forking.draft(c, session_id, fork_id, body, self._setup, self._rules)
+        )
         try:
             await self._outputs.copy(made.files)
-            await self._setup.sandboxes.copy_workspace(session_id, fork_id, made.sandbox)
+            await self._setup.sandboxes.copy_workspace(session_id, made.source, fork_id, made.sandbox)
             return await self._setup.write(fork_id, lambda c: lifecycle.fork(c, made))
         except BaseException:
             await asyncio.shield(self._discard(made))

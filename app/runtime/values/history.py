@@ -69,7 +69,8 @@ class SystemView(Value):
 
 
 class ContextView(Value):
-    """Exactly what a step sends. `step` is null for the next one."""
+    """Exactly what a step sends. `step` is null for the next one, which after an answer comes with a message more: the
+    one that brings it about."""
 
     session_id: str
     last_seq: int

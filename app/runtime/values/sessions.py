@@ -130,8 +130,10 @@ class HistoryImport(Value):
     messages: Annotated[
         list[Any],
         Field(
+            min_length=1,
             max_length=MAX_HISTORY_MESSAGES,
-            description="Messages of Chat Completions or of the Messages API, oldest first; repaired where broken.",
+            description="Messages of Chat Completions or of the Messages API, oldest first; repaired where broken."
+            " What is missing, empty or cannot be taken over is stated by a text in its place.",
             json_schema_extra={
                 "items": {"type": "object", "properties": {"role": {"type": "string"}}, "required": ["role"]}
             },

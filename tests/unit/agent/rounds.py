@@ -8,15 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.agent.asked import ManualRound
 from app.agent.candidates import candidate
-from app.agent.compactor import Compactor, ManualRound, Room
+from app.agent.compactor import Compactor
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.coverage import prunable, selection
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
 from app.agent.model_calls import ModelCalls, Windows
 from app.agent.ports import Change, RoundCompleted, RoundEnded, RungFailed
-from app.agent.rounds import Candidate, Round, Target
+from app.agent.round_setup import RoundSetup
+from app.agent.rounds import Candidate, Room, Round, Target
 from app.context.budget import Budget
 from app.context.policies import CompactionSettings, Policy, preset
 from app.context.pruning import PruneBatch
@@ -32,7 +34,8 @@ from tests.unit.context import builders as b
 USABLE = 10_000
 SMALL = b.budget_of(USABLE)
 
-PROSE = "## Next Step\nGo on with the next file."
+PROSE = "## Next Step\nGo on with the next file." + " It is the one after this." * 15
+"""About as long as the shortest summary that a model is asked for."""
 SUMMARY = says(PROSE)
 
 UNPRUNED = ("execute_command",)
@@ -40,7 +43,8 @@ UNPRUNED = ("execute_command",)
 
 
 def settings_of(policy: Policy = "reactive", **changes: Any) -> CompactionSettings:
-    return preset(policy).model_copy(update=changes)
+    """A policy's settings; rounds are made when they are due unless `background` says otherwise."""
+    return preset(policy).model_copy(update={"background": False, **changes})
 
 
 def models_of(
@@ -94,15 +98,22 @@ class Tight:
         self.ladder = Ladder(self.sink, self.conversation, models_of(self.script), lambda _: window)
         self.notes: asyncio.Event | None = None
         self.taken = 0
-        self.compactor = Compactor(
+        self.budgets: dict[Policy, Budget] = {}
+        self.compactor = self.another_compactor()
+        self.begun = 0
+
+    def another_compactor(self, *, unused: int = 0) -> Compactor:
+        """One that knows nothing of what was done before, as after a restart."""
+        rounds = RoundSetup(
             self.sink,
             self.conversation,
             self.ladder,
             self.interrupt,
-            refreshed=self._refreshed,
-            taken=self._take_notes,
+            self._refreshed,
+            self._take_notes,
+            self._budget_of,
         )
-        self.begun = 0
+        return Compactor(rounds, unused=unused)
 
     @property
     def config(self) -> AgentConfig:
@@ -113,6 +124,10 @@ class Tight:
         if self.notes is not None:
             await self.notes.wait()
         return replace(config, system=self.system)
+
+    def _budget_of(self, model: str, settings: CompactionSettings) -> Budget:
+        """The session's, unless a test says how the window is divided by other settings."""
+        return self.budgets.get(settings.policy, self.budget)
 
     async def _take_notes(self) -> None:
         self.taken += 1

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, cast
 
-from app.agent.compactor import Compactor, ManualRound
+from app.agent.asked import ManualRound
+from app.agent.compactor import Compactor
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
@@ -18,6 +19,7 @@ from app.agent.limits import Progress
 from app.agent.loop import AgentLoop
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Change
+from app.agent.round_setup import RoundSetup
 from app.agent.step import Step, StepResult
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.budget import Budget
@@ -233,7 +235,7 @@ class Scene:
 
         models = ModelCalls(self.resolve or (lambda _: (self.script, "one-2026")), self.cost_usd, self.max_attempts)
         ladder = Ladder(self.sink, self.conversation, models, lambda _: 128_000)
-        return Compactor(self.sink, self.conversation, ladder, self.interrupt, refreshed=unchanged)
+        return Compactor(RoundSetup(self.sink, self.conversation, ladder, self.interrupt, unchanged))
 
     async def run(self, number: int = 1, settings: AgentConfig | None = None) -> StepResult:
         """One step, its generation begun as the loop would."""

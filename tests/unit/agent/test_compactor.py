@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from app.agent.compactor import Compactor, Room
+from app.agent.compactor import Compactor
 from app.agent.conversation import Conversation
 from app.agent.pace import CROWDED_ROUNDS, CROWDED_STEPS, LITTLE
 from app.agent.ports import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RungFailed
+from app.agent.round_setup import RoundSetup
+from app.agent.rounds import Room
 from app.agent.summarizer import MAX_ATTEMPTS
 from app.agent.triggers import NEAR_SHARE, PREPARE_SHARE
 from app.context.budget import trigger
@@ -38,7 +41,8 @@ UNCUT = settings_of(prune_exempt_tools=UNPRUNED)
 def ahead(**changes: Any) -> Tight:
     """A conversation near its trigger, whose summary is prepared in the background."""
     settings = settings_of(prune_exempt_tools=UNPRUNED, background=True)
-    return Tight(changes.pop("reply", SUMMARY), SUMMARY, history=b.long_task(9, 1_000), settings=settings, **changes)
+    changes.setdefault("history", b.long_task(9, 1_000))
+    return Tight(changes.pop("reply", SUMMARY), SUMMARY, settings=settings, **changes)
 
 
 async def ended(work: Awaitable[Room]) -> Room:
@@ -191,7 +195,8 @@ class TestNothingToDo:
         tight = Tight(REFUSED, settings=settings, budget=budget)
         before = tight.snapshot
         assert await tight.make_room() is Room.ENOUGH
-        assert tight.rungs == ["summary: summary_refused", "fold: not_small_enough", "shrink: not_small_enough"]
+        assert tight.rungs == [f"{rung}: not_small_enough" for rung in ("summary", "fold", "shrink")]
+        assert tight.script.requests == [], "there is nothing to ask a model for"
         assert tight.snapshot == before
 
     async def test_a_request_that_is_too_large_is_named(self) -> None:
@@ -249,8 +254,12 @@ class TestNotes:
     async def test_one_that_they_make_too_large_goes_on_down_the_ladder_and_keeps_none(self) -> None:
         tight = Tight(SUMMARY)
         before, system = tight.snapshot, tight.conversation.generation.system
+        tight.notes = asyncio.Event()
+        making = asyncio.create_task(tight.manual(tight.settings))
+        await turns()
         tight.system = "x" * 4 * USABLE
-        assert await tight.manual(tight.settings) is Room.ENOUGH
+        tight.notes.set()
+        assert await ended(making) is Room.ENOUGH
         assert tight.rungs == [f"{rung}: not_small_enough" for rung in ("summary", "fold", "shrink")]
         assert (tight.snapshot, tight.conversation.generation.system, tight.taken) == (before, system, 0)
 
@@ -338,7 +347,9 @@ class TestCrowded:
         for completed in tight.sink.of(RoundCompleted):
             assert completed.tokens_after > (1 - LITTLE) * completed.tokens_before
         assert rungs[2:] == ["fold", "summary", "summary", "fold"]
-        assert len(tight.script.requests) == 4
+        assert len(tight.script.requests) == rungs.count("summary"), (
+            "a summary that would free nothing is not asked for"
+        )
 
     async def test_rounds_that_somebody_asked_for_do_not_count(self) -> None:
         tight = Tight(*[SUMMARY] * 8)
@@ -465,7 +476,7 @@ class TestEndOfRun:
     async def test_a_run_without_a_step_has_nothing_to_put_in_order(self) -> None:
         tight = Tight(settings=settings_of())
         never = Conversation(b.long_task(12, 1_000), (), None, None, Calibration(1.0))
-        compactor = Compactor(tight.sink, never, tight.ladder, tight.interrupt, refreshed=tight._refreshed)
+        compactor = Compactor(RoundSetup(tight.sink, never, tight.ladder, tight.interrupt, tight._refreshed))
         await compactor.end_of_run(tight.config)
         assert tight.sink.changes == []
 
@@ -518,6 +529,73 @@ class TestPrepared:
         assert tight.clearable is not None
         assert await tight.make_room() is Room.ENOUGH
         assert tight.sink.rounds == []
+
+    @pytest.mark.parametrize(("exempt", "begun"), [(2, 0), (3, 1)])
+    async def test_where_clearing_may_still_do_at_the_trigger_nothing_is_prepared(
+        self, exempt: int, begun: int
+    ) -> None:
+        """Of the six outputs behind the tail, those of an exempt tool are never cleared. Beyond the protected 3,000
+        tokens, less those that come until then, two of the other four are worth clearing; one of three is not."""
+        steps = [b.long_step(2 * n, f"c{n}", 980, name="recall" if n <= exempt else "other") for n in range(1, 10)]
+        tight = Tight(HANGS, history=[b.user(1), *itertools.chain(*steps)], settings=settings_of(background=True))
+        assert tight.clearable is None
+        assert await tight.make_room() is Room.ENOUGH
+        assert len(tight.sink.rounds) == begun
+        await tight.compactor.discard()
+
+    @pytest.mark.parametrize(("task", "covered", "begun"), [(7_000, 1_500, 0), (5_000, 3_500, 1)])
+    async def test_where_a_summary_would_leave_little_room_none_is_prepared(
+        self, task: int, covered: int, begun: int
+    ) -> None:
+        settings = settings_of(prune_exempt_tools=UNPRUNED, background=True, tail_tokens=500)
+        history = [b.user(1, "x" * 4 * task), *b.long_step(2, "c0", covered), *b.long_task(12, 50)[3:]]
+        tight = Tight(HANGS, history=history, settings=settings)
+        assert tight.conversation.estimate >= PREPARE_SHARE * USABLE
+        assert len(tight.selection().covered) > 2
+        assert await tight.make_room() is Room.ENOUGH
+        assert len(tight.sink.rounds) == begun
+        await tight.compactor.discard()
+
+    async def test_it_is_not_begun_before_the_agent_is_at_work(self) -> None:
+        """The answer to a message may be the run's last."""
+        tight = ahead(reply=HANGS, history=[*b.long_task(8, 1_000), b.user(100, "And?")])
+        assert await tight.make_room() is Room.ENOUGH
+        assert tight.sink.rounds == []
+        tight.grow(1, 10)
+        assert await tight.make_room() is Room.ENOUGH
+        assert len(tight.sink.rounds) == 1
+        await tight.compactor.discard()
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    async def test_after_one_that_was_not_needed_half_of_the_way_left_must_be_gone(self, restarted: bool) -> None:
+        tight = ahead(reply=HANGS, history=b.long_task(8, 1_000))
+        await tight.make_room()
+        [opening] = tight.sink.rounds
+        await tight.compactor.end_of_run(tight.config)
+        if restarted:
+            tight.compactor = tight.another_compactor(unused=opening.tokens_before)
+        half = (opening.tokens_before + USABLE) // 2
+        while tight.conversation.estimate + 100 < half:
+            assert await tight.make_room() is Room.ENOUGH
+            assert len(tight.sink.rounds) == 1
+            tight.grow(1, 50)
+        tight.grow(2, 50)
+        assert await tight.make_room() is Room.ENOUGH
+        assert [opening.background for opening in tight.sink.rounds] == [True, True]
+        await tight.compactor.discard()
+
+    async def test_what_was_not_needed_before_a_round_does_not_put_the_next_one_off(self) -> None:
+        tight = ahead(reply=HANGS, history=b.long_task(8, 1_000))
+        await tight.make_room()
+        await tight.script.reached.wait()
+        await tight.compactor.end_of_run(tight.config)
+        assert await tight.manual(tight.settings) is Room.MADE
+        while tight.conversation.estimate < PREPARE_SHARE * USABLE:
+            tight.grow(1, 100)
+        tight.script.replies.append(HANGS)
+        assert await tight.make_room() is Room.ENOUGH
+        assert len(tight.sink.rounds) == 2
+        await tight.compactor.discard()
 
     async def test_what_it_costs_counts_before_it_is_needed(self) -> None:
         tight = ahead(reply=says(PROSE, usage(600, 20)))
@@ -593,6 +671,15 @@ class TestPrepared:
         assert tight.rungs == ["summary: summary_refused", "summary: completed"]
         assert tight.compactor.take_usage() == sum((used.usage for used in tight.sink.of(ModelUsed)), Usage())
 
+    async def test_one_that_failed_is_not_asked_for_again_before_it_is_due(self) -> None:
+        tight = ahead(reply=REFUSED, history=b.long_task(8, 1_000))
+        for step in range(1, 12):
+            assert await tight.make_room(step) is Room.ENOUGH
+            await turns()
+            tight.grow(1, 100)
+        assert tight.rungs == ["summary: summary_refused"]
+        assert len(tight.script.requests) == 1
+
     async def test_it_ends_with_the_run(self) -> None:
         tight = ahead(reply=HANGS)
         await tight.make_room()
@@ -602,6 +689,14 @@ class TestPrepared:
         assert (discarded.round, discarded.status, discarded.usage) == (1, "discarded", used.usage)
         assert tight.script.open == 0
         assert tight.compactor.take_usage() == used.usage
+
+    async def test_one_that_loses_a_cancellation_ends_with_the_run_too(self) -> None:
+        tight = ahead(reply=[TextDelta(0, "Half of it."), Mark.DEAF])
+        await tight.make_room()
+        await tight.script.reached.wait()
+        async with asyncio.timeout(10):
+            await tight.compactor.end_of_run(tight.config)
+        assert (tight.rungs, tight.script.open) == (["discarded"], 0)
 
     async def test_one_that_has_hardly_begun_ends_with_the_run_too(self) -> None:
         tight = ahead(reply=HANGS)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.agent.apart import apart
-from app.agent.compactor import Room
+from app.agent.rounds import Room
 from app.context.budget import trigger
 from app.messages import Message, Usage
 from tests.unit.agent.rounds import SUMMARY, Tight, counted, settings_of
@@ -29,9 +29,11 @@ class Watched(Message):
     """A message that counts how often something of it is read."""
 
     reads: ClassVar[int] = 0
+    thread: ClassVar[int | None] = None
+    """Where it is read, if only that counts."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("parts", "role", "seq", "is_summary"):
+        if name in ("parts", "role", "seq", "is_summary") and Watched.thread in (None, threading.get_ident()):
             Watched.reads += 1
         return super().__getattribute__(name)
 
@@ -56,6 +58,19 @@ def beyond_by_task(steps: int) -> Tight:
     """Beyond a trigger that the task alone exceeds."""
     settings = settings_of("threshold", threshold_percent=0.01)
     return _tight(steps, settings, 2 * steps * OUTPUT, task="Do it. " * steps * 40)
+
+
+def handed_off_by_system(steps: int) -> Tight:
+    """Beyond the early trigger of a hand-off, which the system prompt alone exceeds."""
+    return _tight(steps, HANDOFF, 2 * steps * OUTPUT, system="You are at work." * 1_000)
+
+
+def handed_off_by_task(steps: int) -> Tight:
+    """Beyond the early trigger of a hand-off, which the last request alone exceeds: it would stay word for word."""
+    return _tight(steps, HANDOFF, 2 * steps * OUTPUT, task="Do it. " * 2_000)
+
+
+HANDOFF = settings_of("handoff", handoff_threshold=2_000)
 
 
 def _tight(steps: int, settings: Any, usable: int, *, system: str = "", task: str = "the task") -> Tight:
@@ -91,7 +106,7 @@ async def reads_of_a_step(tight: Tight) -> float:
     return (Watched.reads - before) / STEPS
 
 
-SCENES = (near, beyond_by_system, beyond_by_task)
+SCENES = (near, beyond_by_system, beyond_by_task, handed_off_by_system, handed_off_by_task)
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -108,6 +123,25 @@ def test_the_scenes_are_what_they_say(scene: Callable[[int], Tight]) -> None:
         assert 0.84 < share < 0.88 if scene is near else share > 1
         assert tight.conversation.estimate < tight.budget.usable
         assert (tight.clearable is not None) == (scene is near)
+
+
+@pytest.mark.parametrize("scene", [handed_off_by_system, handed_off_by_task])
+async def test_a_hand_off_that_can_do_nothing_asks_no_model(scene: Callable[[int], Tight]) -> None:
+    tight = scene(LONG)
+    for _ in range(3):
+        await make_step(tight)
+    assert tight.begun > 0, "it was looked into"
+    assert (tight.script.requests, tight.rungs) == ([], [])
+
+
+async def test_counting_messages_in_another_way_reads_none() -> None:
+    tight = near(LONG)
+    whole, messages = tight.conversation.estimate, len(tight.conversation.transcript.messages)
+    before = Watched.reads
+    tight.settings = settings_of("threshold")
+    tight.refresh()
+    assert Watched.reads == before
+    assert whole - tight.conversation.estimate == 2 * messages
 
 
 async def test_a_round_reads_the_facts_of_what_is_new_alone() -> None:
@@ -127,6 +161,16 @@ async def test_after_a_round_its_messages_are_read_no_more() -> None:
     before = Watched.reads
     tight.selection(urgent=True)
     assert Watched.reads - before < 40 * len(tight.conversation.rows)
+
+
+async def test_a_round_reads_the_history_apart_from_the_loop() -> None:
+    tight = Tight(SUMMARY, history=list(map(watched, b.long_task(2 * LONG, 100))), budget=b.budget_of(40_000))
+    Watched.thread, before = threading.get_ident(), Watched.reads
+    try:
+        assert await tight.make_room() is Room.MADE
+    finally:
+        Watched.thread = None
+    assert Watched.reads - before < len(tight.conversation.history) / 2
 
 
 async def test_other_work_goes_on_while_a_long_history_is_looked_at() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.agent.asking import INSTRUCTION_ROOM, LEAST_CAP, LEAST_INPUT, REASONING_ROOM
 from app.agent.candidates import SUMMARY_CAP, folded
-from app.agent.coverage import ROOMY, is_hopeless
+from app.agent.coverage import ROOMY, is_hopeless, shortest
 from app.agent.ports import GenerationOpened, ModelUsed, OutputsPruned, RoundCompleted, RungFailed
 from app.agent.rounds import Candidate, Round, Target
 from app.context.checkpoints import InForce
@@ -20,6 +20,7 @@ from app.context.prompts import with_plan
 from app.context.selection import Selection
 from app.context.shrinking import shrunk
 from app.context.summary import prose_of
+from app.context.tokens import estimate_text
 from app.errors import ProviderError
 from app.events import PlanItem
 from app.messages import CompactionMarkerPart, Role, TextPart, Usage
@@ -119,7 +120,8 @@ class TestRungs:
         assert candidate is not None
         assert (candidate.rung, candidate.prose) == ("shrink", tight.folded)
         assert candidate.tokens < folded
-        assert tight.rungs == ["summary: summary_refused", "fold: not_small_enough"]
+        assert tight.rungs == ["summary: not_small_enough", "fold: not_small_enough"]
+        assert tight.script.requests == [], "no model's summary would be shorter"
         assert [failed.next for failed in tight.sink.of(RungFailed)] == ["fold", "shrink"]
         assert tight.sink.of(RungFailed)[1].usage == Usage(), "folding costs nothing"
 
@@ -140,10 +142,11 @@ class TestRungs:
         tight = Climb(SUMMARY)
         before = tight.snapshot
         candidate, used = await tight.climb(50)
+        assert tight.script.requests == []
         assert candidate is None
         assert tight.rungs == [f"{rung}: not_small_enough" for rung in ("summary", "fold", "shrink")]
         assert [failed.next for failed in tight.sink.of(RungFailed)] == ["fold", "shrink", None]
-        assert used.input_tokens == 100
+        assert used == Usage()
         assert tight.snapshot == before
 
     @pytest.mark.parametrize(("start", "rung"), [("fold", "fold"), ("shrink", "shrink")])
@@ -152,6 +155,16 @@ class TestRungs:
         candidate, used = await tight.climb(9_000, start)
         assert candidate is not None
         assert (candidate.rung, used, tight.script.requests, tight.rungs) == (rung, Usage(), [], [])
+
+    @pytest.mark.parametrize(("less", "asked"), [(0, 1), (1, 0)])
+    async def test_a_model_is_asked_where_the_shortest_summary_would_do(self, less: int, asked: int) -> None:
+        tight = Climb(SUMMARY)
+        least = shortest(tight.conversation, tight.round(), tight.selection()).tokens
+        assert least < tight.measure("summary")
+        await tight.climb(least - less)
+        assert len(tight.script.requests) == asked
+        failed = tight.sink.of(RungFailed)[0]
+        assert (failed.rung, failed.code, failed.next) == ("summary", "not_small_enough", "fold")
 
     async def test_one_that_is_not_smaller_says_so(self) -> None:
         tight = Climb(SUMMARY)
@@ -360,7 +373,7 @@ class TestJobs:
 
     async def test_there_must_be_room_for_it_in_the_conversation(self) -> None:
         least = 2_000 // 3
-        needed = Climb().conversation.estimate + INSTRUCTION_ROOM + least
+        needed = Climb().conversation.estimate + INSTRUCTION_ROOM + estimate_text("Keep names.") + least
         assert self.job(Climb(window=needed - 1)).prefix is None
         job = self.job(Climb(window=needed))
         assert job.prefix is not None

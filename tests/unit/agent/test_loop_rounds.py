@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.compactor import ManualRound
+from app.agent.asked import ManualRound
 from app.agent.conversation import AgentConfig
 from app.agent.limits import Progress
 from app.agent.loop import RunResult

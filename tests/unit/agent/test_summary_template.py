@@ -1,4 +1,5 @@
-"""An operator's sections of a summary: they reach the model, and have room of their own in its window."""
+"""An operator's sections of a summary, and the wishes of whoever asks for one: they reach the model, and have room of
+their own in its window."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from tests.unit.agent.rounds import Tight, settings_of
 TEMPLATE = "### Orders\n" + "- what was ordered\n" * 100
 
 
-def asked(tight: Tight, window: int, template: str | None) -> SummaryJob:
-    round = tight.round()
+def asked(tight: Tight, window: int, template: str | None, wishes: str | None = None) -> SummaryJob:
+    round = tight.round(instructions=wishes)
     round = replace(round, config=replace(round.config, summary_template=template))
     return summary_job(tight.conversation, round, tight.selection(), window)
 
@@ -36,6 +37,29 @@ def test_a_conversation_in_which_they_do_not_fit_is_told_as_text() -> None:
     assert asked(tight, fits, TEMPLATE).prefix is None
     assert asked(tight, fits + room - 1, TEMPLATE).prefix is None
     assert asked(tight, fits + room, TEMPLATE).prefix is not None
+
+
+WISHES = "Keep the names of all files. " * 100
+
+
+def test_wishes_take_room_in_the_conversation_too() -> None:
+    tight = Tight()
+    least, room = 2_000 // 3, estimate_text(WISHES)
+    fits = tight.conversation.estimate + INSTRUCTION_ROOM + least
+    assert asked(tight, fits, None).prefix is not None
+    assert asked(tight, fits + room - 1, None, WISHES).prefix is None
+    inside = asked(tight, fits + room, None, WISHES)
+    assert inside.prefix is not None
+    assert inside.max_tokens == least
+    assert asked(tight, fits + room, TEMPLATE, WISHES).prefix is None
+    assert asked(tight, fits + room + estimate_text(TEMPLATE), TEMPLATE, WISHES).prefix is not None
+
+
+@pytest.mark.parametrize("window", [16_000, 64_000])
+def test_pieces_of_text_leave_room_for_wishes(window: int) -> None:
+    tight = Tight(settings=settings_of("threshold"))
+    plain, own = (asked(tight, window, None, wishes).input_tokens for wishes in (None, WISHES))
+    assert plain - own == pytest.approx(0.9 * estimate_text(WISHES), abs=1)
 
 
 @pytest.mark.parametrize("window", [16_000, 64_000])

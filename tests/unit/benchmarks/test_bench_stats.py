@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 
 import orjson
@@ -14,7 +15,7 @@ from benchmarks.__main__ import FULL, QUICK, parse
 from benchmarks.processes import TICKS_PER_S, cpu_seconds, resident
 from benchmarks.report import HEADINGS, Result, as_json, cells, machine, notes, table
 from benchmarks.source import STAMP, STAMP_RANGE, age_ms, chunk, stamp
-from benchmarks.stats import gaps, percentile, spread
+from benchmarks.stats import gaps, percentile, quiet_mean, spread
 
 numbers = st.lists(st.floats(0, 1e6), min_size=1, max_size=200)
 
@@ -25,6 +26,23 @@ def test_a_percentile_is_a_value_that_the_share_does_not_exceed(values: list[flo
     assert found in values
     assert sum(value <= found for value in values) >= share * len(values)
     assert sum(value < found for value in values) <= share * len(values)
+
+
+@given(st.lists(st.integers(0, 1_000), min_size=1, max_size=50), st.randoms(use_true_random=False))
+def test_noise_that_spares_each_step_once_does_not_show(steps: list[int], rng: random.Random) -> None:
+    """Also where some steps take much longer than others by themselves."""
+    spared = [rng.randrange(5) for _ in steps]
+    rounds = [
+        [step + (0 if quiet == number else rng.randint(0, 10_000)) for step, quiet in zip(steps, spared, strict=True)]
+        for number in range(5)
+    ]
+    assert quiet_mean(rounds) == pytest.approx(sum(steps) / len(steps))
+
+
+@pytest.mark.parametrize("rounds", [[], [[]], [[1.0], [1.0, 2.0]]])
+def test_a_mean_of_nothing_or_of_different_steps_is_refused(rounds: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match=r"mean of|shorter|longer"):
+        quiet_mean(rounds)
 
 
 def test_percentiles_of_a_hundred() -> None:

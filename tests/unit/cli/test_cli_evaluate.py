@@ -94,9 +94,9 @@ def test_json_has_every_answer_and_goes_into_a_file_as_well(home: Path) -> None:
         (("--policies", "lazy"), 2, "(unknown_policy)"),
         (("--history", "nowhere.json"), 1, "nowhere.json cannot be read"),
         (("--history", "long_log", "--history", "long_log"), 2, "(same_name)"),
-        (("--model", "nobody/x"), 1, "(unknown_model)"),
-        (("--model", "openai/gpt-5"), 1, "has no API key"),
-        (("--judge", "nobody/x"), 1, "(unknown_model)"),
+        (("--model", "nobody/x"), 2, "(unknown_model)"),
+        (("--model", "openai/gpt-5"), 2, "has no API key"),
+        (("--judge", "nobody/x"), 2, "(unknown_model)"),
         (("--out", "no/such/folder.json"), 1, "(not_written)"),
         (("--window", "100"), 2, "--window"),
     ],
@@ -105,6 +105,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(args: tuple[str, ...], status
     done = run(*args)
     assert done.exit_code == status
     assert says in done.stderr
+    assert "question" not in done.stderr, "nothing is announced that is not done"
     assert not done.stdout
 
 

@@ -76,6 +76,17 @@ def completed(**more: Any) -> dict[str, Any]:
             {"round": 2, "rung": "shrink", "code": "not_small_enough", "detail": "Too much.", "next": None},
             "compaction by a shorter tail did not do (not_small_enough): Too much; the context is as it was",
         ),
+        (
+            "compaction.failed",
+            {
+                "round": 2,
+                "rung": "summary",
+                "code": "nothing_to_compact",
+                "detail": "There is nothing old enough.",
+                "next": None,
+            },
+            "round 2 came to nothing (nothing_to_compact): There is nothing old enough; the context is as it was",
+        ),
         ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 came to nothing; the context is as it was"),
         (
             "compaction.cancelled",
@@ -140,8 +151,14 @@ def test_a_list_has_columns() -> None:
         "  2  completed  reactive   2026-11-22 10:00  171,204 → 24,310 tokens (−86%) · a summary for 42 messages"
         f" · 3 old outputs cleared · {COST}"
     )
-    failed = rounds.list_line(completed(status="failed", rung=None, tokens_after=0, usage=NOTHING))
-    assert failed == "  2  failed     reactive   2026-11-22 10:00  the window is full"
+    error = {"code": "not_small_enough", "detail": "The context would have\n9 tokens."}
+    failed = completed(status="failed", rung=None, tokens_after=None, usage=USAGE, error=error)
+    assert rounds.list_line(failed) == (
+        "  2  failed     reactive   2026-11-22 10:00  the window is full · The context would have 9 tokens"
+        f" (not_small_enough) · {COST}"
+    )
+    cancelled = rounds.list_line(completed(status="cancelled", rung=None, tokens_after=None, error=None, usage=NOTHING))
+    assert cancelled == "  2  cancelled  reactive   2026-11-22 10:00  the window is full"
 
 
 @pytest.mark.parametrize("status", get_args(CompactionStatus))
@@ -151,17 +168,29 @@ def test_every_status_fits_its_column(status: str) -> None:
     assert line[16:24] == "reactive"
 
 
-def preview(**more: int) -> str:
+def preview(own: str = "reactive", **more: int) -> str:
     numbers = {"messages_compacted": 4, "outputs_pruned": 1, "tokens_before": 100, "tokens_after": 20, **more}
-    return rounds.preview({"policy": "reactive", "limit": 200, "usable": 150, "trigger": 140, **numbers})
+    return rounds.preview({"policy": "reactive", "limit": 200, "usable": 150, "trigger": 140, **numbers}, own)
 
 
-def test_a_dry_run_says_what_would_be_and_that_nothing_is() -> None:
-    text = preview()
-    assert text.startswith(
-        "A round under reactive would replace 4 messages and clear 1 old output: 100 → 20 tokens (−80%).\n"
+@pytest.mark.parametrize(
+    ("messages", "outputs", "what"),
+    [
+        (4, 1, "replace 4 messages by a summary and clear 1 old output"),
+        (1, 0, "replace 1 message by a summary"),
+        (0, 2, "clear 2 old outputs"),
+    ],
+)
+def test_a_dry_run_says_what_would_be_and_that_nothing_is(messages: int, outputs: int, what: str) -> None:
+    text = preview(messages_compacted=messages, outputs_pruned=outputs)
+    assert text.startswith(f"A round under reactive would {what}: 100 → 20 tokens (−80%).\n")
+    assert text.endswith("; the policy acts by itself at 140. Nothing was changed.")
+
+
+def test_only_the_sessions_own_policy_acts_by_itself() -> None:
+    assert preview("handoff").endswith(
+        "; were it the session's own policy instead of handoff, it would act by itself at 140. Nothing was changed."
     )
-    assert text.endswith("the policy acts by itself at 140. Nothing was changed.")
 
 
 def test_a_dry_run_of_nothing_says_so() -> None:

@@ -127,6 +127,26 @@ def test_what_cannot_be_is_refused_and_named(value: Any, field: str) -> None:
     assert problem["detail"].startswith(field)
 
 
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    wrong = {"policy": "keen", "nonsense": 1, "clip_chars": "many", "prune_exempt_tools": ["recall", 5], "model": "m"}
+    with pytest.raises(InvalidRequestError) as caught:
+        resolve(wrong)
+    problem = caught.value.problem()
+    fields = ["policy", "prune_exempt_tools.1", "clip_chars", "nonsense"]
+    assert [error["field"] for error in problem["errors"]] == [f"compaction.{name}" for name in fields]
+    assert problem["field"] == "compaction.policy"
+    assert problem["detail"] == "; ".join(f"{error['field']}: {error['message']}" for error in problem["errors"])
+    assert problem["errors"][-1]["message"] == "There is no such setting"
+
+
+def test_a_refusal_is_of_a_readable_size() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        resolve({str(number) * 300: 1 for number in range(500)})
+    errors = caught.value.problem()["errors"]
+    assert len(errors) == 20
+    assert all(len(error["field"]) == 200 for error in errors)
+
+
 def test_the_refusal_of_a_name_says_which_there_are() -> None:
     with pytest.raises(InvalidRequestError, match="reactive, threshold, handoff"):
         resolve("magic")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.context.policies import CompactionSettings, resolve
 from app.context.projection import project
-from app.context.pruning import PruneBatch, select_prunable
+from app.context.pruning import PruneBatch, may_do, select_prunable
 from app.context.tokens import estimate_part
 from app.messages import Message, ToolStatus
 
@@ -148,6 +148,27 @@ def test_on_a_small_window_the_numbers_follow_from_its_size() -> None:
     assert batch is not None
     # 30 % of usable are 1,800 tokens, which the second of the four old outputs exceeds.
     assert batch.call_ids == ("t3", "t2", "t1")
+
+
+@pytest.mark.parametrize(("growth", "may"), [(0, False), (3_000, False), (4_000, True)])
+def test_what_is_still_to_come_makes_older_outputs_worth_clearing(growth: int, may: bool) -> None:
+    # Three outputs are older than the newest turns. Of their tokens 10,000 are protected, less what is to come.
+    history = turns(3_000, 3_000, 3_000, 10, 10)
+    assert prune(history) is None
+    assert may_do(history, SETTINGS, BUDGET, frozenset(), growth) is may
+
+
+@pytest.mark.parametrize(("growth", "may"), [(14_999, False), (15_000, True)])
+def test_what_is_still_to_come_may_be_worth_clearing_by_itself(growth: int, may: bool) -> None:
+    assert may_do([user(1)], SETTINGS, BUDGET, frozenset(), growth) is may
+
+
+@pytest.mark.parametrize("limit", [8_000, 133_000])
+def test_what_is_worth_clearing_now_is_so_later(limit: int) -> None:
+    budget = budget_of(limit * 3 // 4, limit=limit)
+    history = long_task(40, 2_000)
+    assert select_prunable(history, resolve("reactive"), budget, frozenset()) is not None
+    assert all(may_do(history, resolve("reactive"), budget, frozenset(), growth) for growth in range(0, 99_000, 3_000))
 
 
 def test_results_that_the_model_has_not_seen_are_never_cleared() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -66,6 +68,51 @@ def test_indexes_are_those_of_the_models(url: str) -> None:
             for row in connection.execute("select name from sqlite_master where type = 'index' and sql is not null")
         }
     assert found == {index.name for table in metadata.tables.values() for index in table.indexes}
+
+
+def downgrade(url: str, revision: str) -> None:
+    """Takes a database back to a revision."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    with connect(url) as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+        connection.commit()
+
+
+def test_rounds_that_have_failed_before_say_why_as_their_events_do(url: str) -> None:
+    upgrade(url)
+    downgrade(url, "0004")
+    path = url.removeprefix("sqlite:///")
+    events = [
+        {"round": 1, "code": "summary_empty", "detail": "No text.", "next": "fold"},
+        {"round": 2, "code": "nothing_to_compact", "detail": "Nichts – zu früh.", "next": None},
+        {"round": 3, "code": "not_small_enough", "detail": "Too large.", "next": "shrink"},
+        {"round": 3, "code": "not_small_enough", "detail": "Still too large.", "next": None},
+    ]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for number, status in ((1, "completed"), (2, "failed"), (3, "failed")):
+            connection.execute(
+                "insert into compaction_events (session_id, round, reason, policy, status, messages_compacted,"
+                " outputs_pruned, tokens_before, tokens_after, created_at) values ('s', ?, 'manual', 'reactive', ?, 0,"
+                " 0, 9, 0, 1)",
+                (number, status),
+            )
+        for seq, data in enumerate(events, start=1):
+            connection.execute("insert into events values ('s', ?, 'compaction.failed', ?)", (seq, json.dumps(data)))
+    upgrade(url)
+    with closing(sqlite3.connect(path)) as connection:
+        found = [text and json.loads(text) for (text,) in connection.execute("select error from compaction_events")]
+    assert found == [
+        None,
+        {"code": "nothing_to_compact", "detail": "Nichts – zu früh."},
+        {"code": "not_small_enough", "detail": "Still too large."},
+    ]
+    downgrade(url, "0004")
+    with closing(sqlite3.connect(path)) as connection:
+        columns = [row[1] for row in connection.execute("pragma table_info(compaction_events)")]
+        assert "error" not in columns
+        assert connection.execute("select count(*) from compaction_events").fetchone() == (3,)
 
 
 def test_a_database_of_a_newer_version_is_refused(url: str) -> None:

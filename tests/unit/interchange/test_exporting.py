@@ -43,10 +43,18 @@ def test_words_of_ours_are_the_users(form: WireFormat) -> None:
 
 @pytest.mark.parametrize("role", [Role.USER, Role.ASSISTANT])
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_summary_says_what_it_is(form: WireFormat, role: Role) -> None:
-    summary = message(role, 1, text("All is well."), CompactionMarkerPart(id="", index=0, round=3), is_summary=True)
-    wanted = {"role": str(role), "content": "[Summary, compaction round 3]\nAll is well."}
-    assert to_wire([summary], form) == [wanted]
+def test_summaries_are_left_out_since_what_they_stand_for_is_there(form: WireFormat, role: Role) -> None:
+    marked = CompactionMarkerPart(id="", index=0, round=3)
+    summary = message(role, 3, text("All is well."), marked, is_summary=True)
+    history = [user(1, "Go"), answer(2, text("Gone."))]
+    later = user(4, "And now?")
+    assert to_wire([*history, summary, later], form) == to_wire([*history, later], form)
+    assert settled([*history, summary]) == [*history, summary]
+    begun = assistant(5, text("So"))
+    assert settled([*history, summary, later, begun]) == [*history, summary, later]
+    asked = assistant(5, call("c"), finish_reason=FinishReason.TOOL_CALLS)
+    assert settled([*history, later, asked, summary]) == [*history, later]
+    assert page_length([*history, summary, later], 2, form) == 2
 
 
 @pytest.mark.parametrize("form", FORMATS)

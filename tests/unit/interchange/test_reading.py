@@ -71,9 +71,9 @@ def test_a_session_with_a_prompt_of_its_own_keeps_it() -> None:
 
 @pytest.mark.parametrize("first", [{"role": "system", "content": " "}, {"role": "system", "content": [url_block()]}])
 def test_a_system_message_that_is_no_text_is_no_prompt(first: dict[str, Any]) -> None:
-    imported = openai(first)
+    imported = openai(first, user("Hi"))
     assert imported.system_prompt is None
-    assert [message.role for message in imported.messages] == [Role.CONTROL]
+    assert [message.role for message in imported.messages] == [Role.CONTROL, Role.USER]
 
 
 def test_several_results_after_parallel_calls_are_one_message_in_call_order() -> None:
@@ -260,8 +260,28 @@ def test_names_refusals_and_unknown_fields_are_told() -> None:
     assert "audio_1" in imported.messages[1].text
 
 
-def test_messages_that_say_nothing_are_left_out() -> None:
-    assert openai(user(""), user([]), user(None), {"role": "assistant", "content": "", "tool_calls": []}).messages == ()
+@pytest.mark.parametrize("content", ["", " \n", [], None, [text_block("")]])
+@pytest.mark.parametrize("role", ["user", "assistant", "developer"])
+def test_a_message_without_content_leaves_a_word_in_its_place(role: str, content: Any) -> None:
+    whose = "system" if role == "developer" else role
+    imported = openai(user("Hi"), {"role": role, "content": content}, user("Still there?"))
+    note = ("control", f"[A message of the {whose} stood here, without content.]")
+    assert said(imported.messages) == [("user", "Hi"), note, ("user", "Still there?")]
+
+
+def test_a_message_that_only_moves_to_another_leaves_no_word() -> None:
+    blocks = [{"role": "assistant", "content": [use("a")]}, {"role": "assistant", "content": []}]
+    results = [{"type": "tool_result", "tool_use_id": "a", "content": "done"}]
+    assert said(anthropic(*blocks, user(results)).messages) == [("assistant", ""), ("tool", "done")]
+
+
+@pytest.mark.parametrize("form", [OPENAI, ANTHROPIC])
+def test_a_conversation_of_which_no_message_holds_anything_is_refused(form: WireFormat) -> None:
+    nothing = [user(""), user([]), user(None), {"role": "assistant", "content": " "}]
+    with pytest.raises(InvalidRequestError, match="none of them holds anything") as caught:
+        import_history(form, nothing)
+    assert caught.value.code == "invalid_history"
+    assert said(import_history(form, [*nothing, user("x")]).messages)[-1] == ("user", "x")
 
 
 @pytest.mark.parametrize(

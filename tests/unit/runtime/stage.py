@@ -219,7 +219,7 @@ def make_setup(stage: Stage, sandboxes: Sandboxes, model: Provider | None = None
         command_timeout_s=10,
         max_command_timeout_s=60,
         output_chars=1000,
-        windows=LearnedWindows(stage.database, lambda model: model),
+        windows=LearnedWindows(stage.database, lambda model: model, providers.info),
     )
     return RuntimeSetup(stage.database, stage.bus, sandboxes, agents, _no_call)
 

@@ -27,7 +27,8 @@ from app.eventlog.bus import Bus
 from app.messages import CompactionMarkerPart, Message, Role, ToolResultPart, Usage, new_id, now
 from app.runtime import compactions
 from app.runtime.recorder import Recorder
-from app.sessions import CompactionEvent, Session
+from app.runtime.reverts import revert
+from app.sessions import CompactionEvent, ContextState, RoundError, Session
 from tests.unit.runtime.stage import (
     GENERATION,
     GENERATION_OPENED,
@@ -40,6 +41,7 @@ from tests.unit.runtime.stage import (
 )
 
 OPENING = RoundOpening("overflow", "reactive", 9_000, 12_000)
+ASKED = RoundOpening("manual", "handoff", 800, 1_000)
 BACKGROUND = replace(OPENING, reason="threshold", background=True)
 SPENT = Usage(input_tokens=700, output_tokens=30, cost_usd=0.5)
 SETTINGS = preset("handoff").model_copy(update={"summary_max_tokens": 900})
@@ -57,12 +59,10 @@ class Office:
         return await self.stage.act(lambda c: compactions.open_round(c, self.stage.session_id, owner, opening))
 
     async def request(self, settings: CompactionSettings = SETTINGS, wishes: str | None = None) -> CompactionEvent:
-        return await self.stage.act(
-            lambda c: compactions.request(c, self.stage.session_id, settings, wishes, 800, 1_000)
-        )
+        return await self.stage.act(lambda c: compactions.request(c, self.stage.session_id, ASKED, settings, wishes))
 
     async def revert(self, round: int) -> None:
-        await self.stage.act(lambda c: compactions.revert(c, self.stage.session_id, round))
+        await self.stage.act(lambda c: revert(c, self.stage.session_id, round))
 
     async def abandon(self, *, asked_too: bool, epoch: int | None = None) -> None:
         await self.stage.act(
@@ -270,7 +270,7 @@ class TestAsking:
 
     async def test_of_no_session(self, office: Office) -> None:
         with pytest.raises(NotFoundError):
-            await office.stage.act(lambda c: compactions.request(c, new_id(), SETTINGS, None, 1, 1))
+            await office.stage.act(lambda c: compactions.request(c, new_id(), ASKED, SETTINGS, None))
 
 
 class TestCompleting:
@@ -405,6 +405,17 @@ class TestEnding:
         ]
         assert told[0]["detail"] == "No text."
 
+    async def test_one_that_failed_says_what_ended_it_and_has_left_no_size(self, office: Office) -> None:
+        async def shown() -> CompactionEvent:
+            return rows.view(await office.find(1))
+
+        number = await office.open()
+        await office.stage.commit(RungFailed(number, "summary", "summary_empty", "No text.", SPENT, "fold"))
+        assert ((await shown()).error, (await shown()).tokens_after) == (None, None)
+        await office.stage.commit(RungFailed(number, "shrink", "not_small_enough", "Too large.", Usage(), None))
+        assert (await shown()).error == RoundError(code="not_small_enough", detail="Too large.")
+        assert ((await shown()).tokens_before, (await shown()).tokens_after) == (OPENING.tokens_before, None)
+
     async def test_its_model_calls_are_billed_to_the_session_when_they_are_made(self, office: Office) -> None:
         before = (await office.session()).usage
         assert await office.stage.commit(ModelUsed("scripted/demo", SPENT)) == 0, "without an event"
@@ -487,6 +498,30 @@ class TestReverting:
         await office.stage.commit(OutputsPruned("run_end", tuple(office.calls[2:3]), ("run",), 400, 300))
         await office.revert(1)
         assert await office.cleared() == {office.calls[0], office.calls[2]}
+
+    async def test_what_an_owner_says_that_has_not_heard_of_it_is_put_right(self, office: Office) -> None:
+        """In a generation that still has it: where a step begins and ends, and where outputs are cleared."""
+        await office.complete(await office.open(), 0, 1)
+        await office.complete(await office.open(), 0, 3)
+        known = replace(GENERATION, id=new_id(), number=2, rounds=(1, 2))
+        step = Attempt(step=9, context=ContextState(tokens=4_100, limit=9_999, usable=9_000, source="reported"))
+        await office.stage.commit(GenerationOpened(known))
+        await office.revert(2)
+        size = (await office.session()).context.tokens
+        await office.stage.commit(step.opened)
+        right = ContextState(tokens=9_100, limit=9_999, usable=9_000, source="estimated")
+        assert (await office.session()).context == right
+        await office.revert(1)
+        await office.stage.commit(OutputsPruned("run_end", (), (), 4_100, 4_000))
+        assert (await office.session()).context.tokens == 14_000
+        await office.stage.commit(*step.wrote(text_part("done")), step.answered(), step.closed())
+        assert (await office.session()).context.tokens == 14_100
+        assert [e.data["context"]["tokens"] for e in (await office.stage.log())[-1:]] == [14_100]
+        assert size == 9_000
+        await office.stage.commit(GenerationOpened(replace(known, id=new_id(), number=3, rounds=())))
+        later = replace(step, step=10, message_id=new_id())
+        await office.stage.commit(later.opened)
+        assert (await office.session()).context == step.context, "the next one goes without them"
 
     async def test_later_messages_stay(self, office: Office) -> None:
         await office.complete(await office.open(), 0, 5)

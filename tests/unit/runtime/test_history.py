@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from app.agent.loop import control_message
+from app.agent.control import control_message
 from app.agent.ports import ControlAdded, GenerationOpened
 from app.context.generation import Generation
 from app.context.tokens import estimate_text, estimate_tools
@@ -163,6 +163,37 @@ async def test_a_call_without_a_result_is_mended_in_the_view(stage: Stage, agent
     view = await context(stage, None, agents)
     [result] = view.messages[-1].message.tool_results
     assert (result.call_id, view.messages[-1].reason) == (call.call_id, "repair")
+
+
+async def test_after_an_answer_the_next_step_waits_for_a_message_that_is_not_there_yet(
+    stage: Stage, agents: AgentSetup
+) -> None:
+    await stage.post("task")
+    await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
+    await stage.commit(GENERATION_OPENED, *Attempt().whole())
+    view = await context(stage, None, agents)
+    assert [item.message.text for item in view.messages] == ["task", "done"]
+    said = sum(item.tokens for item in view.messages)
+    fixed = view.system.tokens + sum(tool.tokens for tool in view.tools)
+    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "at the calibration that a model begins with"
+
+
+async def test_what_is_mended_is_shown_before_an_answer_too(stage: Stage, agents: AgentSetup) -> None:
+    first, call = Attempt(), call_part()
+    await stage.post("task")
+    await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
+    await stage.commit(GENERATION_OPENED, first.opened, *first.wrote(call), first.answered(FinishReason.TOOL_CALLS))
+    await stage.commit(*Attempt(step=2).whole())
+    view = await context(stage, None, agents)
+    assert [(str(item.message.role), item.reason) for item in view.messages] == [
+        ("user", None),
+        ("assistant", None),
+        ("tool", "repair"),
+        ("assistant", None),
+    ]
+    said = sum(item.tokens for item in view.messages)
+    fixed = view.system.tokens + sum(tool.tokens for tool in view.tools)
+    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "at the calibration that a model begins with"
 
 
 # calls

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.agent.asked import ManualRound
 from app.context.policies import CompactionSettings, Policy, preset
 from app.errors import NotFoundError
 from app.messages import new_id
@@ -49,7 +50,7 @@ async def work(stage: Stage, steps: int = STEPS) -> list[str]:
 
 
 async def look(stage: Stage, agents: AgentSetup, settings: CompactionSettings) -> CompactionPreview:
-    return await stage.database.read(lambda c: preview(c, stage.session_id, settings, None, agents))
+    return await stage.database.read(lambda c: preview(c, stage.session_id, ManualRound(0, settings), agents, None))
 
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
@@ -91,4 +92,4 @@ async def test_where_there_is_nothing_to_do(stage: Stage, agents: AgentSetup) ->
 
 async def test_of_no_session(stage: Stage, agents: AgentSetup) -> None:
     with pytest.raises(NotFoundError):
-        await stage.database.read(lambda c: preview(c, new_id(), preset("reactive"), None, agents))
+        await stage.database.read(lambda c: preview(c, new_id(), ManualRound(0, preset("reactive")), agents, None))

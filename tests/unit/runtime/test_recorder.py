@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Connection
 from structlog.testing import capture_logs
 
-from app.agent.loop import control_message
+from app.agent.control import control_message
 from app.agent.ports import (
     AttemptVoided,
     ControlAdded,

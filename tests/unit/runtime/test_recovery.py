@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.agent.loop import RunResult, control_message
+from app.agent.control import control_message
+from app.agent.loop import RunResult
 from app.agent.ports import Change, ControlAdded
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.repositories import steps

@@ -165,6 +165,32 @@ def test_limits_can_only_be_tightened(
     assert spec.image == "image"
 
 
+@given(
+    memory_mb=st.none() | st.integers(64, 2048),
+    cpus=st.none() | st.floats(0.01, 4),
+    pids=st.none() | st.integers(16, 256),
+    image=st.sampled_from([None, "image", "other"]),
+    asked=st.sampled_from([None, False, True]),
+    network=st.sampled_from([None, False, True]),
+)
+def test_what_another_session_has_is_taken_over_as_far_as_it_could_be_asked_for(
+    memory_mb: int | None, cpus: float | None, pids: int | None, image: str | None, asked: bool | None, network: Any
+) -> None:
+    sandboxes = make_sandboxes(Boxes(), network=network)
+    own = SandboxSpec(kind="docker", image=image, memory_mb=memory_mb, cpus=cpus, pids=pids, network=asked)
+    spec = sandboxes.within(own)
+    assert sandboxes.resolve(spec) == spec
+    for name in ("memory_mb", "cpus", "pids"):
+        had, most = getattr(own, name), getattr(MOST, name)
+        assert getattr(spec, name) == (most if had is None else min(had, most))
+    assert spec.network is (bool(network) and asked is not False)
+
+
+def test_of_a_kind_that_is_not_here_nothing_can_be_taken_over() -> None:
+    with pytest.raises(SandboxUnavailableError, match="of the kind docker, which is not here now"):
+        make_sandboxes(Boxes("bubblewrap")).within(SPEC)
+
+
 # leases
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,27 +10,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
+from app.context.policies import DEFAULT
 from app.db.models import model_windows
-from app.llm.base import LEAST_WINDOW, MOST_WINDOW
+from app.llm.base import LEAST_WINDOW, MOST_WINDOW, ModelInfo, Prices, WindowSource
 from app.messages import now
 from app.runtime.windows import BELIEVED_FOR, GUESS_SHARE, LearnedWindows
-from tests.unit.runtime.stage import Stage
+from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 
 ONE, TWO = "acme/one", "acme/two"
+
+LISTED = ModelInfo(ONE, "acme", 128_000, "catalog", None, Prices(), key_present=True)
 
 
 def key_of(model: str) -> str:
     return f"http://acme {model}"
 
 
+def info_of(model: str) -> ModelInfo:
+    return LISTED
+
+
 @pytest.fixture
 async def windows(stage: Stage) -> LearnedWindows:
-    return LearnedWindows(stage.database, key_of)
+    return LearnedWindows(stage.database, key_of, info_of)
 
 
-async def again(stage: Stage) -> LearnedWindows:
-    """After a restart."""
-    loaded = LearnedWindows(stage.database, key_of)
+async def again(stage: Stage, info: ModelInfo = LISTED) -> LearnedWindows:
+    """After a restart, with this then known of every model."""
+    loaded = LearnedWindows(stage.database, key_of, lambda _: info)
     await loaded.load()
     return loaded
 
@@ -143,7 +151,7 @@ class TestStored:
 
     async def test_one_name_at_two_base_urls_is_two_models(self, windows: LearnedWindows, stage: Stage) -> None:
         await windows.refused(ONE, 32_000, 50_000)
-        elsewhere = LearnedWindows(stage.database, lambda model: f"http://other {model}")
+        elsewhere = LearnedWindows(stage.database, lambda model: f"http://other {model}", info_of)
         await elsewhere.load()
         assert elsewhere.get(ONE) is None
 
@@ -153,7 +161,8 @@ class TestStored:
     )
     async def test_it_is_believed_for_a_day(self, stage: Stage, age: timedelta, known: int | None) -> None:
         assert timedelta(hours=24) == BELIEVED_FOR
-        row = {"model": key_of(ONE), "tokens": 32_000, "learned_at": now() - age}
+        against = {"known_tokens": LISTED.context_window, "known_source": LISTED.window_source}
+        row = {"model": key_of(ONE), "tokens": 32_000, "learned_at": now() - age, **against}
         await stage.database.writer.write(lambda c: (c.execute(insert(model_windows), row), None)[1])
         loaded = await again(stage)
         assert loaded.get(ONE) == known
@@ -161,11 +170,74 @@ class TestStored:
         assert loaded.get(ONE) == 16_000, "and for another day from then on"
 
 
+def known(tokens: int, source: WindowSource) -> ModelInfo:
+    return replace(LISTED, context_window=tokens, window_source=source)
+
+
+class TestAnotherWordOnTheModel:
+    """A window that an operator sets, or a server reports, after a refusal taught another one."""
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            pytest.param(known(128_000, "assumed"), known(64_000, "setting"), id="set"),
+            pytest.param(known(128_000, "assumed"), known(128_000, "setting"), id="set to what was assumed"),
+            pytest.param(known(40_000, "setting"), known(64_000, "setting"), id="set higher"),
+            pytest.param(known(64_000, "setting"), known(40_000, "setting"), id="set lower"),
+            pytest.param(known(128_000, "assumed"), known(64_000, "server"), id="reported"),
+            pytest.param(known(40_000, "server"), known(64_000, "server"), id="reported anew"),
+        ],
+    )
+    async def test_counts_for_more(self, stage: Stage, before: ModelInfo, after: ModelInfo) -> None:
+        info = before
+        windows = LearnedWindows(stage.database, key_of, lambda _: info)
+        await windows.refused(ONE, 32_000, 50_000)
+        assert (windows.get(ONE), (await again(stage, before)).get(ONE)) == (32_000, 32_000)
+        info = after
+        assert windows.get(ONE) is None
+        assert (await again(stage, after)).get(ONE) is None
+        await windows.refused(ONE, 16_000, 50_000)
+        assert windows.get(ONE) == (await again(stage, after)).get(ONE) == 16_000, "a refusal after it teaches again"
+
+    async def test_a_server_that_is_asked_again_after_a_restart_takes_nothing_back(self, stage: Stage) -> None:
+        reported = known(64_000, "server")
+        windows = LearnedWindows(stage.database, key_of, lambda _: reported)
+        await windows.refused(ONE, 32_000, 50_000)
+        assert (await again(stage, known(128_000, "assumed"))).get(ONE) is None
+        assert (await again(stage, reported)).get(ONE) == 32_000
+
+    async def test_what_was_learnt_against_nobody_knows_what_is_not_believed(self, stage: Stage) -> None:
+        row = {"model": key_of(ONE), "tokens": 32_000, "learned_at": now()}
+        await stage.database.writer.write(lambda c: (c.execute(insert(model_windows), row), None)[1])
+        loaded = await again(stage)
+        assert loaded.get(ONE) is None
+        await loaded.refused(ONE, 32_000, 50_000)
+        assert loaded.get(ONE) == 32_000
+
+
+@pytest.mark.parametrize(
+    ("named", "window"),
+    [
+        pytest.param(32_000, (32_000, "learned"), id="smaller"),
+        pytest.param(1_000_000, (1_000_000, "learned"), id="larger"),
+        pytest.param(0, (128_000, "assumed"), id="none"),
+    ],
+)
+async def test_what_is_told_of_a_window_is_what_budgets_are_made_for(
+    stage: Stage, named: int, window: tuple[int, str]
+) -> None:
+    setup, model = make_setup(stage, make_sandboxes()), "openai/my-own"
+    agents = setup.agents
+    await agents.windows.refused(model, named, 50_000)
+    budget = agents.budget(model, DEFAULT)
+    assert agents.window(model) == (budget.limit, budget.source) == window
+
+
 @given(
     st.lists(st.tuples(st.none() | st.integers(-10, 10**9), st.integers(0, 10**6), st.integers(0, 10**6)), max_size=4)
 )
 async def test_what_is_believed_could_be_a_window(said: list[tuple[int | None, int, int]]) -> None:
-    windows = LearnedWindows(NoDatabase(), key_of)  # type: ignore[arg-type]
+    windows = LearnedWindows(NoDatabase(), key_of, info_of)  # type: ignore[arg-type]
     most = 0
     for named, estimate, accepted in said:
         await windows.refused(ONE, named, estimate)

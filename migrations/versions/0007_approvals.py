@@ -1,14 +1,14 @@
 """calls that wait for a person
 
-Revision: 0006
-After: 0004
+Revision: 0007
+After: 0006
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0004"
+revision = "0007"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 

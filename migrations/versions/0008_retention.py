@@ -1,14 +1,14 @@
 """when a raw output was removed for its age
 
-Revision: 0007
-After: 0006
+Revision: 0008
+After: 0007
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0007"
-down_revision = "0006"
+revision = "0008"
+down_revision = "0007"
 branch_labels = None
 depends_on = None
 

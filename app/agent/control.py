@@ -1,0 +1,23 @@
+"""Control messages: what we say in a conversation, in nobody's name but our own."""
+
+from __future__ import annotations
+
+from app.context.prompts import ControlKind, control_text
+from app.context.tokens import PER_MESSAGE, estimate_text
+from app.messages import Message, Role, TextPart, new_id, now
+
+
+def control_message(kind: ControlKind) -> Message:
+    """A control message without a seq yet."""
+    text = control_text(kind)
+    part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
+    tokens = PER_MESSAGE + part.tokens
+    return Message(id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=tokens, created_at=now())
+
+
+def is_last_word(message: Message) -> bool:
+    """Whether this tells the model that it makes the last step of a run."""
+    return message.role is Role.CONTROL and message.text == _LAST_STEP
+
+
+_LAST_STEP = control_text("last_step")

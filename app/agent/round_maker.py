@@ -1,0 +1,71 @@
+"""Makes a round that is open: from its notes up the ladder to its commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.agent.interrupt import Stopped
+from app.agent.ports import RoundEnded
+from app.agent.round_setup import RoundSetup
+from app.agent.rounds import Candidate, Room, Round
+from app.context.selection import Selection
+from app.messages import Usage
+from app.sessions import Rung
+
+
+class RoundMaker:
+    """One conversation's."""
+
+    def __init__(self, setup: RoundSetup) -> None:
+        self._setup = setup
+        self._usage = Usage()
+
+    def take_usage(self) -> Usage:
+        """What its model calls have cost since the last call."""
+        usage, self._usage = self._usage, Usage()
+        return usage
+
+    async def make(self, round: Round, covered: Selection, *, start: Rung = "summary") -> Candidate | Room:
+        """Takes a round through the ladder: the context that is made, or what became of it instead. A cancel leaves
+        everything as it was. The notes are read before, so that what is measured is what will be sent; model, tools and
+        budget stay those that the round began with."""
+        setup = self._setup
+        summarizer = setup.ladder.summarizer()
+        try:
+            config = await setup.interrupt.guard(setup.refreshed(round.config), patient=True)
+            round = replace(round, config=config)
+            climb = setup.ladder.climb(round, covered, summarizer, start=start)
+            made = await setup.interrupt.guard(climb, patient=True)
+        except Stopped:
+            await setup.sink.record(RoundEnded(round.number, "cancelled", summarizer.usage))
+            return Room.STOPPED
+        finally:
+            self._usage = self._usage + summarizer.usage
+        if made is None:
+            return Room.NONE
+        if not await self.commit(round, made, summarizer.usage):
+            return Room.REVERTED
+        await self._recount(round)
+        return made
+
+    async def commit(self, round: Round, made: Candidate, usage: Usage) -> bool:
+        """Makes a candidate the context, and its notes the session's; see `Ladder.commit`. The notes come first: after
+        a crash in between the next step takes them in."""
+        await self._setup.taken()
+        return await self._setup.ladder.commit(round, made, usage)
+
+    async def _recount(self, round: Round) -> None:
+        """Has the provider count the new context, where the settings want that."""
+        if round.settings.policy != "handoff" or not round.settings.recount_probe:
+            return
+        setup = self._setup
+        summarizer = setup.ladder.summarizer()
+        request = setup.conversation.sound_request(round.config)
+        try:
+            tokens = await setup.interrupt.guard(summarizer.count(request), patient=True)
+        except Stopped:
+            return
+        finally:
+            self._usage = self._usage + summarizer.usage
+        if tokens is not None:
+            setup.conversation.recounted(tokens)

@@ -1,0 +1,42 @@
+"""What the rounds of one conversation are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.agent.conversation import AgentConfig, Conversation
+from app.agent.interrupt import Interrupt
+from app.agent.ladder import Ladder
+from app.agent.places import Places
+from app.agent.ports import Sink
+from app.context.budget import Budget
+from app.context.policies import CompactionSettings
+
+
+async def _nothing() -> None:
+    """Nobody keeps notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSetup:
+    """One for a conversation. `refreshed` gives a configuration with the workspace's standing notes read again, which a
+    new checkpoint takes into its system text; `taken` is awaited when one does. `budget_of` divides a model's window as
+    other settings than the session's have it; without it there are none. `places` are those of summaries in the
+    background."""
+
+    sink: Sink
+    conversation: Conversation
+    ladder: Ladder
+    interrupt: Interrupt
+    refreshed: Callable[[AgentConfig], Coroutine[Any, Any, AgentConfig]]
+    taken: Callable[[], Awaitable[None]] = _nothing
+    budget_of: Callable[[str, CompactionSettings], Budget] | None = None
+    places: Places = field(default_factory=Places)
+
+    def budget(self, config: AgentConfig, settings: CompactionSettings) -> Budget:
+        """The budget of the configuration's model under these settings."""
+        if settings == config.settings or self.budget_of is None:
+            return config.budget
+        return self.budget_of(config.model, settings)

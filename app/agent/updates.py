@@ -1,0 +1,36 @@
+"""Changes of a conversation for which all of it is looked at: that is done apart from the event loop, so that other
+sessions go on, and taken over on it."""
+
+from __future__ import annotations
+
+from app.agent.apart import apart
+from app.agent.config import AgentConfig
+from app.agent.conversation import Conversation
+from app.agent.ports import GenerationOpened
+from app.context.checkpoints import InForce
+from app.messages import Message
+
+
+async def refresh(conversation: Conversation, config: AgentConfig) -> GenerationOpened | None:
+    """As `Conversation.refresh`."""
+    opened = conversation.due_generation(config)
+    if opened is not None:
+        work = conversation.shown_by
+        shown = await apart(conversation.history, work, opened.generation, conversation.in_force)
+        conversation.begin(opened, shown, config)
+    return opened
+
+
+async def settle(conversation: Conversation) -> GenerationOpened | None:
+    """As `Conversation.settle`; of a sound conversation only what is new is looked at."""
+    if conversation.transcript.is_sound():
+        return None
+    return conversation.take_mended(*await apart(conversation.rows, conversation.mended))
+
+
+async def adopt(
+    conversation: Conversation, opened: GenerationOpened, in_force: InForce, summary: Message | None = None
+) -> None:
+    """As `Conversation.adopt`."""
+    shown = await apart(conversation.history, conversation.shown_by, opened.generation, in_force, summary)
+    conversation.adopt(opened, in_force, summary, shown=shown)

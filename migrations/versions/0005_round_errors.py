@@ -1,0 +1,41 @@
+"""why a round of compaction failed
+
+Revision: 0005
+After: 0004
+"""
+
+import json
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+FAILED = sa.text(
+    "select e.session_id, e.data from compaction_events r"
+    " join events e on e.session_id = r.session_id and e.type = 'compaction.failed'"
+    " where r.status = 'failed' and json_extract(e.data, '$.round') = r.round"
+    " and json_extract(e.data, '$.next') is null"
+)
+"""What ended the rounds that have failed so far, which only their events say."""
+
+TELL = sa.text("update compaction_events set error = :error where session_id = :session_id and round = :round")
+
+
+def upgrade() -> None:
+    op.add_column(
+        "compaction_events",
+        sa.Column("error", sa.Text(), comment="Of a failed round: code and detail of what ended it."),
+    )
+    connection = op.get_bind()
+    for session_id, data in connection.execute(FAILED).all():
+        event = json.loads(data)
+        error = json.dumps({"code": event["code"], "detail": event["detail"]}, ensure_ascii=False)
+        connection.execute(TELL, {"error": error, "session_id": session_id, "round": event["round"]})
+
+
+def downgrade() -> None:
+    op.drop_column("compaction_events", "error")

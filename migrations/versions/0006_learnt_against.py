@@ -1,0 +1,23 @@
+"""what was known of a model's window when a refusal taught another one
+
+Revision: 0006
+After: 0005
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("model_windows", sa.Column("known_tokens", sa.Integer(), comment="The window it was learnt against."))
+    op.add_column("model_windows", sa.Column("known_source", sa.String(20), comment="Where that one was from."))
+
+
+def downgrade() -> None:
+    op.drop_column("model_windows", "known_source")
+    op.drop_column("model_windows", "known_tokens")

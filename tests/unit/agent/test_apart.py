@@ -1,0 +1,67 @@
+"""Work apart from the event loop: where it is done, and what comes of a cancel and an error."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.agent.apart import LONG, apart
+
+FEW, MANY = range(LONG - 1), range(LONG)
+
+
+async def test_only_long_work_goes_to_a_thread() -> None:
+    here = threading.get_ident()
+    assert await apart(FEW, threading.get_ident) == here
+    assert await apart(MANY, threading.get_ident) != here
+
+
+@pytest.mark.parametrize("messages", [FEW, MANY])
+async def test_an_error_of_the_work_is_raised(messages: range) -> None:
+    with capture_logs() as logs, pytest.raises(ValueError, match="no number"):
+        await apart(messages, _fails)
+    assert logs == []
+
+
+def _fails() -> None:
+    raise ValueError("no number")
+
+
+async def cancelled(work: Callable[[], object]) -> asyncio.CancelledError:
+    """What comes of work that is cancelled, twice, while its thread is at it."""
+    began, go = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def held() -> object:
+        loop.call_soon_threadsafe(began.set)
+        go.wait()
+        return work()
+
+    task = asyncio.create_task(apart(MANY, held))
+    await began.wait()
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+        assert not task.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    return caught.value
+
+
+async def test_a_cancel_takes_the_place_of_a_result() -> None:
+    with capture_logs() as logs:
+        assert (await cancelled(lambda: 1)).__cause__ is None
+    assert logs == []
+
+
+async def test_an_error_after_a_cancel_is_not_lost() -> None:
+    with capture_logs() as logs:
+        cause = (await cancelled(_fails)).__cause__
+    assert isinstance(cause, ValueError)
+    [line] = logs
+    assert (line["event"], line["log_level"], line["exc_info"]) == ("work_failed_after_cancel", "error", cause)

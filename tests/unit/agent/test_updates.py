@@ -1,0 +1,175 @@
+"""Changes for which a whole conversation is looked at: made apart from the event loop, and the same as on it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from app.agent import updates
+from app.agent.apart import LONG
+from app.agent.config import AgentConfig
+from app.agent.conversation import Conversation
+from app.context.checkpoints import Checkpoint, InForce
+from app.context.policies import preset
+from app.context.tokens import Calibration
+from app.messages import Message
+from tests.unit.agent.rounds import counted
+from tests.unit.agent.scenes import config
+from tests.unit.context import builders as b
+
+STEPS = LONG
+"""With a call and its result each: twice as many messages as it takes."""
+
+LAST = 2 * STEPS - 1
+"""The last message that the round here covers."""
+
+SUMMARY = counted(b.summary_of(1, 2 * STEPS + 2))
+COMPACTED = InForce((Checkpoint(1, SUMMARY.id, 1, LAST, ("m1",)),))
+
+
+class Watched(Message):
+    """A message that counts how often something of it is read on the event loop."""
+
+    loop: ClassVar[int] = 0
+    reads: ClassVar[int] = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("parts", "role", "seq", "is_summary") and threading.get_ident() == Watched.loop:
+            Watched.reads += 1
+        return super().__getattribute__(name)
+
+
+@pytest.fixture(autouse=True)
+def _loop() -> None:
+    Watched.loop = threading.get_ident()
+
+
+def watched(message: Message) -> Message:
+    return Watched(**{name: getattr(message, name) for name in Message.model_fields})
+
+
+HISTORY = [watched(counted(message)) for message in b.long_task(STEPS, 10)]
+BROKEN = [message for number, message in enumerate(HISTORY) if number != 4]
+"""A call has no result."""
+
+
+def started(history: Sequence[Message] = HISTORY) -> Conversation:
+    conversation = Conversation(history, (), None, None, Calibration(1.0))
+    conversation.refresh(config())
+    return conversation
+
+
+def compacted() -> Conversation:
+    conversation = started()
+    conversation.adopt(conversation.draft(config(), "checkpoint", COMPACTED), COMPACTED, SUMMARY)
+    return conversation
+
+
+def state(conversation: Conversation) -> tuple[object, ...]:
+    """All that tells two conversations apart, but for ids of generations."""
+    generation = conversation.generation
+    return (
+        [(item.message, item.tokens, item.reason) for item in conversation.transcript.items],
+        conversation.transcript.messages,
+        conversation.estimate,
+        conversation.size,
+        [message.id for message in conversation.rows],
+        [message.id for message in conversation.history],
+        (generation.number, generation.reason, generation.model, generation.first_seq, generation.rounds),
+        conversation.in_force,
+    )
+
+
+async def reads(change: Callable[[], Awaitable[object]]) -> int:
+    """Messages' fields that a change reads on the event loop."""
+    before = Watched.reads
+    await change()
+    return Watched.reads - before
+
+
+def reverted() -> Conversation:
+    conversation = compacted()
+    conversation.revert(InForce())
+    return conversation
+
+
+CHANGED = {
+    "system text": (started, config(system="You are quick.")),
+    "model": (started, config("acme/two")),
+    "policy": (started, config(settings=preset("threshold"))),
+    "revert": (reverted, config()),
+}
+
+
+class TestRefreshing:
+    @pytest.mark.parametrize(("made", "wanted"), CHANGED.values(), ids=CHANGED)
+    async def test_it_is_the_same_as_on_the_loop(self, made: Callable[[], Conversation], wanted: AgentConfig) -> None:
+        one, other = made(), made()
+        opened, again = await updates.refresh(one, wanted), other.refresh(wanted)
+        assert (opened is None) == (again is None) == (wanted == CHANGED["policy"][1])
+        assert state(one) == state(other)
+
+    @pytest.mark.parametrize(("made", "wanted"), CHANGED.values(), ids=CHANGED)
+    async def test_the_loop_reads_nothing_of_it(self, made: Callable[[], Conversation], wanted: AgentConfig) -> None:
+        conversation = made()
+        assert await reads(lambda: updates.refresh(conversation, wanted)) < 20
+
+    async def test_a_cancel_leaves_it_as_it_was(self) -> None:
+        conversation = started()
+        before = state(conversation)
+        task = asyncio.create_task(updates.refresh(conversation, config(system="You are quick.")))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert state(conversation) == before
+        assert conversation.refresh(config(system="You are quick.")) is not None
+
+
+class TestSettling:
+    async def test_it_is_the_same_as_on_the_loop(self) -> None:
+        one, other = started(BROKEN), started(BROKEN)
+        opened, again = await updates.settle(one), other.settle()
+        assert opened is not None
+        assert again is not None
+        assert opened.repairs == again.repairs
+        assert state(one) == state(other)
+        assert await updates.settle(one) is None
+
+    async def test_the_loop_reads_nothing_of_it(self) -> None:
+        conversation = started(BROKEN)
+        assert await reads(lambda: updates.settle(conversation)) < 20
+
+    async def test_of_a_sound_one_only_what_is_new_is_looked_at(self) -> None:
+        conversation = started()
+        assert await reads(lambda: updates.settle(conversation)) < 20
+        conversation.append(watched(counted(b.user(2 * STEPS + 2))))
+        assert 0 < await reads(lambda: updates.settle(conversation)) < 20
+
+
+class TestAdopting:
+    async def adopt(self, conversation: Conversation) -> None:
+        opened = conversation.draft(config(), "checkpoint", COMPACTED)
+        await updates.adopt(conversation, opened, COMPACTED, SUMMARY)
+
+    async def test_it_is_the_same_as_on_the_loop(self) -> None:
+        conversation = started()
+        await self.adopt(conversation)
+        assert state(conversation) == state(compacted())
+        assert [message.id for message in conversation.rows] == ["m1", "m1000", "m1001", SUMMARY.id]
+
+    async def test_the_loop_reads_nothing_of_it(self) -> None:
+        conversation = started()
+        assert await reads(lambda: self.adopt(conversation)) < 20
+
+
+async def test_taking_back_a_round_reads_nothing_by_itself() -> None:
+    conversation = compacted()
+    before = Watched.reads
+    conversation.revert(InForce())
+    assert Watched.reads == before
+    assert len(conversation.rows) == len(conversation.history), "but nothing is missing from then on"

@@ -1,0 +1,119 @@
+"""After a fault inside a run, what is in memory is what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Row, text
+
+from app.agent.conversation import AgentConfig
+from app.agent.ports import RoundOpening
+from app.context.checkpoints import InForce
+from app.context.policies import preset
+from app.context.prompts import Notes
+from app.db.repositories import steps
+from app.runtime import compactions, inbox
+from app.runtime.agents import AgentSetup
+from app.runtime.history import context_view
+from app.runtime.values.queue import QueueAdd
+from app.sandbox.local import LocalFactory
+from app.sessions import Outcome
+from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
+from tests.unit.runtime.test_registry import Model, Server, of_type
+
+
+@dataclass(frozen=True, slots=True)
+class Faulty(AgentSetup):
+    """Gives a configuration that breaks what works with it, once for each of its `faults`, which are called then."""
+
+    faults: list[Callable[[], object]] = field(default_factory=list)
+
+    def config(self, row: Row[Any], notes: Notes | None = None) -> AgentConfig:
+        config = AgentSetup.config(self, row, notes)
+        if not self.faults:
+            return config
+        self.faults.pop()()
+        # A generation is begun with it all the same, before its budget is looked at.
+        return replace(config, budget="no budget")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def server(stage: Stage, tmp_path: Path) -> AsyncIterator[Server]:
+    model = Model()
+    setup = make_setup(stage, make_sandboxes(LocalFactory(tmp_path)), model)
+    given = {one.name: getattr(setup.agents, one.name) for one in fields(AgentSetup)}
+    server = Server(stage, replace(setup, agents=Faulty(**given, faults=[lambda: say(stage, "second")])), model)
+    yield server
+    await server.close(10)
+
+
+def say(stage: Stage, content: str) -> None:
+    """Queues a message that is stored before anything that its owner stores from now on."""
+    body = QueueAdd(content=content)
+    stage.database.writer.submit(
+        lambda c: inbox.enqueue(c, stage.session_id, body, limit=100),
+        lambda result: stage.bus.publish(stage.session_id, result[1]),
+    )
+
+
+async def refuse(server: Server, table: str) -> None:
+    """From now on the database takes no more rows of a table."""
+    trigger = f"CREATE TRIGGER refusal BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END"
+    await server.stage.database.writer.write(lambda c: c.execute(text(trigger)))
+
+
+async def accept(server: Server) -> None:
+    """It does again."""
+    await server.stage.database.writer.write(lambda c: c.execute(text("DROP TRIGGER refusal")))
+
+
+async def test_a_context_that_was_begun_and_not_stored_is_begun_anew(server: Server) -> None:
+    await server.post("first")
+    events = await server.idle()
+
+    outcomes = [data["outcome"] for data in of_type(events, "session.idle")]
+    assert outcomes == [Outcome.FAILED, Outcome.COMPLETED], "the second run is of the same owner"
+    [step] = await server.stage.database.read(lambda c: steps.page(c, server.id, after_seq=0, limit=10))
+    shown = await server.stage.database.read(lambda c: context_view(c, server.id, step.step, server.setup.agents))
+    assert shown.generation == step.generation == 1
+    assert [item.message.text for item in shown.messages] == ["first", "second"]
+    assert server.model.asked == [["first", "second"]]
+
+
+async def test_one_that_the_database_refuses_is_begun_anew_by_the_next_owner(server: Server) -> None:
+    server.setup.agents.faults.clear()  # type: ignore[attr-defined]
+    await refuse(server, "generations")
+    await server.stage.post("first")
+    await server.fail()
+    assert await server.stage.database.read(lambda c: steps.generation(c, server.id)) is None
+    await accept(server)
+    await server.go_on()
+    events = await server.idle()
+    assert [data["outcome"] for data in of_type(events, "session.idle")] == [Outcome.COMPLETED]
+    shown = await server.stage.database.read(lambda c: context_view(c, server.id, 1, server.setup.agents))
+    assert (shown.generation, [item.message.text for item in shown.messages]) == (1, ["first"])
+
+
+async def test_a_round_that_the_database_refuses_is_made_by_the_next_owner(server: Server) -> None:
+    server.setup.agents.faults.clear()  # type: ignore[attr-defined]
+    for number in range(3):
+        await server.post(f"{number} " + "word " * 8_000)
+        await server.idle()
+        await server.gone()
+    await refuse(server, "generations")
+    opening = RoundOpening("manual", "handoff", 30_000, 128_000)
+    await server.stage.act(lambda c: compactions.request(c, server.id, opening, preset("handoff"), None))
+    await server.fail()
+    assert await server.stage.database.read(lambda c: compactions.in_force(c, server.id)) == InForce()
+    assert not any(message.is_summary for message in await server.stage.history())
+    await accept(server)
+    await server.go_on()
+    await server.gone()
+    [made] = (await server.stage.database.read(lambda c: compactions.in_force(c, server.id))).checkpoints
+    generation = await server.stage.database.read(lambda c: steps.generation(c, server.id))
+    assert generation is not None
+    assert (made.round, generation.rounds) == (1, [1])
