@@ -149,7 +149,7 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
     unused = compactions.prepared_in_vain(connection, session_id)
     last = steps.last_closed(connection, session_id)
     reported, until = None, 0
-    if last is not None and last.generation == row.number and last.context["source"] == "reported":
+    if last is not None and last.generation == row.number and _was_reported(last):
         # What a step leaves in the context was counted at its end, its results included; only what was said to the
         # model since then comes on top.
         until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL)), default=0)
@@ -157,6 +157,12 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
     return StoredConversation(
         history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended, unused
     )
+
+
+def _was_reported(step: Row[Any]) -> bool:
+    """Whether the provider has counted a step's context; where the window is assumed, its usage tells."""
+    source = step.context["source"]
+    return source == "reported" or (source == "assumed" and Usage(**step.usage).prompt_tokens > 0)
 
 
 def generation_of(row: Row[Any]) -> Generation:

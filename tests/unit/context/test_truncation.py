@@ -176,6 +176,8 @@ def test_a_conversation_that_is_read_whole_is_never_taken_for_a_cut_one(seed: in
     counts, counted, estimated, least = PromptCounts(), first, first, [first]
     for number in range(1, 40):
         prompt = int(counted * (1 - differ * (number % 2))) + number
+        # Two prompts in a row that happen to be counted the same are what a cut looks like.
+        prompt += prompt == counts.last.prompt_tokens
         sent = Sent(estimated, number)
         assert not counts.show_cut(report(prompt), sent, lambda since: sum(least[since:]), known_window=False)
         counts = counts.with_report(report(prompt), sent)
