@@ -56,11 +56,15 @@ def chunk(delta: dict[str, object], finish_reason: str | None = None) -> bytes:
 
 
 _BEFORE, _AFTER = chunk({"content": "@@"}).split(b"@@")
-_USAGE = (
-    b'data: {"id":"chatcmpl-measure","object":"chat.completion.chunk","choices":[],'
-    b'"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}\n\n'
-)
-_END = _USAGE + b"data: [DONE]\n\n"
+
+
+def end_of(body: bytes) -> bytes:
+    """The end of the answer to a request, with a count of its tokens as a real model reports it: one that does not grow
+    with the conversation would be taken for a prompt that was cut off."""
+    prompt = len(body) // 4
+    usage = {"prompt_tokens": prompt, "completion_tokens": 10, "total_tokens": prompt + 10}
+    document = {"id": "chatcmpl-measure", "object": "chat.completion.chunk", "choices": [], "usage": usage}
+    return b"data: " + orjson.dumps(document) + b"\n\ndata: [DONE]\n\n"
 
 
 class Source:
@@ -100,12 +104,12 @@ class Source:
         kind, *numbers = model.split("-")
         if kind == "stream":
             await _tokens(send, float(numbers[0]), int(numbers[1]))
-            await _end(send, chunk({}, "stop") + _END)
+            await _end(send, chunk({}, "stop") + end_of(body))
             return
         await asyncio.sleep(self._thinking_s[model])
         answer = self._call(model) if self._plans[model] > 0 else chunk({"content": "done"}) + chunk({}, "stop")
         self._calls[model].append((begun, time.monotonic(), received))
-        await _end(send, answer + _END)
+        await _end(send, answer + end_of(body))
 
     def _call(self, model: str) -> bytes:
         self._plans[model] -= 1

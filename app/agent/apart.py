@@ -11,8 +11,9 @@ import structlog
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LONG = 500
-"""Messages from which work on all of them goes to a thread; with fewer it takes no more than some milliseconds."""
+LONG = 100
+"""Messages from which work on all of them goes to a thread; with fewer the longest work, which looks at a dozen
+contexts in turn, takes some 10 ms."""
 
 log = structlog.get_logger(__name__)
 

@@ -100,7 +100,10 @@ class Compactor:
         """Clears old outputs where a trigger is near, now that nobody waits; gives up what is being prepared."""
         await self.discard()
         conversation = self._conversation
-        if conversation.has_generation and is_near(conversation, config):
+        if not conversation.has_generation or conversation.generation.rounds != conversation.in_force.rounds:
+            # After a revert the context is measured anew before the next step.
+            return
+        if is_near(conversation, config):
             await self._clear(config, "run_end")
 
     async def _clear(

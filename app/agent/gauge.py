@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from app.context.budget import Budget, context_state, context_tokens
 from app.context.projection import Transcript
 from app.context.tokens import Calibration
-from app.context.truncation import PromptCounts, Sent, least_added, least_tokens, may_shrink
+from app.context.truncation import LeastTokens, PromptCounts, Sent, may_shrink
 from app.messages import Message, Usage
 from app.sessions import ContextState
 
@@ -26,6 +26,8 @@ class Gauge:
         self._later_tokens = later_tokens
         self._counts = PromptCounts()
         self._observed = False
+        self._least: LeastTokens | None = None
+        self._least_of: Transcript | None = None
 
     def take_model(self, model: str, calibration: Calibration) -> None:
         """From here on counts are those of this model; what was learnt of the one before is kept, and comes before this
@@ -58,8 +60,9 @@ class Gauge:
         """Whether a reported prompt is so small that the server must have dropped a part of it; see `PromptCounts`."""
 
         def least_since(number: int) -> int:
-            messages = transcript.messages
-            return least_added(messages[number:]) if number else least_tokens(transcript.generation, messages)
+            if self._least is None or self._least_of is not transcript:
+                self._least, self._least_of = LeastTokens(transcript.generation), transcript
+            return self._least.since(number, transcript.messages)
 
         return self._counts.show_cut(usage, _sent(transcript), least_since, known_window=known_window)
 

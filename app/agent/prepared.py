@@ -167,8 +167,10 @@ class Prepared:
         before, limit = round.target.before, round.budget.limit
         opening = RoundOpening("threshold", round.settings.policy, before, limit, background=True)
         self._number = asyncio.ensure_future(setup.sink.open_round(opening))
-        # The request of now: when the round has its number, a step may have calls that wait for their results.
-        work = self._run(conversation.sound_request(round.config))
+        # The request of now: when the round has its number, a step may have calls that wait for their results. Its
+        # cache is its own, since it may be sent again when the steps beside it are further on.
+        request = conversation.sound_request(round.config)
+        work = self._run(replace(request, wire_cache=dict(request.wire_cache)))
         self._task = asyncio.create_task(work, name="prepared-summary")
 
     def when_done(self, tell: Callable[[], None]) -> None:

@@ -35,7 +35,7 @@ class RoundMaker:
             config = await setup.interrupt.guard(setup.refreshed(round.config), patient=True)
             round = replace(round, config=config)
             climb = setup.ladder.climb(round, covered, summarizer, start=start)
-            made = await setup.interrupt.guard(climb, patient=True)
+            made = await setup.interrupt.guard(climb, insist=True, patient=True)
         except Stopped:
             await setup.sink.record(RoundEnded(round.number, "cancelled", summarizer.usage))
             return Room.STOPPED
@@ -43,16 +43,16 @@ class RoundMaker:
             self._usage = self._usage + summarizer.usage
         if made is None:
             return Room.NONE
-        if not await self.commit(round, made, summarizer.usage):
-            return Room.REVERTED
-        await self._recount(round)
-        return made
+        return made if await self.commit(round, made, summarizer.usage) else Room.REVERTED
 
     async def commit(self, round: Round, made: Candidate, usage: Usage) -> bool:
         """Makes a candidate the context, and its notes the session's; see `Ladder.commit`. The notes come first: after
         a crash in between the next step takes them in."""
         await self._setup.taken()
-        return await self._setup.ladder.commit(round, made, usage)
+        if not await self._setup.ladder.commit(round, made, usage):
+            return False
+        await self._recount(round)
+        return True
 
     async def _recount(self, round: Round) -> None:
         """Has the provider count the new context, where the settings want that."""
@@ -62,7 +62,7 @@ class RoundMaker:
         summarizer = setup.ladder.summarizer()
         request = setup.conversation.sound_request(round.config)
         try:
-            tokens = await setup.interrupt.guard(summarizer.count(request), patient=True)
+            tokens = await setup.interrupt.guard(summarizer.count(request), insist=True, patient=True)
         except Stopped:
             return
         finally:

@@ -18,15 +18,15 @@ NEAR_SHARE = 0.9
 def due(conversation: Conversation, config: AgentConfig) -> CompactionReason | None:
     """Why the context is too large now, None where it is not."""
     budget, settings = config.budget, config.settings
-    state, estimate = conversation.state(budget), conversation.estimate
-    if max(state.tokens, estimate if state.source != "reported" else 0) > budget.usable:
+    tokens = conversation.state(budget).tokens
+    if tokens > budget.usable:
         return "overflow"
     limit = trigger(budget, settings)
     match settings.policy:
         case "threshold":
-            return "threshold" if estimate >= limit else None
+            return "threshold" if conversation.estimate >= limit else None
         case "handoff":
-            early = settings.handoff_threshold > 0 and state.tokens >= limit
+            early = settings.handoff_threshold > 0 and tokens >= limit
             return "threshold" if early else None
     return None
 

@@ -7,7 +7,7 @@ tokenizer can make of what was added. The first request is judged by the least t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.context.generation import Generation
@@ -84,9 +84,19 @@ class PromptCounts:
         return PromptCounts(self.largest, self.largest_sent, usage, sent)
 
 
-def least_tokens(generation: Generation, messages: Iterable[Message]) -> int:
-    """The least that system text, tools and messages can have: see `least_added`."""
-    return generation.tools_tokens + _least(generation.system) + least_added(messages)
+class LeastTokens:
+    """The least tokens of a request whose messages grow in number; each of them is looked at once."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._fixed = generation.tools_tokens + _least(generation.system)
+        self._sums = [0]
+
+    def since(self, number: int, messages: Sequence[Message]) -> int:
+        """Those of the messages from a number on, of the whole request for 0: see `least_added`."""
+        for message in messages[len(self._sums) - 1 :]:
+            self._sums.append(self._sums[-1] + least_added((message,)))
+        added = self._sums[len(messages)] - self._sums[number]
+        return added if number else self._fixed + added
 
 
 def least_added(messages: Iterable[Message]) -> int:

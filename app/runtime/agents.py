@@ -157,7 +157,7 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
     unused = compactions.prepared_in_vain(connection, session_id)
     last = steps.last_closed(connection, session_id)
     reported, until = None, 0
-    if last is not None and last.generation == row.number and last.context["source"] == "reported":
+    if last is not None and last.generation == row.number and _was_reported(last):
         newest = steps.newest(connection, session_id)
         waiting = newest.message_id if newest is not None and newest.finish_reason is None else None
         # What a step leaves in the context was counted at its end, its results included; only what was said to the
@@ -167,6 +167,12 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
     return StoredConversation(
         history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended, unused
     )
+
+
+def _was_reported(step: Row[Any]) -> bool:
+    """Whether the provider has counted a step's context; where the window is assumed, its usage tells."""
+    source = step.context["source"]
+    return source == "reported" or (source == "assumed" and Usage(**step.usage).prompt_tokens > 0)
 
 
 def generation_of(row: Row[Any]) -> Generation:

@@ -28,8 +28,9 @@ class AskedRounds:
         self._in_vain = asked and self._cancelled
 
     def ask(self) -> None:
-        """A round was asked for, which is made before the next step."""
-        self._asked = True
+        """A round was asked for, which is made before the next step. No other is open then, so that what was in vain
+        before is over."""
+        self._asked, self._in_vain = True, False
 
     def revert(self) -> None:
         """A round was reverted; the next step goes without it."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
+from app.agent.apart import apart
 from app.agent.asked import ManualRound, Refusal, asked_round, asked_selection
 from app.agent.candidates import folded
 from app.agent.conversation import Conversation
@@ -15,41 +17,53 @@ from app.context.budget import trigger
 from app.context.policies import CompactionSettings
 from app.context.prompts import Notes
 from app.context.selection import Selection
+from app.db.engine import Database
 from app.db.repositories import sessions
-from app.runtime.agents import AgentSetup, load_conversation
+from app.runtime.agents import AgentSetup, StoredConversation, load_conversation
 from app.runtime.notes import are_due as notes_are_due
 from app.runtime.values.compactions import CompactionPreview
 
 
-def opening(
-    connection: Connection, session_id: str, settings: CompactionSettings, agents: AgentSetup, notes: Notes | None
+async def opening(
+    database: Database, session_id: str, settings: CompactionSettings, agents: AgentSetup, notes: Notes | None
 ) -> RoundOpening:
     """How a round would begin, measured as its owner measures it: the whole request, system text and tools included.
     What a step under way still adds is not in it, so that such a round completes with more `tokens_before`. `notes` are
     the workspace's, for a session whose first context is still to be made. Raises `NotFoundError`."""
-    _, round = _asked(connection, session_id, ManualRound(0, settings), agents, notes)
+    row, stored = await database.read(lambda c: _read(c, session_id))
+    _, round = await apart(stored.history, _asked, row, stored, ManualRound(0, settings), agents, notes)
     return RoundOpening("manual", settings.policy, round.target.before, round.budget.limit)
 
 
-def preview(
-    connection: Connection, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+async def preview(
+    database: Database, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> CompactionPreview:
     """Reads the conversation and measures the context that a round would leave. `notes` are those of the workspace now,
     which a round takes into its system text; None where they cannot be read. Raises `NotFoundError`."""
-    conversation, round = _asked(connection, session_id, asked, agents, notes)
+    row, stored = await database.read(lambda c: _read(c, session_id))
+    return await apart(stored.history, _preview, row, stored, asked, agents, notes)
+
+
+def _read(connection: Connection, session_id: str) -> tuple[Row[Any], StoredConversation]:
+    """All that is needed of the database: what is made of it takes long, and others wait for the connection."""
+    return sessions.row(connection, session_id), load_conversation(connection, session_id)
+
+
+def _preview(
+    row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+) -> CompactionPreview:
+    conversation, round = _asked(row, stored, asked, agents, notes)
     covered = asked_selection(conversation, round)
     if isinstance(covered, Refusal):
         return _told(round, None, round.target.before)
-    system = agents.system(sessions.row(connection, session_id), round.config.budget, notes)
+    system = agents.system(row, round.config.budget, notes)
     made = replace(round, config=replace(round.config, system=system))
     return _told(round, covered, folded(conversation, made, covered).tokens)
 
 
 def _asked(
-    connection: Connection, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+    row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> tuple[Conversation, Round]:
-    row = sessions.row(connection, session_id)
-    stored = load_conversation(connection, session_id)
     conversation = agents.conversation(stored, row)
     first = notes_are_due(row, has_generation=stored.generation is not None)
     config = agents.config(row, notes if first else None)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
+import signal
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from blockbuster import blockbuster_ctx
 
-from app.logs import configure_logging
 from app.sandbox import open_factory
 from app.settings import Settings
 from tests.behaviour.harness import Client, RunningServer, settings_for
 from tests.databases import make_database, migrated
+from tests.logs import quiet_logs
 from tests.provider import FakeProvider
 from tests.provider.fixtures import provider
 from tests.requirements import missing, need
 
-__all__ = ["provider"]
+__all__ = ["provider", "quiet_logs"]
 
 StartServer = Callable[..., RunningServer]
 
@@ -38,21 +37,16 @@ def no_blocking() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quiet_logs() -> Iterator[None]:
-    """Errors alone, as the server would log them; the tests of other folders find the logs as they were."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    configure_logging("error", "json")
-    yield
-    structlog.reset_defaults()
-    root.handlers[:], root.level = handlers, level
-
-
 @pytest.fixture(autouse=True, scope="session")
 def empty_database() -> None:
     """Migrates once, here, where no event loop has to wait for it."""
     migrated()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def heeds_interrupts() -> None:
+    """A shell's background jobs ignore Ctrl-C, and so would every command that the tests start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -87,8 +87,9 @@ async def test_what_was_learnt_outlives_the_server(
     assert overflows(provider) == refused
 
 
-async def test_a_window_that_the_operator_sets_later_counts_for_more(
-    start_server: StartServer, provider: FakeProvider
+@pytest.mark.parametrize("by", ["the operator", "the server"])
+async def test_a_larger_window_that_is_told_later_counts_for_more(
+    start_server: StartServer, provider: FakeProvider, by: str
 ) -> None:
     provider.configure(window=WINDOW, documents=SILENT)
     provider.respond(works_on)
@@ -97,24 +98,13 @@ async def test_a_window_that_the_operator_sets_later_counts_for_more(
         session, _ = await client.run("go on", history=packed("the task", 9))
         assert session["context"]["limit"] == WINDOW
     first.stop()
-    provider.configure(window=4 * WINDOW, documents=SILENT)
-    async with Client(start_server(models={OPENAI: {"context_window": 4 * WINDOW}}).url) as client:
-        session, _ = await client.run("go on", history=packed("the task", 9))
-        assert (session["context"]["limit"], session["compaction"]["count"]) == (4 * WINDOW, 0)
-
-
-async def test_a_window_that_the_server_reports_later_counts_for_more(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
-    provider.configure(window=WINDOW, documents=SILENT)
-    provider.respond(works_on)
-    first = start_server(**UNKNOWN)
-    async with Client(first.url) as client:
-        session, _ = await client.run("go on", history=packed("the task", 9))
-        assert session["context"]["limit"] == WINDOW
-    first.stop()
-    provider.configure(window=4 * WINDOW, overflow="vllm", models=("model",), documents={})
-    async with Client(start_server(**UNKNOWN).url) as client:
+    if by == "the operator":
+        provider.configure(window=4 * WINDOW, documents=SILENT)
+        second = start_server(models={OPENAI: {"context_window": 4 * WINDOW}})
+    else:
+        provider.configure(window=4 * WINDOW, overflow="vllm", models=("model",), documents={})
+        second = start_server(**UNKNOWN)
+    async with Client(second.url) as client:
         session, _ = await client.run("go on", history=packed("the task", 9))
         assert (session["context"]["limit"], session["compaction"]["count"]) == (4 * WINDOW, 0)
 

@@ -269,6 +269,7 @@ async def test_the_seconds_of_a_run_go_on_over_a_restart(start: Start, provider:
     async with Client(first.url) as client, AsyncExitStack() as stack:
         session_id = (await client.create("task", limits={"max_seconds": 1}))["id"]
         await stack.enter_async_context(_followed(client, session_id, "step.started"))
+        await provider.request_count(1)
         first.end(signal.SIGKILL)
     async with Client(start().url) as client:
         await client.until_idle(session_id)

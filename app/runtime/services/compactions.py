@@ -29,7 +29,7 @@ class CompactionService:
         settings = await self._settings(session_id, body)
         agents, first = self._setup.agents, await self._database.read(lambda c: history.reads_notes(c, session_id))
         notes = await read_beside_owner(self._setup.sandboxes, first) if first is not None else None
-        begins = await self._database.read(lambda c: opening(c, session_id, settings, agents, notes))
+        begins = await opening(self._database, session_id, settings, agents, notes)
         event = await self._setup.write(
             session_id, lambda c: compactions.request(c, session_id, begins, settings, body.instructions)
         )
@@ -42,7 +42,7 @@ class CompactionService:
         asked = ManualRound(0, await self._settings(session_id, body), body.instructions)
         agents, row = self._setup.agents, await self._database.read(lambda c: sessions.row(c, session_id))
         notes = await read_beside_owner(self._setup.sandboxes, row)
-        return await self._database.read(lambda c: preview(c, session_id, asked, agents, notes))
+        return await preview(self._database, session_id, asked, agents, notes)
 
     async def list(self, session_id: str) -> CompactionList:
         """All rounds of compaction, those that came to nothing included."""

@@ -65,6 +65,12 @@ class TestDue:
         tight.reports(USABLE - 100)
         assert await tight.make_room() is Room.ENOUGH
 
+    async def test_so_it_does_where_the_window_is_assumed(self) -> None:
+        tight = Tight(budget=replace(b.budget_of(USABLE), source="assumed"))
+        assert tight.conversation.estimate > USABLE
+        tight.reports(USABLE - 100)
+        assert await tight.make_room() is Room.ENOUGH
+
     async def test_what_came_after_the_report_counts_too(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(5, 1_000))
         tight.reports(USABLE - 500)
@@ -374,6 +380,15 @@ class TestCancel:
         assert used.usage.output_tokens == estimate_text("Half of it.")
         assert tight.compactor.take_usage() == used.usage, "what was used was used"
         assert tight.script.open == 0
+
+    async def test_a_client_that_loses_a_cancellation_is_cancelled_again(self) -> None:
+        tight = Tight([TextDelta(0, "Half of it."), Mark.DEAF])
+        before = tight.snapshot
+        making = asyncio.create_task(tight.make_room())
+        await tight.script.reached.wait()
+        tight.interrupt.fire("cancel")
+        assert await ended(making) is Room.STOPPED
+        assert (tight.snapshot, tight.rungs, tight.script.open) == (before, ["cancelled"], 0)
 
     @pytest.mark.parametrize("prepared", [False, True])
     async def test_it_does_not_wait_for_notes_that_take_long(self, prepared: bool) -> None:
@@ -785,6 +800,18 @@ class TestRecount:
         tight = self.tight(says("1", report=usage(1_234, 1)), recount_probe=True)
         assert await tight.make_room() is Room.MADE
         assert tight.script.requests[-1].max_output_tokens == 16
+        state = tight.conversation.state(tight.budget)
+        assert (state.tokens, state.source) == (1_234, "reported")
+
+    async def test_so_it_is_after_a_summary_that_was_prepared(self) -> None:
+        settings = settings_of("handoff", background=True, recount_probe=True)
+        probe = says("1", report=usage(1_234, 1))
+        tight = Tight(SUMMARY, probe, settings=settings, history=b.long_task(9, 1_000))
+        await tight.make_room()
+        await turns()
+        tight.grow(2)
+        assert await tight.make_room() is Room.MADE
+        assert [opening.background for opening in tight.sink.rounds] == [True]
         state = tight.conversation.state(tight.budget)
         assert (state.tokens, state.source) == (1_234, "reported")
 

@@ -160,7 +160,7 @@ class TestAdopting:
         conversation = started()
         await self.adopt(conversation)
         assert state(conversation) == state(compacted())
-        assert [message.id for message in conversation.rows] == ["m1", "m1000", "m1001", SUMMARY.id]
+        assert [message.id for message in conversation.rows] == ["m1", f"m{2 * STEPS}", f"m{2 * STEPS + 1}", SUMMARY.id]
 
     async def test_the_loop_reads_nothing_of_it(self) -> None:
         conversation = started()

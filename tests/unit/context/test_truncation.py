@@ -16,10 +16,10 @@ from app.context.truncation import (
     FALL,
     LEAST_JUDGED,
     WHOLE_SHARE,
+    LeastTokens,
     PromptCounts,
     Sent,
     least_added,
-    least_tokens,
     may_shrink,
 )
 from app.messages import Message, ReasoningPart, Role, Usage
@@ -135,7 +135,18 @@ class TestLeast:
         messages = [b.user(1, text), b.assistant(2, b.call("c")), b.tool(3, b.result("c", text))]
         arguments = len(messages[1].tool_calls[0].arguments_text) // 4
         assert least_added(messages) == 2 * least + arguments
-        assert least_tokens(GENERATION, messages) == 100 + least_added(messages)
+        assert LeastTokens(GENERATION).since(0, messages) == 100 + least_added(messages)
+
+    def test_of_messages_that_are_added_each_is_looked_at_once(self) -> None:
+        messages: list[Message] = []
+        least = LeastTokens(GENERATION)
+        for number in range(1, 6):
+            messages.append(b.user(number, "word " * 40 * number))
+            assert least.since(0, messages) == 100 + least_added(messages)
+            assert least.since(number - 1, messages) == least_added(messages[-1:]) + (100 if number == 1 else 0)
+        assert least.since(0, [b.user(1, ""), *messages[1:]]) == 100 + least_added(messages), (
+            "the first is not looked at again"
+        )
 
     def test_images_and_reasoning_may_cost_nothing(self) -> None:
         assert least_added([b.assistant(2, b.reasoning("xy" * 200)), b.message(Role.USER, 3, b.image())]) == 0
@@ -143,7 +154,7 @@ class TestLeast:
     @given(text=st.text(max_size=400))
     def test_is_never_above_the_estimate(self, text: str) -> None:
         message = b.user(1, text)
-        assert least_tokens(GENERATION, [message]) <= GENERATION.fixed_tokens + counted_tokens(message)
+        assert LeastTokens(GENERATION).since(0, [message]) <= GENERATION.fixed_tokens + counted_tokens(message)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +187,8 @@ def test_a_conversation_that_is_read_whole_is_never_taken_for_a_cut_one(seed: in
     counts, counted, estimated, least = PromptCounts(), first, first, [first]
     for number in range(1, 40):
         prompt = int(counted * (1 - differ * (number % 2))) + number
+        # Two prompts in a row that happen to be counted the same are what a cut looks like.
+        prompt += prompt == counts.last.prompt_tokens
         sent = Sent(estimated, number)
         assert not counts.show_cut(report(prompt), sent, lambda since: sum(least[since:]), known_window=False)
         counts = counts.with_report(report(prompt), sent)

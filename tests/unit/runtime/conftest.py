@@ -7,8 +7,11 @@ import pytest
 
 from app.db.engine import open_database
 from tests.databases import make_database
+from tests.logs import quiet_logs
 from tests.unit.db.rows import add_session
 from tests.unit.runtime.stage import Stage
+
+__all__ = ["quiet_logs"]
 
 
 @pytest.fixture

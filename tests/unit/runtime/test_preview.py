@@ -50,7 +50,7 @@ async def work(stage: Stage, steps: int = STEPS) -> list[str]:
 
 
 async def look(stage: Stage, agents: AgentSetup, settings: CompactionSettings) -> CompactionPreview:
-    return await stage.database.read(lambda c: preview(c, stage.session_id, ManualRound(0, settings), agents, None))
+    return await preview(stage.database, stage.session_id, ManualRound(0, settings), agents, None)
 
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
@@ -92,4 +92,4 @@ async def test_where_there_is_nothing_to_do(stage: Stage, agents: AgentSetup) ->
 
 async def test_of_no_session(stage: Stage, agents: AgentSetup) -> None:
     with pytest.raises(NotFoundError):
-        await stage.database.read(lambda c: preview(c, new_id(), ManualRound(0, preset("reactive")), agents, None))
+        await preview(stage.database, new_id(), ManualRound(0, preset("reactive")), agents, None)
