@@ -60,15 +60,16 @@ class TestDue:
         assert [opening.reason for opening in tight.sink.rounds] == ["overflow"] * tight.begun
 
     async def test_what_was_reported_counts_and_not_the_estimate(self) -> None:
-        tight = Tight()
-        assert tight.conversation.estimate > USABLE
+        tight = Tight(history=b.long_task(40, 1_000))
         tight.reports(USABLE - 100)
+        assert tight.conversation.estimate > USABLE, "also by what the report has taught"
         assert await tight.make_room() is Room.ENOUGH
 
     async def test_so_it_does_where_the_window_is_assumed(self) -> None:
-        tight = Tight(budget=replace(b.budget_of(USABLE), source="assumed"))
-        assert tight.conversation.estimate > USABLE
+        assumed = replace(b.budget_of(USABLE), source="assumed")
+        tight = Tight(history=b.long_task(40, 1_000), budget=assumed)
         tight.reports(USABLE - 100)
+        assert tight.conversation.estimate > USABLE, "also by what the report has taught"
         assert await tight.make_room() is Room.ENOUGH
 
     async def test_what_came_after_the_report_counts_too(self) -> None:
