@@ -70,7 +70,8 @@ def select(
     The boundary never parts calls from their results, nor the parts of one model message. Sizes are those of what
     `model` sees, cleared outputs of `pruned` as their placeholders. `task_id` is the message that carries the session's
     task, if the history has it. `urgent` is for a context that is too large
-    although nothing is old enough: all that the model has seen is covered, or simply all if these are requests alone.
+    although nothing is old enough: all that the model has seen is covered; where these are requests alone all that comes
+    before the newest requests; and simply all if there is nothing else.
     """
     shown = _shown(history, checkpoints, model, pruned)
     fresh = after_last_summary(shown)
@@ -142,7 +143,12 @@ def _boundary(shown: Sequence[Message], fresh: int, settings: CompactionSettings
 
 def _urgent_boundary(shown: Sequence[Message], fresh: int) -> int:
     start = fresh + max(place for place in cuts(shown[fresh:]) if place <= first_unseen(shown[fresh:]))
-    return len(shown) if all(map(is_request, shown[fresh:start])) else start
+    if not all(map(is_request, shown[fresh:start])):
+        return start
+    # Nothing but requests was seen, so that what was not seen is covered as well; the requests at the end stay behind
+    # the summary, as what the model is to answer.
+    asked = sum(1 for _ in takewhile(is_request, reversed(shown[fresh:])))
+    return len(shown) - asked if fresh + asked < len(shown) else len(shown)
 
 
 def _last_messages(shown: Sequence[Message], count: int) -> int:

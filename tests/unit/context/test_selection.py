@@ -247,7 +247,7 @@ def test_when_it_is_urgent_a_single_step_is_covered_but_no_request() -> None:
     history = [user(1, "task"), *long_step(2, "a", 50_000), user(4, "one"), user(5, "two")]
     found = reactive(history, urgent=True)
     assert found is not None
-    assert (found.kept, found.tail, found.last_seq) == (("m1", "m4", "m5"), (), 5)
+    assert (found.kept, ids(found.tail), found.last_seq) == (("m1",), ["m4", "m5"], 3)
     assert ids(found.covered) == ["m2", "m3"]
     assert reactive([user(1), user(2)], urgent=True) is None
 
