@@ -131,7 +131,7 @@ async def test_events_applied_twice_do_no_harm(client: Client, provider: FakePro
 async def test_messages_come_in_pages_that_make_the_whole(client: Client, provider: FakeProvider) -> None:
     provider.script(
         Reply(Text("void"), StreamError()),
-        *[Reply(Text(f"step {n}"), ToolCall("list_directory", {"path": "."})) for n in range(3)],
+        *[Reply(Text(f"step {n}"), ToolCall("list_directory", {"path": "." + "/." * n})) for n in range(3)],
         Reply(Text("end")),
     )
     session, _ = await client.run("go")
