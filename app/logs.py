@@ -31,6 +31,19 @@ def _without(secrets: tuple[str, ...]) -> Processor:
     return process
 
 
+def _spelt_out(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """A processor that spells out control characters, which would steer a terminal; a client may put them into a path.
+    Tracebacks keep their lines."""
+
+    def spell(text: str, kept: str) -> str:
+        return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+
+    return {
+        key: spell(value, "\n" if key in ("exception", "stack") else "") if isinstance(value, str) else value
+        for key, value in event.items()
+    }
+
+
 def configure_logging(
     level: Literal["debug", "info", "warning", "error"],
     form: Literal["auto", "console", "json"],
@@ -48,6 +61,8 @@ def configure_logging(
         structlog.processors.format_exc_info,
         _without(known),
     ]
+    if console:
+        shared.append(_spelt_out)
     # Plain tracebacks: rich's would show the values of local variables, which may be a person's text.
     renderer: Processor = (
         structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)

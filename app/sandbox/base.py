@@ -16,11 +16,13 @@ OnOutput = Callable[[Stream, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What one session's sandbox may use; sizes in MiB, `cpus` in cores."""
+    """What one session's sandbox may use; sizes in MiB, `cpus` in cores. `disk_mb` is for the workspace together with
+    what else a command can write and keep."""
 
     memory_mb: int = 2048
     cpus: float = 2.0
     pids: int = 512
+    disk_mb: int = 10_240
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,13 @@ class SandboxConfig:
 @dataclass(frozen=True, slots=True)
 class ExecResult:
     """How a command ended; its output went to `on_output`. `exit_code` is None where the command was killed by its
-    time-out; a command ended by signal N has 128 + N, as a shell reports it."""
+    time-out or for what it used; a command ended by signal N has 128 + N, as a shell reports it. `remark` says what the
+    sandbox has met with: a limit that ended the command, or will stop the next one."""
 
     exit_code: int | None
     timed_out: bool
     duration_ms: int
+    remark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

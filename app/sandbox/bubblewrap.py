@@ -16,10 +16,13 @@ import secrets
 import shutil
 import zlib
 from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from weakref import WeakValueDictionary
 
-from app.errors import SandboxError, SandboxUnavailableError
+from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import process
 from app.sandbox.base import ExecResult, OnOutput, SandboxConfig, SandboxLimits
 from app.sandbox.cgroup import Cgroups
@@ -28,13 +31,23 @@ from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
 from app.sandbox.process import Commands, Spawn
+from app.sandbox.usage import can_see_trees
 from app.sandbox.view import HOME, USER_ID, View
+from app.sandbox.watch import HostDisk, HostWatch
 from app.sandbox.workspace import Workspace
 
 FIRST_UID = 30_000
 UIDS = 20_000
 """The uids that sessions get where the server is root: above people's and services', below 65,536, which is all that a
 container's user namespace maps as a rule. Two sessions may share one; their namespaces keep them apart."""
+
+NICENESS = 10
+"""A process of it gets about a tenth of the time that the server gets where both want all of it."""
+
+_LIMITS_WITHOUT_CGROUP = {
+    True: "rlimits and a watch",
+    False: "rlimits, memory for each process alone: this kernel does not tell a process's children",
+}
 
 
 def find_bwrap() -> Path | None:
@@ -59,11 +72,15 @@ class BubblewrapSandbox(HostSandbox):
         bwrap: Path,
         view: View,
         cgroups: Cgroups | None,
+        disk: HostDisk,
+        host_network: bool,
     ) -> None:
         super().__init__(config, workspace, commands)
+        self._exposed = view.network and not host_network
         self._bwrap = bwrap
         self._view = view
         self._cgroups = cgroups
+        self._disk = disk
 
     def _prepare(self) -> None:
         self._workspace.create()
@@ -80,21 +97,34 @@ class BubblewrapSandbox(HostSandbox):
         self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
     ) -> ExecResult:
         data = process.check_command(command)
+        if self._exposed:
+            raise _exposed()
         await self.start()
 
         async def work(ending: asyncio.Event) -> ExecResult:
+            watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
+            await watch.begin()
             with Handshake() as handshake:
                 options = [*self._view.arguments(), *handshake.arguments()]
-                argv = [str(self._bwrap), *options, *self._view.command(data, gated=stdin is None)]
+                inside = self._view.command(data, gated=stdin is None, full=self._disk.use.full)
+                argv = [*_behind_the_server(), str(self._bwrap), *options, *inside]
                 gate = handshake.gate if stdin is None else None
                 spawn = Spawn(argv, stdin=stdin, gate=gate, pass_fds=handshake.inherited)
-                namespace = Namespace(handshake, self._limit)
+                namespace = Namespace(handshake, self._limit, watch.until_broken)
                 result = await process.run(spawn, namespace, ending=ending, timeout_s=timeout_s, on_output=on_output)
             if not namespace.begun and not result.timed_out:
                 raise SandboxError("bubblewrap could not start the command; its message is in the output.")
-            return result
+            if namespace.broken is not None:
+                return replace(result, exit_code=None, remark=namespace.broken)
+            # Who cancels does not wait for a count.
+            return result if ending.is_set() else replace(result, remark=await watch.end())
 
         return await self._commands.run(work)
+
+    async def write(self, path: str, data: bytes) -> None:
+        if self._disk.use.full:
+            raise WorkspaceFullError(f"Nothing can be written: {self._disk.use.describe()}.")
+        await super().write(path, data)
 
     def _limit(self, pid: int) -> None:
         if self._cgroups is not None:
@@ -110,6 +140,13 @@ class BubblewrapSandbox(HostSandbox):
             self._cgroups.remove(self._config.session_id)
 
 
+@cache
+def _behind_the_server() -> tuple[str, ...]:
+    """What gives a command less of the processor than the server where there is not enough: no cgroup may do it."""
+    nice = shutil.which("nice")
+    return (nice, "-n", str(NICENESS)) if nice else ()
+
+
 def _write_once(path: Path, text: str) -> None:
     if not path.exists():
         path.write_text(text)
@@ -122,15 +159,21 @@ class BubblewrapFactory:
     kind = "bubblewrap"
     network_default = False
 
-    def __init__(self, data_dir: Path, bwrap: Path | None = None, cgroups: Cgroups | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, bwrap: Path | None = None, cgroups: Cgroups | None = None, *, host_network: bool = True
+    ) -> None:
+        """`host_network` False refuses commands in a sandbox with a network, which is the host's own; its files can be
+        used all the same."""
+        self._host_network = host_network
         self._directories = HostWorkspaces(data_dir)
+        self._disks: WeakValueDictionary[str, HostDisk] = WeakValueDictionary()
         self._bwrap = bwrap or find_bwrap()
         self._root = os.geteuid() == 0
         self._cgroups = cgroups or Cgroups.find()
 
     def describe(self) -> str:
         user = "a uid of its own for each session" if self._root else "a user namespace"
-        limits = "a cgroup" if self._cgroups else "rlimits, memory for each process alone"
+        limits = "a cgroup" if self._cgroups else _LIMITS_WITHOUT_CGROUP[can_see_trees()]
         return f"bubblewrap at {self._bwrap}, {user}; memory and processes limited by {limits}"
 
     async def check(self) -> None:
@@ -160,8 +203,17 @@ class BubblewrapFactory:
             hidden=tuple(path for path in [self._directories.data_dir] if path.is_relative_to("/usr")),
         )
         commands = self._directories.commands(config.session_id)
+        roots = (workspace, view.scratch)
+        disk = self._disks.setdefault(config.session_id, HostDisk(roots, config.limits.disk_mb * 2**20))
         return BubblewrapSandbox(
-            config, Workspace(workspace, uid), commands, bwrap=self._bwrap, view=view, cgroups=self._cgroups
+            config,
+            Workspace(workspace, uid),
+            commands,
+            bwrap=self._bwrap,
+            view=view,
+            cgroups=self._cgroups,
+            disk=disk,
+            host_network=self._host_network,
         )
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
@@ -183,6 +235,14 @@ class BubblewrapFactory:
 
     async def aclose(self) -> None:
         """Holds nothing open."""
+
+
+def _exposed() -> SandboxUnavailableError:
+    return SandboxUnavailableError(
+        "Commands of this session share the host's network and would reach the server itself, which asks for no key."
+        " The operator has to set PALIMPSEST_API_KEYS; a fork of the session has no network.",
+        code="key_required",
+    )
 
 
 def _unavailable(output: bytearray, reason: str) -> SandboxUnavailableError:

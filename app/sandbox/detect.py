@@ -22,20 +22,21 @@ async def open_factory(
     instance_id: str,
     docker_host: str | None = None,
     image: str | None = None,
+    host_network: bool = True,
 ) -> SandboxFactory:
     """The factory of a kind, checked by making a sandbox with it; `auto` is Docker if an Engine answers, else
     bubblewrap.
 
     `data_dir` holds the workspaces of sandboxes on this host. `instance_id` marks containers as this server's.
     `docker_host` is the Engine's address; None reads DOCKER_HOST. `image` is what Docker must have, or its registry
-    offer. Raises `SandboxUnavailableError`, saying what can be done about it; commands never run unsandboxed unless
-    `local-unsafe` was asked for.
+    offer. `host_network` False refuses commands a network that is the host's own. Raises `SandboxUnavailableError`,
+    saying what can be done about it; commands never run unsandboxed unless `local-unsafe` was asked for.
     """
     kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if kind == "auto" else (kind,)
     failures: list[SandboxUnavailableError] = []
     for candidate in kinds:
         # Looking for programs on the disk blocks.
-        factory = await asyncio.to_thread(_make, candidate, data_dir, instance_id, docker_host, image)
+        factory = await asyncio.to_thread(_make, candidate, data_dir, instance_id, docker_host, image, host_network)
         try:
             await factory.check()
         except SandboxUnavailableError as exc:
@@ -49,12 +50,12 @@ async def open_factory(
 
 
 def _make(
-    kind: SandboxKind, data_dir: Path, instance_id: str, docker_host: str | None, image: str | None
+    kind: SandboxKind, data_dir: Path, instance_id: str, docker_host: str | None, image: str | None, host_network: bool
 ) -> SandboxFactory:
     if kind == "docker":
         return DockerFactory(instance_id, docker_host, image)
     if kind == "bubblewrap":
-        return BubblewrapFactory(data_dir)
+        return BubblewrapFactory(data_dir, host_network=host_network)
     if kind == "local-unsafe":
         return LocalFactory(data_dir)
     raise SandboxUnavailableError(f"There is no sandbox {kind!r}; known are {', '.join(get_args(SandboxKind))}.")

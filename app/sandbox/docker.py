@@ -13,6 +13,7 @@ import io
 import json
 import tarfile
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -23,8 +24,10 @@ from app.sandbox import paths, process
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, SandboxConfig
 from app.sandbox.docker_exec import ContainerCommand
 from app.sandbox.docker_files import ContainerFiles
+from app.sandbox.docker_watch import ContainerDisk, ContainerWatch
 from app.sandbox.engine import NETWORK, Engine, refused
 from app.sandbox.process import Commands
+from app.sandbox.view import file_blocks
 
 USER_ID = 1000
 HOME = "/home/agent"
@@ -83,7 +86,8 @@ def container_config(config: SandboxConfig, instance_id: str) -> dict[str, Any]:
 class _Session:
     """What the handles of one session share."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: ContainerDisk) -> None:
+        self.disk = disk
         self.lock = asyncio.Lock()
         self.commands = Commands()
         self.running: set[ContainerCommand] = set()
@@ -113,8 +117,22 @@ class DockerSandbox:
 
         async def work(ending: asyncio.Event) -> ExecResult:
             await self._ensure(running=True)
-            running = ContainerCommand(self._engine, self._name, self._session.running)
-            return await running.run(data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin)
+            watch = ContainerWatch(self._session.disk)
+            blocks = file_blocks(self._config.limits, full=self._session.disk.use.full)
+            running = ContainerCommand(self._engine, self._name, self._session.running, blocks)
+            try:
+                async with watch.over(ending):
+                    result = await running.run(
+                        data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin
+                    )
+            except SandboxError:
+                if watch.broken is None:
+                    raise
+                result = ExecResult(None, False, 0)  # the container had to be ended as a whole
+            if watch.broken is not None:
+                return replace(result, exit_code=None, remark=watch.broken)
+            # Who cancels does not wait for a look.
+            return result if ending.is_set() else replace(result, remark=await watch.remark())
 
         return await self._session.commands.run(work)
 
@@ -126,6 +144,8 @@ class DockerSandbox:
         return await self._files.read(path, max_bytes)
 
     async def write(self, path: str, data: bytes) -> None:
+        if self._session.disk.use.full:
+            raise WorkspaceFullError(f"Nothing can be written: {self._session.disk.use.describe()}.")
         await self._ensure(running=True)
         await self._files.write(path, data)
 
@@ -163,10 +183,9 @@ class DockerSandbox:
         """Makes sure that the container exists and, if asked for, runs."""
         try:
             async with self._session.lock:
-                with self._engine.translated():
-                    shown = await self._adopted() or await self._create()
-                    if running and not shown["State"]["Running"]:
-                        await self._start()
+                shown = await self._adopted() or await self._create()
+                if running and not shown["State"]["Running"]:
+                    await self._start()
         except aiodocker.DockerError as exc:
             raise SandboxUnavailableError(f"The sandbox cannot be started: {exc.message}") from exc
 
@@ -188,21 +207,21 @@ class DockerSandbox:
         return container_config(self._config, self._instance_id)
 
     async def _create(self) -> dict[str, Any]:
-        containers = self._engine.docker.containers
         try:
-            container = await containers.create(self._wanted, name=self._name)
+            container = await self._engine.create(self._wanted, self._name)
         except aiodocker.DockerError as exc:
             if exc.status != 404:
                 raise
             await self._engine.pull(self._config.image)
-            container = await containers.create(self._wanted, name=self._name)
+            container = await self._engine.create(self._wanted, self._name)
         await self._engine.put(self._name, "/", _own_directories())
-        return await container.show()
+        async with self._engine.answering():
+            return await container.show()
 
     async def _start(self) -> None:
         if self._config.network:
             await self._engine.ensure_network()
-        await self._engine.container(self._name).start()
+        await self._engine.start(self._name)
 
 
 def _not_copied(exc: aiodocker.DockerError) -> SandboxError:
@@ -249,7 +268,8 @@ class DockerFactory:
             await self._engine.find_remote(self._image)
 
     def open(self, config: SandboxConfig) -> DockerSandbox:
-        session = self._sessions.setdefault(config.session_id, _Session())
+        disk = ContainerDisk(self._engine, container_name(config.session_id), config.limits.disk_mb * 2**20)
+        session = self._sessions.setdefault(config.session_id, _Session(disk))
         return DockerSandbox(self._engine, config, self._instance_id, session)
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:

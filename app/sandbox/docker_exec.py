@@ -12,7 +12,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import aiodocker
 from aiodocker.stream import Stream as ExecStream
@@ -25,6 +25,8 @@ from app.sandbox.process import DRAIN_S, until
 
 KILL_TIMEOUT_S = 1.2
 """How long the kill script may take before the whole container is killed; a cancellation has two seconds."""
+SILENCE_S = 120.0
+"""How long a script of ours may say nothing, in seconds; to write the largest file that is taken lasts a few."""
 _STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
 
 
@@ -32,7 +34,9 @@ class ContainerCommand:
     """One command in a running container. `others` are the sandbox's commands that run at the same time; this one adds
     itself while it runs, so that ending one of them spares the rest."""
 
-    def __init__(self, engine: Engine, container: str, others: set[ContainerCommand]) -> None:
+    def __init__(self, engine: Engine, container: str, others: set[ContainerCommand], file_blocks: str) -> None:
+        """`file_blocks` is the size of the largest file that it may write, in blocks of 512 bytes."""
+        self._file_blocks = file_blocks
         self._engine = engine
         self._container = container
         self._others = others
@@ -53,12 +57,14 @@ class ContainerCommand:
         where its background processes go on."""
         started = time.monotonic()
         size = -1 if stdin is None else len(stdin)
-        argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command", self._mark, str(size), command]
+        arguments = (self._mark, str(size), command, self._file_blocks)
+        argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command", *arguments]
         self._others.add(self)
         try:
             with self._engine.translated():
-                execution = await self._engine.container(self._container).exec(argv, stdin=stdin is not None)
-                async with _attached(execution) as stream:
+                async with self._engine.answering():
+                    execution = await self._engine.container(self._container).exec(argv, stdin=stdin is not None)
+                async with _attached(self._engine, execution) as stream:
                     timed_out = await self._attend(stream, stdin, ending, timeout_s, on_output)
                 code = await self._exit_code(execution) if not timed_out else None
         except aiodocker.DockerError as exc:
@@ -86,11 +92,13 @@ class ContainerCommand:
             async with _feeding(stream, stdin or b""):
                 timed_out = await until(reading, ending, timeout_s)
         finally:
-            if self._marks[1].exit_code is None:
-                await self.kill()
-            await asyncio.wait({reading}, timeout=DRAIN_S)
-            reading.cancel()
-            await asyncio.wait({reading})
+            try:
+                if self._marks[1].exit_code is None:
+                    await self.kill()
+            finally:
+                await asyncio.wait({reading}, timeout=DRAIN_S)
+                reading.cancel()
+                await asyncio.wait({reading})
         if not reading.cancelled() and (failure := reading.exception()):
             raise failure
         return timed_out
@@ -122,7 +130,8 @@ class ContainerCommand:
             return said
         # the script was killed together with the command, or with the whole container
         with suppress(aiodocker.DockerError):
-            described = await execution.inspect()
+            async with self._engine.answering():
+                described = await execution.inspect()
             if described.get("ExitCode") is not None:
                 return int(described["ExitCode"])
         shown = await self._engine.find(self._container)
@@ -151,9 +160,11 @@ class ContainerCommand:
 
 
 @asynccontextmanager
-async def _attached(execution: aiodocker.execs.Exec) -> AsyncIterator[ExecStream]:
+async def _attached(engine: Engine, execution: aiodocker.execs.Exec) -> AsyncIterator[ExecStream]:
     """Starts a command, with a connection to its input and output."""
-    async with execution.start() as stream:
+    async with AsyncExitStack() as stack:
+        async with engine.answering():
+            stream = await stack.enter_async_context(execution.start())
         try:
             yield stream
         finally:
@@ -200,11 +211,17 @@ async def run_script(
     marks, messages, output = Marks(mark.encode()), bytearray(), bytearray()
     try:
         with engine.translated():
-            execution = await engine.container(container).exec(argv, stdin=stdin is not None)
-            async with _attached(execution) as stream, _feeding(stream, stdin or b""):
+            async with engine.answering():
+                execution = await engine.container(container).exec(argv, stdin=stdin is not None)
+            async with (
+                _attached(engine, execution) as stream,
+                _feeding(stream, stdin or b""),
+                engine.answering(SILENCE_S) as heard,
+            ):
                 # the stream's end would come too late: the Engine holds it back for seconds where another command
                 # has left a background process
                 while marks.exit_code is None and (message := await stream.read_out()) is not None:
+                    heard()
                     if message.stream == 1:
                         output += marks.feed(message.data)
                     else:

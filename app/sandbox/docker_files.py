@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import secrets
 import tarfile
 from collections.abc import AsyncIterator, Sequence
@@ -25,26 +26,30 @@ from app.sandbox.workspace import kind_of
 
 _LISTED_BYTES = 512
 """Bytes of listing allowed for each entry asked for; a path has 4,095 at most and far fewer as a rule."""
-_LINK, _NOT_A_FILE, _FULL = 40, 41, 42
+_LINK, _NOT_A_FILE, _FULL, _CLOSED = 40, 41, 42, 43
 
 # $1 directory, $2 name, $3 temporary name, $4 size. The size is compared, so that an input which broke off is no file.
-# A failure on a disk without a free block is told apart.
+# A failure on a disk without a free block is told apart, and so is a place that is closed or that a command has moved
+# away meanwhile.
 _WRITE_SCRIPT = f"""
-fail() {{ [ "$(stat -f -c %a .)" = 0 ] && exit {_FULL}; exit 1; }}
-mkdir -p -- "./$1" && cd -- "./$1" || fail
+fail() {{ [ "$(stat -f -c %a .)" = 0 ] && exit {_FULL}; exit "$1"; }}
+mkdir -p -- "./$1" && cd -- "./$1" || fail {_CLOSED}
 [ ! -L "./$2" ] || exit {_LINK}
 [ ! -e "./$2" ] || [ -f "./$2" ] || exit {_NOT_A_FILE}
 temporary=$3
 cleanup() {{ rm -f "./$temporary"; }}
-head -c "$4" >"./$3" && [ "$(stat -c %s "./$3")" = "$4" ] || fail
-if [ -f "./$2" ]; then chmod "$(stat -c %a "./$2")" "./$3" || exit 1; else chmod 644 "./$3"; fi
-mv -f "./$3" "./$2"
+true >"./$3" || fail {_CLOSED}
+head -c "$4" >"./$3" && [ "$(stat -c %s "./$3")" = "$4" ] || fail 1
+mode=; [ ! -f "./$2" ] || mode=$(stat -c %a "./$2")
+chmod "${{mode:-644}}" "./$3" && mv -f "./$3" "./$2" || fail {_CLOSED}
 """
 
 # $1 directory, $2 mark of an entry, $3 greatest depth, $4 bytes. A name may hold anything but the mark, random.
-_LIST_SCRIPT = """
-cd -- "./$1" && find . -mindepth 1 -maxdepth "$3" -exec stat -c "$2 %f %s %Y %n" -- {} + 2>/dev/null | head -c "$4"
+_LIST_SCRIPT = f"""
+cd -- "./$1" || exit {_CLOSED}
+find . -mindepth 1 -maxdepth "$3" -exec stat -c "$2 %f %s %Y %n" -- {{}} + 2>/dev/null | head -c "$4"
 """
+_ENTRY = re.compile(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,19}) (.*)", re.DOTALL)
 _MAX_DEPTH = 200
 
 
@@ -84,6 +89,8 @@ class ContainerFiles:
             raise paths.not_a_file(path)
         if code == _FULL:
             raise paths.workspace_full(path)
+        if code == _CLOSED:
+            raise paths.closed(path)
         if code != 0:
             raise SandboxError(f"{paths.show(path)} cannot be written: {_last_line(messages)}")
 
@@ -98,6 +105,8 @@ class ContainerFiles:
         code, output, messages = await run_script(
             self._engine, self._container, _LIST_SCRIPT, arguments, limit=2 * size
         )
+        if code == _CLOSED:
+            raise paths.closed(path)
         if code != 0 and not output:
             raise SandboxError(f"{paths.show(path)} cannot be listed: {_last_line(messages)}")
         entries = parse_listing(output, mark, names, complete=len(output) < size)
@@ -143,7 +152,11 @@ def parse_listing(output: bytes, mark: str, names: Sequence[str], *, complete: b
 
 
 def _parse_entry(record: bytes, prefix: str) -> FileInfo:
-    mode, size, modified, name = record.split(b" ", 3)
+    # Another command of the container may write into the script's output, as it runs as the same user.
+    entry = _ENTRY.fullmatch(record)
+    if entry is None:
+        raise SandboxError("The sandbox's answer is no listing.")
+    mode, size, modified, name = entry.groups()
     path = paths.clean_name(name.removesuffix(b"\n").removeprefix(b"./"))
     return FileInfo(prefix + path, kind_of(int(mode, 16)), int(size), float(modified))
 

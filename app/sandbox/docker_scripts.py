@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# $1 mark, $2 bytes of input or -1, $3 command. The 22nd field of /proc/PID/stat is the start in clock ticks since boot;
-# the shell's own messages ("Killed") are no output of the command.
+# $1 mark, $2 bytes of input or -1, $3 command, $4 the largest file in blocks of 512 bytes. The 22nd field of
+# /proc/PID/stat is the start in clock ticks since boot; the shell's own messages ("Killed") are no output of the
+# command.
 COMMAND_SCRIPT = """
 exec 3>&2 2>/dev/null
 read -r stat </proc/$$/stat
@@ -17,9 +18,9 @@ mark=$1
 started ${stat##*) }
 if command -v bash >/dev/null; then shell=bash; else shell=sh; fi
 if [ "$2" -ge 0 ]; then
-    head -c "$2" | (exec 2>&3 3>&-; exec "$shell" -c "$3")
+    head -c "$2" | (exec 2>&3 3>&-; ulimit -f "$4"; exec "$shell" -c "$3")
 else
-    (exec 2>&3 3>&- </dev/null; exec "$shell" -c "$3")
+    (exec 2>&3 3>&- </dev/null; ulimit -f "$4"; exec "$shell" -c "$3")
 fi
 code=$?
 echo "$mark $code"

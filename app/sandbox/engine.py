@@ -6,8 +6,8 @@ import asyncio
 import base64
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,10 @@ NETWORK = "palimpsest"
 PIECE = 256 * 1024
 _PING_TIMEOUT_S = 5.0
 _LOOK_TIMEOUT_S = 15.0
-"""How long the Engine may take to describe a container; one that works answers within milliseconds."""
+"""How long the Engine may take to describe a container, in seconds; one that works answers within milliseconds."""
+_ANSWER_TIMEOUT_S = 60.0
+"""How long it may take for all else, in seconds: a container is made within one, and a hundred that are asked for at
+once follow one another. A file's or an archive's time is counted from its last piece."""
 _REGISTRY_TIMEOUT_S = 15.0
 
 # Go's os.FileMode bits, in which the Engine describes a path
@@ -55,7 +58,10 @@ class Engine:
     """A connection to the Engine at `host`, made on first use. Methods raise `SandboxUnavailableError` where it does
     not answer and `aiodocker.DockerError` for what it refuses, unless said otherwise."""
 
-    def __init__(self, host: str | None = None) -> None:
+    def __init__(self, host: str | None = None, *, answer_timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
+        """`answer_timeout_s` is how many seconds it may keep silent before it counts as away."""
+        self._answer_s = answer_timeout_s
+        self._look_s = min(answer_timeout_s, _LOOK_TIMEOUT_S)
         self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
         self._docker: aiodocker.Docker | None = None
         self._connector: aiohttp.UnixConnector | None = None
@@ -96,8 +102,19 @@ class Engine:
             if exc.status == 900:  # aiodocker's own, for a refused connection
                 raise self._away("it does not answer") from exc
             raise
+        except TimeoutError as exc:
+            raise self._away("it takes connections and does not answer") from exc
         except (aiohttp.ClientError, OSError) as exc:
             raise self._away("the connection was lost") from exc
+
+    @asynccontextmanager
+    async def answering(self, timeout_s: float | None = None) -> AsyncIterator[Callable[[], None]]:
+        """As `translated`; and an Engine that says nothing for so long does not answer. The value, called, counts from
+        then on."""
+        wait_s = self._answer_s if timeout_s is None else timeout_s
+        with self.translated():
+            async with asyncio.timeout(wait_s) as limit:
+                yield lambda: limit.reschedule(asyncio.get_running_loop().time() + wait_s)
 
     def _away(self, reason: str) -> SandboxAwayError:
         return SandboxAwayError(
@@ -107,10 +124,9 @@ class Engine:
 
     async def find(self, name: str) -> dict[str, Any] | None:
         """A container's description, None where there is none of that name."""
-        with self.translated():
+        async with self.answering(self._look_s):
             try:
-                async with asyncio.timeout(_LOOK_TIMEOUT_S):
-                    return await self.docker.containers.container(name).show()
+                return await self.docker.containers.container(name).show()
             except aiodocker.DockerError as exc:
                 if exc.status == 404:
                     return None
@@ -119,9 +135,18 @@ class Engine:
     def container(self, name: str) -> DockerContainer:
         return self.docker.containers.container(name)
 
+    async def create(self, config: dict[str, Any], name: str) -> DockerContainer:
+        """Makes a container, which does not run yet."""
+        async with self.answering():
+            return await self.docker.containers.create(config, name=name)
+
+    async def start(self, name: str) -> None:
+        async with self.answering():
+            await self.container(name).start()
+
     async def has_image(self, image: str) -> bool:
         """Whether the Engine holds an image. Raises `SandboxUnavailableError` also for a name that it refuses."""
-        with self.translated():
+        async with self.answering(self._look_s):
             try:
                 await self.docker.images.inspect(image)
             except aiodocker.DockerError as exc:
@@ -142,7 +167,7 @@ class Engine:
                 raise _no_image(image, exc) from exc
 
     async def pull(self, image: str) -> None:
-        """Raises `SandboxUnavailableError` where the image cannot be had."""
+        """Raises `SandboxUnavailableError` where the image cannot be had. It takes as long as its registry does."""
         with self.translated():
             try:
                 await self.docker.images.pull(image)
@@ -150,7 +175,7 @@ class Engine:
                 raise _no_image(image, exc) from exc
 
     async def ensure_network(self) -> None:
-        with self.translated():
+        async with self.answering():
             try:
                 await self.docker.networks.create(
                     {
@@ -166,7 +191,7 @@ class Engine:
 
     async def kill(self, name: str) -> None:
         """Kills all that runs in a container, which stays; does nothing where nothing runs."""
-        with self.translated():
+        async with self.answering(self._look_s):
             try:
                 await self.container(name).kill()
             except aiodocker.DockerError as exc:
@@ -175,7 +200,7 @@ class Engine:
 
     async def remove(self, name: str) -> None:
         """Removes a container with all that runs in it; does nothing where there is none."""
-        with self.translated():
+        async with self.answering():
             try:
                 await self.container(name).delete(force=True, v=True)
             except aiodocker.DockerError as exc:
@@ -184,7 +209,7 @@ class Engine:
 
     async def has_volume(self, name: str) -> bool:
         """Whether there is a volume of that name."""
-        with self.translated():
+        async with self.answering(self._look_s):
             try:
                 await self.docker._query_json(f"volumes/{name}")
             except aiodocker.DockerError as exc:
@@ -194,7 +219,7 @@ class Engine:
         return True
 
     async def remove_volume(self, name: str) -> None:
-        with self.translated():
+        async with self.answering():
             try:
                 async with self.docker._query(f"volumes/{name}", method="DELETE", params={"force": "1"}):
                     pass
@@ -204,7 +229,7 @@ class Engine:
 
     async def labelled(self, label: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The containers, running or not, and the volumes that carry a label."""
-        with self.translated():
+        async with self.answering():
             filters = json.dumps({"label": [label]})
             containers = await self.docker._query_json("containers/json", params={"all": "1", "filters": filters})
             volumes = await self.docker._query_json("volumes", params={"filters": filters})
@@ -214,7 +239,7 @@ class Engine:
         """Whether a command started through the Engine is still running in the container."""
         shown = await self.find(name)
         for exec_id in (shown or {}).get("ExecIDs") or ():
-            with self.translated():
+            async with self.answering(self._look_s):
                 try:
                     described = await self.docker._query_json(f"exec/{exec_id}/json")
                 except aiodocker.DockerError:
@@ -225,7 +250,7 @@ class Engine:
 
     async def status(self, name: str, path: str) -> PathStatus | None:
         """What lies at `path` in a container, running or not; None where nothing does."""
-        with self.translated():
+        async with self.answering(self._look_s):
             docker = self.docker
             # not through aiodocker: it takes a refusal's body for JSON, and the answer to HEAD has none
             url = f"{docker.docker_host}/{docker.api_version}/containers/{name}/archive"
@@ -240,18 +265,30 @@ class Engine:
     async def fetch(self, name: str, path: str) -> AsyncIterator[bytes]:
         """What lies at `path` in a container, running or not, as a tar in pieces."""
         with self.translated():
-            async with self._archive(name, path, "GET") as response:
+            # Of the connection, since who takes the pieces may be slow.
+            silence = aiohttp.ClientTimeout(sock_read=self._answer_s)
+            async with AsyncExitStack() as stack:
+                async with self.answering():
+                    response = await stack.enter_async_context(self._archive(name, path, "GET", silence))
+                # It may be left half-way, and its connection is then of no more use.
+                stack.callback(response.close)
                 async for piece in response.content.iter_chunked(PIECE):
                     yield piece
 
     async def put(self, name: str, path: str, archive: bytes | AsyncIterator[bytes]) -> None:
         """Unpacks a tar at `path` in a container, running or not, with the owners that it names."""
-        with self.translated():
-            async with self._archive(name, path, "PUT", archive):
+        async with self.answering() as heard:
+            data = archive if isinstance(archive, bytes) else _each(archive, heard)
+            async with self._archive(name, path, "PUT", aiohttp.ClientTimeout(), data):
                 pass
 
     def _archive(
-        self, name: str, path: str, method: str, data: bytes | AsyncIterator[bytes] | None = None
+        self,
+        name: str,
+        path: str,
+        method: str,
+        timeout: aiohttp.ClientTimeout,
+        data: bytes | AsyncIterator[bytes] | None = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         return self.docker._query(
             f"containers/{name}/archive",
@@ -259,7 +296,7 @@ class Engine:
             params={"path": path},
             data=data,
             headers={"Content-Type": "application/x-tar"},
-            timeout=aiohttp.ClientTimeout(),
+            timeout=timeout,
         )
 
     async def aclose(self) -> None:
@@ -269,6 +306,12 @@ class Engine:
         if self._connector is not None:
             await self._connector.close()
         await asyncio.sleep(0)  # closed sockets are let go in the event loop's next round
+
+
+async def _each(pieces: AsyncIterator[bytes], heard: Callable[[], None]) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        heard()
+        yield piece
 
 
 def refused(exc: aiodocker.DockerError) -> SandboxError:

@@ -13,6 +13,7 @@ from app.sandbox.base import FileInfo, Sandbox, SandboxConfig
 from app.sandbox.copying import copy_workspace
 from app.sandbox.deletion import delete_tree
 from app.sandbox.process import Commands
+from app.sandbox.tar import gathered
 from app.sandbox.workspace import FULL, Workspace
 
 
@@ -57,7 +58,7 @@ class HostSandbox:
 
     async def archive(self) -> AsyncIterator[bytes]:
         await self.start()
-        pieces = self._workspace.archive()
+        pieces = gathered(self._workspace.archive())
         while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
             yield piece
 

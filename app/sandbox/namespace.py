@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from app.sandbox.process import READ_BYTES, Process
@@ -86,9 +86,17 @@ class Handshake:
 class Namespace:
     """Ends a PID namespace through its first process: that one is dead only when all others are."""
 
-    def __init__(self, handshake: Handshake, limit: Callable[[int], None]) -> None:
+    def __init__(
+        self, handshake: Handshake, limit: Callable[[int], None], until_broken: Callable[[int], Awaitable[str]]
+    ) -> None:
+        """`limit` is given its first process before anything runs; `until_broken` waits until its processes use more
+        than they may, which ends them."""
         self._handshake = handshake
         self._limit = limit
+        self._until_broken = until_broken
+        self._watching: asyncio.Task[None] | None = None
+        self.broken: str | None = None
+        """What the processes were ended for."""
         self._init: int | None = None
         """A pidfd, so that no later process of the same number is hit."""
 
@@ -101,6 +109,13 @@ class Namespace:
         pid = await self._handshake.child_pid()
         if pid is not None:
             self._init = await asyncio.to_thread(self._meet, pid)
+        if pid is not None and self._init is not None:
+            self._watching = asyncio.create_task(self._watch(pid, self._init))
+
+    async def _watch(self, pid: int, pidfd: int) -> None:
+        self.broken = await self._until_broken(pid)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
     def _meet(self, pid: int) -> int | None:
         try:
@@ -115,6 +130,9 @@ class Namespace:
         return pidfd
 
     async def ended(self, bwrap: Process) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
         # bubblewrap itself is killed only where it has no child: one that it has just made would outlive it
         if self._init is None:
             bwrap.kill()

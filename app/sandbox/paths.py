@@ -98,6 +98,10 @@ def not_a_directory(path: str) -> InvalidRequestError:
     return InvalidRequestError(f"{show(path)} is not a directory.", code="not_a_directory")
 
 
+def closed(path: str) -> InvalidRequestError:
+    return InvalidRequestError(f"{show(path)} may not be accessed, or was moved meanwhile.", code="permission_denied")
+
+
 def too_large(path: str, size: int, limit: int) -> TooLargeError:
     return TooLargeError(f"{show(path)} has {size} bytes, {limit} may be read.", size=size, limit=limit)
 

@@ -40,7 +40,7 @@ ETC_NETWORK_FILES = ("gai.conf", "host.conf", "hosts", "nsswitch.conf", "resolv.
 # Go's and V8 reserve far more addresses than they ever use.
 _ENTER = (
     f'cd {WORKSPACE} && ulimit -c 0 && ulimit -d "$1" && '
-    '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && shift 2 && exec "$@"'
+    '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && ulimit -f "$3" && shift 3 && exec "$@"'
 )
 
 _GATE = "read -r go || exit 1; exec </dev/null; "
@@ -93,14 +93,20 @@ class View:
         kept = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
         return [*spaces, "--cap-drop", "ALL", *kept]
 
-    def command(self, command: bytes, *, gated: bool = False) -> list[str | bytes]:
+    def command(self, command: bytes, *, gated: bool = False, full: bool = False) -> list[str | bytes]:
         """The command with what drops the rights and sets the limits before it. A `gated` one has no input, and waits
-        there for a line before it begins."""
+        there for a line before it begins; in a `full` workspace it can write to no file."""
         ids = () if self.uid is None else ("--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups")
         drop = ("setpriv", *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--") if ids else ()
-        limits = (str(self.limits.memory_mb * 1024), str(self.limits.pids))
+        limits = (str(self.limits.memory_mb * 1024), str(self.limits.pids), file_blocks(self.limits, full))
         shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
         return ["--", *drop, "/bin/sh", "-c", (_GATE if gated else "") + _ENTER, "sh", *limits, shell, "-c", command]
+
+
+def file_blocks(limits: SandboxLimits, full: bool) -> str:
+    """The size of the largest file that a command may write, as a shell's `ulimit -f` takes it, in blocks of 512
+    bytes."""
+    return "0" if full else str(limits.disk_mb * 2048)
 
 
 def environment() -> dict[str, str]:

@@ -190,7 +190,8 @@ def _refuse_failure(result: ExecResult, error: str) -> None:
         return
     if result.exit_code == _BAD_PATTERN:
         raise ToolError(f"The search engine refused the pattern or glob: {error}")
-    raise ToolError(f"The search failed with exit code {result.exit_code}: {error or 'no message'}")
+    how = f"was {result.remark}" if result.exit_code is None else f"failed with exit code {result.exit_code}"
+    raise ToolError(f"The search {how}: {error or 'no message'}")
 
 
 def _note(result: ExecResult, context: ToolContext, engine: str, shown: int, cut: bool, error: str) -> str:

@@ -52,7 +52,7 @@ class ExecuteCommand:
         sandbox = await context.sandbox()
         result = await sandbox.exec(args.command, timeout_s=timeout_s, on_output=on_output)
         return ToolOutcome(
-            status=ToolStatus.ERROR if result.timed_out else ToolStatus.COMPLETED,
+            status=ToolStatus.ERROR if result.exit_code is None else ToolStatus.COMPLETED,
             exit_code=result.exit_code,
             note=_note(result, timeout_s, silent),
         )
@@ -76,4 +76,6 @@ def _note(result: ExecResult, timeout_s: float, silent: bool) -> str:
         notes.append(f"[timed out after {timeout_s:g} s; every process of the command was ended]")
     elif result.exit_code:
         notes.append(f"[exit code {result.exit_code}]")
+    if result.remark:
+        notes.append(f"[{result.remark}]")
     return "\n".join(notes)

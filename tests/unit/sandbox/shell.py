@@ -16,8 +16,10 @@ IMAGE = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest"
 """The image of Docker tests; `.ci/sandbox-image` makes the default one without a registry."""
 
 
-def new_config(session_id: str | None = None, *, network: bool = False, pids: int = 64) -> SandboxConfig:
-    limits = SandboxLimits(memory_mb=256, cpus=1, pids=pids)
+def new_config(
+    session_id: str | None = None, *, network: bool = False, pids: int = 64, disk_mb: int = 2 * 2**20
+) -> SandboxConfig:
+    limits = SandboxLimits(memory_mb=256, cpus=1, pids=pids, disk_mb=disk_mb)
     return SandboxConfig(session_id or str(uuid.uuid4()), IMAGE, network=network, limits=limits)
 
 

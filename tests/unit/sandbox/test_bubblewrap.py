@@ -123,6 +123,17 @@ def test_a_server_without_rights_has_sandboxes_too(tmp_path: Path) -> None:
     assert made == "from the command\n"
 
 
+@pytest.mark.skipif(os.geteuid() == 0 and not os.access("/usr/bin/setpriv", os.X_OK), reason="needs setpriv")
+def test_a_server_without_rights_bounds_memory_too(tmp_path: Path) -> None:
+    """Each of the command's processes has less than the 256 MiB that all of them may have."""
+    hog = "head -c 300000000 /dev/zero | tail -c 99999999 >/dev/null"
+    command = f"touch made; for i in $(seq 9); do {hog} & done; sleep 20"
+    ran = unprivileged(tmp_path, command)
+    if "Permission denied" in ran.stderr and "python" in ran.stderr:
+        pytest.skip("the interpreter lies where another user cannot reach it")
+    assert [json.loads(line) for line in ran.stdout.splitlines()] == [None, ""], ran.stderr
+
+
 async def test_commands_die_with_the_server(tmp_path: Path) -> None:
     """It is killed, so nothing of its own can clean up."""
     seconds = unique_seconds()

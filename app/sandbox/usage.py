@@ -1,0 +1,156 @@
+"""How much a sandbox on this host uses: memory of a tree of processes, space of some directories."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ENTRY_BYTES = 4096
+"""What a file counts for at least, so that empty ones are bounded too: a disk has a place for about one file in every
+16 KiB, as ext4 is made."""
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class DiskUse:
+    """An account of what one session has on the disk, kept between its commands.
+
+    To count it all takes time, so it is counted rarely: the disk's free space, which is asked for often and costs
+    nothing, says how much can have been added since. What others write is taken for the session's meanwhile, which only
+    leads to another count.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """`limit` in bytes."""
+        self.limit = limit
+        self.used: int | None = None
+        """As last counted."""
+        self._grown = 0
+        self._free: int | None = None
+
+    @property
+    def full(self) -> bool:
+        return self.used is not None and self.used > self.limit
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it may be too much, by what is known without a count."""
+        return (self.used or 0) + self._grown > self.limit
+
+    def saw(self, free: int) -> None:
+        """Takes note of the disk's free space, in bytes."""
+        if self._free is not None:
+            self._grown += max(0, self._free - free)
+        self._free = free
+
+    def counted(self, used: int, *, whole: bool) -> None:
+        """Takes note of a count. One that is not whole, since something was closed to it, is not believed to be less
+        than what is known otherwise."""
+        if not whole:
+            used = max(used, (self.used or 0) + self._grown)
+        self.used = used
+        self._grown = 0
+
+    def describe(self) -> str:
+        """For the model, where it is full."""
+        return (
+            f"the workspace, with /tmp and the home directory, holds {(self.used or 0) / 2**20:,.0f} MiB, of"
+            f" {self.limit / 2**20:,.0f} MiB that it may have; until it is less, commands can delete but not write"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Bytes on the disk; `whole` is False where a directory could not be looked into."""
+
+    used: int
+    whole: bool
+
+
+def free_space(path: Path) -> int:
+    """Free bytes of the disk that holds `path`, each free place for a file counted with what a file counts for."""
+    status = os.statvfs(path)
+    return status.f_bfree * status.f_frsize + status.f_ffree * ENTRY_BYTES
+
+
+def count(roots: Sequence[Path]) -> Count:
+    """What directories take with all that is in them, by the blocks on the disk. No link is followed, and a file of
+    several names counts once for each. Blocks."""
+    used, whole = 0, True
+    pending = [os.fsencode(root) for root in roots]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    with suppress(OSError):
+                        used += max(ENTRY_BYTES, entry.stat(follow_symlinks=False).st_blocks * 512)
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(entry.path)
+        except FileNotFoundError:
+            continue
+        except OSError:  # closed to us, or too deep for a path
+            whole = False
+    return Count(used, whole)
+
+
+def memory_of(root: int, limit: int) -> int:
+    """Bytes of memory that a process and its descendants use together. What several share counts for each, unless that
+    makes it more than `limit`: then it is counted once, which takes the kernel longer, and they stand still for it."""
+    tree = list(_tree(root))
+    resident = sum(map(_resident, tree))
+    if resident <= limit:
+        return resident
+    _signal(tree, signal.SIGSTOP)
+    try:
+        return sum(map(_proportional, tree))
+    finally:
+        _signal(tree, signal.SIGCONT)
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, number)
+
+
+def _tree(root: int) -> Iterator[int]:
+    pending, seen = [root], {root}
+    while pending:
+        pid = pending.pop()
+        yield pid
+        below = [child for child in _children(pid) if child not in seen]
+        seen.update(below)
+        pending.extend(below)
+
+
+def _children(pid: int) -> Iterable[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_bytes().split())
+    return found
+
+
+def _resident(pid: int) -> int:
+    with suppress(OSError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+    return 0
+
+
+def _proportional(pid: int) -> int:
+    """What the process uses, and its part of what it shares."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")), 0)
+    except OSError:  # closed to us, as it may be in a container
+        return _resident(pid)
+
+
+def can_see_trees() -> bool:
+    """Whether this kernel tells a process's children."""
+    return os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")

@@ -1,0 +1,137 @@
+"""A server with small sandboxes, what a hostile model does in them, and how the server is meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.behaviour import probe
+from tests.behaviour.checks import assert_sound, requests_of
+from tests.behaviour.harness import Client, Event, of_type
+from tests.provider import FakeProvider, Reply, Text, ToolCall
+
+LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
+WORST_MS = 100 if LONG else 1500
+"""Longest answer of `/healthz`. A machine that many share at the same time keeps everyone waiting, hence the wide bound
+of the ordinary form."""
+
+MEMORY_MB, PIDS, DISK_MB = 192, 48, 2560 if LONG else 128
+"""What a sandbox under attack may have."""
+
+
+def command(text: str, **more: Any) -> ToolCall:
+    return ToolCall("execute_command", {"command": text, **more})
+
+
+@contextmanager
+def probing(url: str, name: str) -> Iterator[None]:
+    """Asks for `/healthz` all the while, prints the longest answer and asserts that it was short enough."""
+    address = urlsplit(url)
+    argv = [sys.executable, "-I", "-S", probe.__file__, str(address.hostname), str(address.port)]
+    prober = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield
+    finally:
+        out, _ = prober.communicate()
+    count, worst = json.loads(out)
+    print(f"{name}: worst of {count} answers of /healthz {worst:.0f} ms")
+    assert worst < WORST_MS, name
+
+
+@dataclass
+class Attacked:
+    """How an attack went: its session, the results of its calls, and the requests that the model got."""
+
+    session_id: str
+    results: list[Event]
+    shown: dict[str, str]
+
+    @property
+    def outputs(self) -> list[str]:
+        return [event.data["output"] for event in self.results]
+
+
+@dataclass
+class Target:
+    """A running server that is attacked through its model."""
+
+    url: str
+    kind: str
+    provider: FakeProvider
+    pid: int
+    _count: Iterator[int] = field(default_factory=lambda: iter(range(1000)))
+
+    def resident_mb(self) -> float:
+        """Memory of the server's process."""
+        return _resident_mb(self.pid)
+
+    async def attack(self, client: Client, name: str, *batches: tuple[ToolCall, ...]) -> Attacked:
+        """Runs each batch of calls as one step of a new session. Afterwards an ordinary call must work, each request
+        have been taken by the strict provider, and the session's log and history be sound."""
+        task = f"{name} {self.kind} {next(self._count)}."
+        answers = [Reply(*calls) for calls in batches]
+        self.provider.script_for(task, *answers, Reply(command("echo alive")), Reply(Text("done")))
+        with probing(self.url, f"{name} in {self.kind}"):
+            session, _ = await client.run(task)
+        assert (session["outcome"], session["error"]) == ("completed", None)
+        assert self.provider.refusals == []
+        ordered = await assert_sound(client, session["id"])
+        *results, last = of_type(ordered, "tool.result")
+        assert (last.data["output"], last.data["exit_code"]) == ("alive\n", 0)
+        shown = requests_of(self.provider, task)[-1].tool_results
+        return Attacked(session["id"], results, shown)
+
+
+def alive(mark: str) -> list[int]:
+    """The processes of this machine, in whatever namespace, that have `mark` among their arguments and are not dead."""
+    return [int(process.name) for process in Path("/proc").glob("[0-9]*") if _has(process, mark.encode())]
+
+
+def _has(process: Path, mark: bytes) -> bool:
+    with suppress(OSError):
+        state = (process / "stat").read_bytes().rpartition(b")")[2].split()[0]
+        return state not in (b"Z", b"X") and mark in (process / "cmdline").read_bytes()
+    return False
+
+
+def resident_mb(mark: str) -> float:
+    """Memory of all processes with `mark` among their arguments together."""
+    return sum(map(_resident_mb, alive(mark)))
+
+
+def _resident_mb(pid: int) -> float:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return 0
+
+
+class Most:
+    """The greatest value of a reading that is taken all the time, in a thread."""
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self.value = 0.0
+        self._read = read
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    async def __aenter__(self) -> Most:
+        self._thread.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end.set()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while not self._end.wait(0.05):
+            self.value = max(self.value, self._read())

@@ -1,0 +1,46 @@
+"""Files of a container whose commands are in the way, on purpose or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import InvalidRequestError, SandboxError
+from app.sandbox.base import Sandbox
+from app.sandbox.docker import DockerFactory
+from app.sandbox.docker_files import parse_listing
+from tests.unit.sandbox.shell import Shell, new_config
+
+
+@pytest.mark.docker
+async def test_a_closed_directory_is_refused(docker: None, instance_id: str) -> None:
+    factory = DockerFactory(instance_id)
+    sandbox: Sandbox = factory.open(new_config())
+    try:
+        await Shell(sandbox).run("mkdir closed; echo 1 >closed/file; chmod 000 closed")
+        for attempt in (sandbox.list("closed"), sandbox.write("closed/file", b"2"), sandbox.write("closed/a/b", b"2")):
+            with pytest.raises(InvalidRequestError) as refused:
+                await attempt
+            assert refused.value.code == "permission_denied"
+        await Shell(sandbox).run("chmod 500 closed")
+        with pytest.raises(InvalidRequestError):
+            await sandbox.write("closed/file", b"2")
+        assert await sandbox.read("closed/file") == b"1\n"
+    finally:
+        await sandbox.remove()
+        await factory.aclose()
+
+
+ENTRY = b"nonce 81a4 5 1700000000 ./a\n"
+
+
+@pytest.mark.parametrize("forged", [b"", b"x", b"81a4 5", b"zz 1 1 ./b\n", b"81a4 1e9 1 ./b\n", b"81a4 5 nan ./b\n"])
+def test_a_forged_entry_makes_it_no_listing(forged: bytes) -> None:
+    """A process that a command left behind may write into the script's output."""
+    with pytest.raises(SandboxError):
+        parse_listing(ENTRY + b"nonce " + forged, "nonce", (), complete=True)
+    assert [info.path for info in parse_listing(ENTRY, "nonce", (), complete=True)] == ["a"]
+
+
+def test_an_entry_of_huge_numbers_is_none() -> None:
+    with pytest.raises(SandboxError):
+        parse_listing(b"nonce 81a4 " + b"9" * 5_000 + b" 1 ./a\n", "nonce", (), complete=True)

@@ -1,0 +1,101 @@
+"""What is known of a sandbox's use of disk and memory, and what a command that uses too much meets with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from app.errors import WorkspaceFullError
+from app.sandbox.usage import ENTRY_BYTES, DiskUse, count, memory_of
+from tests.unit.sandbox.conftest import make_factory
+from tests.unit.sandbox.shell import Shell, new_config
+
+MIB = 2**20
+
+
+def test_an_account_is_doubted_by_what_the_disk_has_lost() -> None:
+    use = DiskUse(100)
+    assert not use.doubtful
+    use.saw(1000)
+    use.counted(40, whole=True)
+    use.saw(990)
+    use.saw(1500)  # others deleted something
+    use.saw(1460)
+    assert not use.doubtful
+    use.saw(1449)
+    assert use.doubtful
+    assert not use.full, "before it is counted nobody is ended"
+    use.counted(60, whole=True)
+    assert not use.doubtful
+
+
+def test_what_is_hidden_from_a_count_is_not_believed_away() -> None:
+    use = DiskUse(100)
+    use.saw(1000)
+    use.saw(850)
+    use.counted(5, whole=False)
+    assert use.full
+    use.counted(5, whole=False)
+    assert use.full
+    use.counted(5, whole=True)
+    assert not use.full
+
+
+def test_a_count_takes_blocks_and_no_links(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "file").write_bytes(os.urandom(MIB))
+    with (tmp_path / "holes").open("wb") as holes:
+        holes.truncate(100 * MIB)
+    (tmp_path / "up").symlink_to("/usr")
+    found = count([tmp_path, tmp_path / "missing"])
+    assert MIB < found.used < MIB + 20 * ENTRY_BYTES
+    assert found.whole
+
+
+@contextmanager
+def family(children: int, megabytes: int) -> Iterator[int]:
+    """A process whose children were made after it has filled its memory, which they share."""
+    fill = f"import os, sys; held = bytearray(os.urandom(1)) * ({megabytes} << 20)\n"
+    fork = f"[os.fork() or (sys.stdin.read(), os._exit(0)) for _ in range({children})]\nprint('ready', flush=True)\n"
+    argv = [sys.executable, "-c", fill + fork + "sys.stdin.read()"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"ready\n"
+        yield parent.pid
+        parent.communicate()
+
+
+def test_memory_that_is_shared_counts_once_where_it_matters() -> None:
+    with family(children=5, megabytes=40) as pid:
+        assert memory_of(pid, 10_000 * MIB) > 200 * MIB
+        assert 40 * MIB < memory_of(pid, 100 * MIB) < 120 * MIB
+    assert memory_of(pid, 0) == 0, "it is gone"
+
+
+@pytest_asyncio.fixture
+async def narrow(walled_kind: str, data_dir: Path, instance_id: str) -> AsyncIterator[Shell]:
+    """A sandbox that may have 64 MiB of the disk."""
+    factory = make_factory(walled_kind, data_dir, instance_id)
+    sandbox = factory.open(new_config(disk_mb=64))
+    yield Shell(sandbox)
+    await sandbox.remove()
+    await factory.aclose()
+
+
+async def test_a_workspace_beyond_its_limit_takes_nothing_more(narrow: Shell) -> None:
+    ran = await narrow.run("head -c 100000000 /dev/zero > large; head -c 30000000 /dev/zero > more; sleep 30")
+    assert (ran.code, ran.result.timed_out) == (None, False)
+    assert "of 64 MiB that it may have" in (ran.result.remark or "")
+    with pytest.raises(WorkspaceFullError):
+        await narrow.sandbox.write("file", b"x")
+    assert (await narrow.run("echo x > small || exit 7")).code != 0
+    assert (await narrow.run("rm large")).result.remark is None
+    await narrow.sandbox.write("file", b"x")
+    assert (await narrow.run("echo x >> file; cat file")).out == "xx\n"
