@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from app.errors import ConflictError, NotFoundError
-from app.eventlog.bus import Bus, Channel, Reader
+from app.eventlog.bus import Bus
+from app.eventlog.channel import Channel, Reader
 from app.eventlog.log import EventLog, StreamItem
 
 Batches = AsyncIterator[list[StreamItem]]
@@ -31,14 +32,18 @@ MAY_END = frozenset(
 
 
 @asynccontextmanager
-async def follow(log: EventLog, bus: Bus, session_id: str, *, after: int, until_idle: bool) -> AsyncIterator[Batches]:
+async def follow(
+    log: EventLog, bus: Bus, session_id: str, *, after: int, until_idle: bool, promised: bool = False
+) -> AsyncIterator[Batches]:
     """A session's events after a seq: first the log, then one delta for each open part, then what comes.
 
     Yields batches of what waited for this reader. With `until_idle` it ends once the head was sent, no run and no
     compaction is under way and nothing deliverable waits. Raises `NotFoundError`, or `ConflictError` (code
-    `ahead_of_log`) for a seq to come, or `ServerBusyError` where too many streams are open.
+    `ahead_of_log`) for a seq to come, or `ServerBusyError` where too many streams are open and this one is not
+    `promised`.
     """
-    bus.check_room()
+    if not promised:
+        bus.check_room()
     wake = Reader()
     # Subscribed before the log is read, so that nothing falls in between.
     channel = bus.channel(session_id)

@@ -1,0 +1,78 @@
+"""The model providers of the settings, their keys, and the model of a session that names none."""
+
+from __future__ import annotations
+
+import os
+
+from dotenv import dotenv_values
+
+from app.llm.base import Prices
+from app.llm.catalog import Catalog, ModelOverride
+from app.llm.registry import ProviderConfig, Providers
+from app.settings import DEMO_MODEL, Settings
+
+DEFAULT_MODELS = {"openai": "openai/gpt-5", "anthropic": "anthropic/claude-sonnet-5"}
+"""What a provider's key alone stands for."""
+
+OPENAI_URL = "https://api.openai.com/v1"
+ANTHROPIC_URL = "https://api.anthropic.com"
+
+
+def provider_configs(settings: Settings) -> list[ProviderConfig]:
+    """All configured providers. A key named by `api_key_env` may stand in the environment or in `.env`."""
+    environment = {**dotenv_values(".env"), **os.environ}
+    configs = [
+        ProviderConfig("scripted", "scripted"),
+        ProviderConfig(
+            "openai",
+            "openai",
+            settings.openai_base_url or OPENAI_URL,
+            _secret(settings.openai_api_key),
+            needs_key=settings.openai_base_url is None,
+        ),
+        ProviderConfig(
+            "anthropic",
+            "anthropic",
+            settings.anthropic_base_url or ANTHROPIC_URL,
+            _secret(settings.anthropic_api_key),
+            needs_key=settings.anthropic_base_url is None,
+        ),
+    ]
+    for name, provider in settings.providers.items():
+        key = environment.get(provider.api_key_env) if provider.api_key_env else None
+        configs.append(ProviderConfig(name, provider.kind, provider.base_url, key, needs_key=False))
+    return configs
+
+
+def _secret(value: object) -> str | None:
+    get = getattr(value, "get_secret_value", None)
+    return get() or None if get is not None else None
+
+
+def default_model(settings: Settings) -> str:
+    """The model of a session that names none: the setting, else what the first key stands for, else the demo."""
+    if settings.model:
+        return settings.model
+    keyed = {"openai": settings.openai_api_key, "anthropic": settings.anthropic_api_key}
+    return next((DEFAULT_MODELS[name] for name, key in keyed.items() if _secret(key)), DEMO_MODEL)
+
+
+def secrets_of(settings: Settings) -> list[str]:
+    """All keys that this server knows, for taking them out of logs."""
+    keys = [config.api_key for config in provider_configs(settings) if config.api_key]
+    return keys + [key.get_secret_value() for key in settings.api_keys]
+
+
+def build_providers(settings: Settings) -> Providers:
+    """The model providers with their catalog."""
+    overrides = {
+        name: ModelOverride(
+            model.context_window,
+            model.max_output_tokens,
+            Prices(**model.prices.model_dump()) if model.prices is not None else None,
+        )
+        for name, model in settings.models.items()
+    }
+    configs = provider_configs(settings)
+    catalog = Catalog(overrides, base_urls={config.name: config.base_url for config in configs})
+    return Providers(configs, catalog, settings.provider_idle_timeout_s)

@@ -1,0 +1,34 @@
+"""Where the data of a server lie, and their database, opened."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from app.db.engine import Database, open_database, sqlite_path
+from app.db.migrate import upgrade
+from app.errors import StorageError
+from app.settings import Settings
+
+
+def prepare_data_dir(settings: Settings) -> None:
+    """Makes the data directory, for its owner alone. Raises `StorageError`."""
+    try:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"The data directory {settings.data_dir} cannot be made: {error.strerror}.") from error
+    if not os.access(settings.data_dir, os.W_OK | os.X_OK):
+        raise StorageError(f"The data directory {settings.data_dir} cannot be written to.")
+
+
+def directories(settings: Settings) -> tuple[Path, Path]:
+    """The directories in which a server's data lie."""
+    return settings.data_dir, sqlite_path(settings.url).parent
+
+
+async def open_storage(settings: Settings) -> Database:
+    """The database, migrated, in a data directory that is there. Raises `StorageError`."""
+    await asyncio.to_thread(prepare_data_dir, settings)
+    await asyncio.to_thread(upgrade, settings.url)
+    return await asyncio.to_thread(open_database, settings.url)

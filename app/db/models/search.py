@@ -1,0 +1,29 @@
+"""What of the history can be searched."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, ForeignKey, Index, Integer, String, Table, Text, column, table
+
+from app.db.models.base import metadata
+
+search_entries = Table(
+    "search_entries",
+    metadata,
+    Column("id", Integer, primary_key=True, comment="The rowid of its text in search_text."),
+    Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", Integer, nullable=False, comment="That of its message."),
+    Column("message_id", String(36), nullable=False),
+    Column("role", String(20), nullable=False),
+    Column("call_id", String(36)),
+    comment="What of the history can be searched; a message is added when a search first needs it.",
+)
+Index("ix_search_entries_session_id_seq", search_entries.c.session_id, search_entries.c.seq)
+
+search_text = table("search_text", column("rowid", Integer), column("session", Text), column("text", Text))
+"""The words of the entries: a virtual table of SQLite's FTS5, so the migrations alone know how it is made. Its rows go
+with their entries, by a trigger. `session` is the session's id as one word, which keeps a search within its session."""
+
+
+def is_managed(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether migrations compare a thing of the database with these tables; FTS5 looks after its own."""
+    return not (kind == "table" and name is not None and name.startswith("search_text"))

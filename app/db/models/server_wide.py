@@ -1,0 +1,41 @@
+"""What belongs to no session."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Float, Integer, String, Table, Text
+
+from app.db.models.base import UtcTime, metadata
+
+server = Table(
+    "server",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+    comment="Facts about this database, such as the instance id that labels its containers.",
+)
+
+model_windows = Table(
+    "model_windows",
+    metadata,
+    Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
+    Column("tokens", Integer, nullable=False, comment="Its window, learnt from a refusal."),
+    Column("learned_at", UtcTime, nullable=False),
+    Column("known_tokens", Integer, comment="The window it was learnt against."),
+    Column("known_source", String(20), comment="Where that one was from."),
+    comment="Windows that providers have named; each is believed for a day.",
+)
+
+daily_usage = Table(
+    "daily_usage",
+    metadata,
+    Column("day", String(10), primary_key=True),
+    Column("model", String(200), primary_key=True),
+    Column("steps", Integer, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("cache_read_tokens", BigInteger, nullable=False),
+    Column("cache_write_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("cost_usd", Float, nullable=False),
+    Column("unpriced_steps", Integer, nullable=False, comment="Steps whose price is unknown."),
+)

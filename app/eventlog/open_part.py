@@ -1,0 +1,95 @@
+"""A part that is being written, for readers of any speed: its text from any offset, in little memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+MAX_PIECES = 512
+"""Pieces of an open part's text above which the older half is joined into one."""
+
+PREVIEW_PIECE_CHARS = 1024
+MAX_PREVIEW_PIECES = 4096
+"""A preview's neighbours of one stream are joined up to this size; of streams that take turns, this many pieces are
+kept. A command that prints character by character would cost megabytes otherwise."""
+
+
+@dataclass(slots=True)
+class OpenPart:
+    """A part that is being written: its text in pieces, with the offset of each in code points.
+
+    `fields` are what its deltas carry besides offset and text. With `keep`, only about that many characters of the end
+    are held.
+    """
+
+    event: str
+    fields: dict[str, object]
+    keep: int | None = None
+    end: int = 0
+    _starts: list[int] = field(default_factory=list)
+    _pieces: list[str] = field(default_factory=list)
+    _streams: list[str] = field(default_factory=list)
+
+    def append(self, text: str, stream: str) -> None:
+        if self.keep is not None and self._continues(stream):
+            self._pieces[-1] += text
+        else:
+            self._starts.append(self.end)
+            self._pieces.append(text)
+            self._streams.append(stream)
+        self.end += len(text)
+        if self.keep is None:
+            if len(self._pieces) > MAX_PIECES:
+                self._merge(MAX_PIECES // 2)
+        elif self.end - self._starts[0] > 2 * self.keep or len(self._pieces) > MAX_PREVIEW_PIECES:
+            self._trim(self.keep)
+
+    def _continues(self, stream: str) -> bool:
+        """Whether the last piece has room for more of a stream."""
+        return bool(self._pieces) and self._streams[-1] == stream and len(self._pieces[-1]) < PREVIEW_PIECE_CHARS
+
+    def _merge(self, count: int) -> None:
+        self._pieces[:count] = ["".join(self._pieces[:count])]
+        del self._starts[1:count], self._streams[1:count]
+
+    def _trim(self, keep: int) -> None:
+        first = max(bisect_right(self._starts, self.end - keep) - 1, 0)
+        if len(self._pieces) > MAX_PREVIEW_PIECES:
+            first = max(first, MAX_PREVIEW_PIECES // 2)
+        del self._starts[:first], self._pieces[:first], self._streams[:first]
+        if self.end - self._starts[0] > 2 * keep:
+            cut = self.end - keep - self._starts[0]
+            self._pieces[0] = self._pieces[0][cut:]
+            self._starts[0] += cut
+
+    @property
+    def text(self) -> str:
+        """All that is held of the text."""
+        return "".join(self._pieces)
+
+    def since(self, offset: int) -> list[tuple[int, str, str]]:
+        """What was written from an offset on: (offset, text, stream), a run of one stream each. An offset that is no
+        longer held gives what is."""
+        if self._starts and self._starts[-1] == offset:
+            # The rule for a reader that keeps up.
+            return [(offset, self._pieces[-1], self._streams[-1])]
+        first = bisect_right(self._starts, offset) - 1
+        if first < 0:
+            first, offset = 0, self._starts[0] if self._starts else 0
+        if self.keep is None:
+            text = "".join(self._pieces[first:])
+            return [(offset, text[offset - self._starts[first] :], "")] if self._starts else []
+        return self._runs(first, offset)
+
+    def _runs(self, first: int, offset: int) -> list[tuple[int, str, str]]:
+        runs: list[tuple[int, str, str]] = []
+        for start, piece, stream in zip(self._starts[first:], self._pieces[first:], self._streams[first:], strict=True):
+            text = piece[max(offset - start, 0) :]
+            if not text:
+                continue
+            if runs and runs[-1][2] == stream:
+                at, before, _ = runs[-1]
+                runs[-1] = (at, before + text, stream)
+            else:
+                runs.append((max(offset, start), text, stream))
+        return runs
