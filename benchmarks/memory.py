@@ -18,9 +18,9 @@ async def measure_memory(bench: Bench, *, running: int, idle: int) -> list[Resul
     async with start_service(bench.source) as server:
         await asyncio.sleep(1)
         rest = server.resident_bytes()
-        await _run_to_idle(server, WARM_SESSIONS)
+        await run_to_idle(server, WARM_SESSIONS)
         before = server.resident_bytes()
-        await _run_to_idle(server, idle)
+        await run_to_idle(server, idle)
         per_idle = (server.resident_bytes() - before) / idle
     async with start_service(bench.source) as server:
         per_running = await _per_running(server, running)
@@ -37,7 +37,7 @@ async def measure_memory(bench: Bench, *, running: int, idle: int) -> list[Resul
     ]
 
 
-async def _run_to_idle(server: Server, count: int) -> None:
+async def run_to_idle(server: Server, count: int) -> None:
     """Makes sessions that each answer once, one after the other."""
     async with Connection(server.port) as connection:
         for _ in range(count):

@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,10 @@ class Server:
         """Its resident memory."""
         return resident(Path(f"/proc/{self.pid}/status").read_text())
 
+    def open_files(self) -> int:
+        """Its open files, sockets included."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
 
 def cpu_seconds(stat: str) -> float:
     """utime + stime of a `/proc/PID/stat` line; the process' name in it may hold spaces and parentheses."""
@@ -63,7 +67,7 @@ class Bench:
 async def start_all() -> AsyncIterator[Bench]:
     """Source, floor and service, ready; ended when the context is left."""
     async with AsyncExitStack() as stack:
-        source = await stack.enter_async_context(_module("benchmarks.source"))
+        source = await stack.enter_async_context(start_source())
         url = f"http://127.0.0.1:{source.port}"
         floor = await stack.enter_async_context(_module("benchmarks.floor", url))
         service = await stack.enter_async_context(start_service(source))
@@ -71,8 +75,18 @@ async def start_all() -> AsyncIterator[Bench]:
 
 
 @asynccontextmanager
-async def start_service(source: Server) -> AsyncIterator[Server]:
-    """The service as it is installed, on a new data directory, with the source as its provider."""
+async def start_source() -> AsyncIterator[Server]:
+    """The model alone."""
+    async with _module("benchmarks.source") as source:
+        yield source
+
+
+@asynccontextmanager
+async def start_service(
+    source: Server, *, endless: Sequence[str] = ("steps-short", "steps-long"), settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Server]:
+    """The service as it is installed, on a new data directory, with the source as its provider. `endless` are models
+    whose window nothing fills; `settings` are variables besides those that every measurement needs."""
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as data_dir:
         port = free_port()
         environment = {
@@ -87,9 +101,8 @@ async def start_service(source: Server) -> AsyncIterator[Server]:
             "PALIMPSEST_PROVIDERS": json.dumps(
                 {PROVIDER: {"kind": "openai", "base_url": f"http://127.0.0.1:{source.port}/v1"}}
             ),
-            "PALIMPSEST_MODELS": json.dumps(
-                {f"{PROVIDER}/steps-{name}": {"context_window": WINDOW} for name in ("short", "long")}
-            ),
+            "PALIMPSEST_MODELS": json.dumps({f"{PROVIDER}/{name}": {"context_window": WINDOW} for name in endless}),
+            **(settings or {}),
         }
         async with _process(["-m", "app", "serve"], port, "/readyz", environment) as server:
             yield server

@@ -3,6 +3,8 @@
 The model's name says what it does:
 
 - `stream-RATE-COUNT` streams COUNT tokens at RATE a second. Each token is a stamp of the time at which it was sent.
+- `work-RATE-COUNT` does so in each step and then calls a tool, so that a run goes on for ever. `GET /sent` gives the
+  number of tokens that were sent to all.
 - `steps-NAME` calls a tool in each step until the number of steps set with `PUT /plan/steps-NAME/N/MS` is used up, then
   answers with a word; it thinks for MS milliseconds each time. `GET /calls/steps-NAME` gives the times at which each
   call came in and was answered, and the time at which its body was there.
@@ -27,7 +29,6 @@ STAMP = re.compile(rb"~([0-9a-f]{8})")
 STAMP_RANGE = 1 << 32
 _MODEL = re.compile(rb'"model":\s*"([^"]+)"')
 _HEADERS = [(b"content-type", b"text/event-stream")]
-_PLAN = {"items": [{"text": "measure", "status": "in_progress"}]}
 
 
 def stamp() -> str:
@@ -67,6 +68,14 @@ def end_of(body: bytes) -> bytes:
     return b"data: " + orjson.dumps(document) + b"\n\ndata: [DONE]\n\n"
 
 
+def plan_call(item: str) -> bytes:
+    """The end of an answer that calls `update_plan`, which runs no command, with one item."""
+    plan = {"items": [{"text": item, "status": "in_progress"}]}
+    function = {"name": "update_plan", "arguments": orjson.dumps(plan).decode()}
+    call = {"index": 0, "id": "call_0", "type": "function", "function": function}
+    return chunk({"tool_calls": [call]}) + chunk({}, "tool_calls")
+
+
 class Source:
     """The app. One instance serves a whole run of the benchmarks."""
 
@@ -74,6 +83,7 @@ class Source:
         self._plans: dict[str, int] = defaultdict(int)
         self._thinking_s: dict[str, float] = defaultdict(float)
         self._calls: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+        self._sent = 0
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         begun = time.monotonic()
@@ -93,6 +103,8 @@ class Source:
                 return {}
             case ["calls", model]:
                 return self._calls[model]
+            case ["sent"]:
+                return self._sent
         return {"ready": True}
 
     async def _complete(self, begun: float, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
@@ -102,9 +114,11 @@ class Source:
         model = found[1].decode() if found else ""
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS, "trailers": False})
         kind, *numbers = model.split("-")
-        if kind == "stream":
-            await _tokens(send, float(numbers[0]), int(numbers[1]))
-            await _end(send, chunk({}, "stop") + end_of(body))
+        if kind in ("stream", "work"):
+            await self._tokens(send, float(numbers[0]), int(numbers[1]))
+            # Each call changes the plan, as those of a real model do.
+            last = chunk({}, "stop") if kind == "stream" else plan_call(f"after token {self._sent}")
+            await _end(send, last + end_of(body))
             return
         await asyncio.sleep(self._thinking_s[model])
         answer = self._call(model) if self._plans[model] > 0 else chunk({"content": "done"}) + chunk({}, "stop")
@@ -113,18 +127,16 @@ class Source:
 
     def _call(self, model: str) -> bytes:
         self._plans[model] -= 1
-        function = {"name": "update_plan", "arguments": orjson.dumps(_PLAN).decode()}
-        call = {"index": 0, "id": "call_0", "type": "function", "function": function}
-        return chunk({"tool_calls": [call]}) + chunk({}, "tool_calls")
+        return plan_call("measure")
 
-
-async def _tokens(send: ASGISendCallable, rate: float, count: int) -> None:
-    """Sends tokens by the clock: one that was late does not put the others off."""
-    start = time.monotonic()
-    for number in range(count):
-        await asyncio.sleep(start + number / rate - time.monotonic())
-        token = _BEFORE + stamp().encode() + _AFTER
-        await send({"type": "http.response.body", "body": token, "more_body": True})
+    async def _tokens(self, send: ASGISendCallable, rate: float, count: int) -> None:
+        """Sends tokens by the clock: one that was late does not put the others off."""
+        start = time.monotonic()
+        for number in range(count):
+            await asyncio.sleep(start + number / rate - time.monotonic())
+            token = _BEFORE + stamp().encode() + _AFTER
+            await send({"type": "http.response.body", "body": token, "more_body": True})
+            self._sent += 1
 
 
 async def _body(receive: ASGIReceiveCallable) -> bytes:
