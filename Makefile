@@ -11,7 +11,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test soak check bench docs build clean
+.PHONY: help install run test soak fuzz check bench docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ test: $(DEV) ## Run the tests
 
 soak: $(DEV) ## Ten minutes of random users and faults, every invariant checked
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+fuzz: $(DEV) ## Hostile input at every border, ten minutes each
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 check: $(DEV) ## Lint, format, types, layers and spelling; changes nothing
 	@$(BIN)/ruff check .

@@ -46,16 +46,17 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
         parsed = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-    return parsed if isinstance(parsed, dict) and not _is_too_deep(parsed) else text
+    return parsed if isinstance(parsed, dict) and not is_deeper(parsed, MAX_ARGUMENT_DEPTH) else text
 
 
 MAX_ARGUMENT_DEPTH = 100
 """Levels of nesting up to which arguments are shown as an object; serialisers give up somewhere above 200."""
 
 
-def _is_too_deep(value: Any) -> bool:
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether objects and arrays are nested in `value` so many levels deep, or deeper."""
     level = [value]
-    for _ in range(MAX_ARGUMENT_DEPTH):
+    for _ in range(levels):
         level = [
             inner
             for outer in level

@@ -206,6 +206,8 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
         uvicorn.Config(
             app,
             lifespan="off",
+            # There are no WebSockets here, and a handshake with a body would never have an answer.
+            ws="none",
             log_config=None,
             access_log=False,
             server_header=False,

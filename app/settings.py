@@ -139,6 +139,11 @@ class Settings(BaseSettings):
     sandbox_memory_mb: int = Field(2048, ge=64, description="Memory of one sandbox in MiB.")
     sandbox_cpus: float = Field(2.0, gt=0, description="Processor cores of one sandbox.")
     sandbox_pids: int = Field(512, ge=16, description="Processes and threads of one sandbox.")
+    sandbox_disk_mb: int = Field(
+        10_240,
+        ge=16,
+        description="Disk space of one sandbox in MiB: workspace, home directory and, with bubblewrap, `/tmp`.",
+    )
     sandbox_idle_s: float = Field(900, gt=0, description="Seconds of idleness after which a sandbox is stopped.")
     sandbox_wait_s: float = Field(
         60,

@@ -9,7 +9,8 @@ from typing import Any
 import regex
 
 from app.agent.batch import result_without_run
-from app.agent.ports import CallsHeld, Decision
+from app.agent.changes import CallsHeld
+from app.agent.ports import Decision
 from app.messages import ToolCallPart, ToolResultPart, ToolStatus
 from app.sessions import Approval, ApprovalEnd, ApprovalRules
 from app.tools.grep import is_recursive

@@ -9,9 +9,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from app.agent.changes import AttemptVoided, Change, ResponseClosed, StepOpened
 from app.agent.conversation import AgentConfig
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import AttemptVoided, Change, ResponseClosed, Sink, StepOpened
+from app.agent.ports import Sink
 from app.agent.stream_processor import StreamProcessor
 from app.context.tokens import PER_MESSAGE
 from app.errors import ContextOverflowError, ProviderError

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
-from app.agent.ports import CallsHeld, StepOpened
+from app.agent.changes import CallsHeld, StepOpened
 from app.context.tokens import PER_MESSAGE, estimate_part
 from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from app.agent.apart import apart
 from app.agent.asked import ManualRound, Refusal, asked_round, asked_selection
+from app.agent.changes import RoundOpening, RungFailed
 from app.agent.conversation import AgentConfig
 from app.agent.coverage import is_hopeless, prunable, selection
 from app.agent.interrupt import Stopped
 from app.agent.lull import Lull
 from app.agent.pace import Pace
-from app.agent.ports import RoundOpening, RungFailed
 from app.agent.prepared import Background
 from app.agent.round_maker import RoundMaker
 from app.agent.round_setup import RoundSetup

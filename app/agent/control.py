@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import takewhile
+
 from app.context.prompts import ControlKind, control_text
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.messages import Message, Role, TextPart, new_id, now
@@ -18,6 +22,12 @@ def control_message(kind: ControlKind) -> Message:
 def is_last_word(message: Message) -> bool:
     """Whether this tells the model that it makes the last step of a run."""
     return message.role is Role.CONTROL and message.text == _LAST_STEP
+
+
+def had_last_word(history: Sequence[Message], began: datetime) -> bool:
+    """Whether a run that began then had come to its last step."""
+    own = takewhile(lambda message: message.created_at >= began, reversed(history))
+    return any(map(is_last_word, own))
 
 
 _LAST_STEP = control_text("last_step")

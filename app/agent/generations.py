@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from app.agent.ports import GenerationOpened
+from app.agent.changes import GenerationOpened
 from app.context.checkpoints import InForce
 from app.context.generation import Generation, GenerationReason
 from app.context.prompts import differs_by_plan_alone

@@ -8,11 +8,12 @@ from dataclasses import replace
 from app.agent.apart import apart
 from app.agent.asking import summary_job, summary_model
 from app.agent.candidates import candidate, folded
+from app.agent.changes import OutputsPruned, RoundCompleted, RungFailed
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.coverage import ROOMY, shortest
 from app.agent.faults import RungCode, SummaryFailed
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import OutputsPruned, RoundCompleted, RungFailed, Sink
+from app.agent.ports import Sink
 from app.agent.rounds import Candidate, Round
 from app.agent.summarizer import Summarizer, SummaryJob
 from app.agent.updates import adopt

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import takewhile
 from typing import Any
 
 from app.agent.asked import ManualRound
 from app.agent.batch import WaitingStep
+from app.agent.changes import Change, ControlAdded, GenerationOpened
 from app.agent.compactor import Compactor
-from app.agent.control import control_message, is_last_word
+from app.agent.control import control_message, had_last_word
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.limits import LimitReached, Progress, RunLimits, in_circles
 from app.agent.loop_guard import NO_GUARD, GuardRules, LoopGuard, Verdict
-from app.agent.ports import Change, ControlAdded, GenerationOpened, Inbox, Sink
+from app.agent.ports import Inbox, Sink
 from app.agent.rounds import Room
 from app.agent.step import Outcome, Step, StepResult
 from app.agent.updates import refresh, settle
@@ -84,7 +84,8 @@ class AgentLoop:
         self._waiting = waiting
         self._last_step_s = last_step_s
         self._guard = LoopGuard(guard)
-        self._is_over = elapsed_s > 0 and self._had_last_step(elapsed_s)
+        began = now() - timedelta(seconds=elapsed_s)
+        self._is_over = elapsed_s > 0 and had_last_word(conversation.history, began)
         self._cut_off = False
         self._refused_limit = 0
         self._less_output: int | None = None
@@ -144,13 +145,16 @@ class AgentLoop:
     async def _make_room(self, config: AgentConfig, before: list[Change], asked: ManualRound | None) -> Room:
         """Makes the context smaller where that is due, or asked for."""
         with self._limits.deadline():
-            if asked is not None:
-                await self._flush(before)
-                room = await self._compactor.manual(config, asked)
-                self._progress.add(self._compactor.take_usage())
-                return Room.MADE if room is Room.ENOUGH else room
-            cold = any(isinstance(c, GenerationOpened) and c.generation.reason == "model" for c in before)
-            room = await self._compactor.make_room(config, self._progress.steps, lambda: self._flush(before), cold=cold)
+            if asked is None:
+                return await self._fit(config, before)
+            await self._flush(before)
+            room = await self._compactor.manual(config, asked)
+        self._progress.add(self._compactor.take_usage())
+        return Room.MADE if room is Room.ENOUGH else room
+
+    async def _fit(self, config: AgentConfig, before: list[Change]) -> Room:
+        cold = any(isinstance(c, GenerationOpened) and c.generation.reason == "model" for c in before)
+        room = await self._compactor.make_room(config, self._progress.steps, lambda: self._flush(before), cold=cold)
         self._progress.add(self._compactor.take_usage())
         return room
 
@@ -278,19 +282,22 @@ class AgentLoop:
             return result
         self._is_over = True
         self._interrupt.lift()
-        await self._say("last_step")
-        config = self._config()
-        before = await self._refreshed(config)
         with self._limits.within(self._last_step_s):
-            await self._make_step(config, before, NOT_RUN)
+            await self._last_word()
         self._interrupt.lift()
         return self._stopped() or result
 
-    def _had_last_step(self, elapsed_s: float) -> bool:
-        """Whether this run had come to its end before a restart."""
-        began = now() - timedelta(seconds=elapsed_s)
-        own = takewhile(lambda message: message.created_at >= began, reversed(self._conversation.history))
-        return any(map(is_last_word, own))
+    async def _last_word(self) -> None:
+        """The last step, in a context that it fits; without room, or time to make it, there is none."""
+        room = Room.MADE
+        while self._interrupt.reason is None and room is not Room.NONE:
+            config = self._config()
+            before = await self._refreshed(config)
+            room = await self._fit(config, before)
+            if room is Room.ENOUGH:
+                await self._say("last_step")
+                await self._make_step(config, before, NOT_RUN)
+                return
 
 
 def _at_limit(error: LimitReached) -> RunResult:

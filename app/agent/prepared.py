@@ -10,13 +10,13 @@ import structlog
 
 from app.agent.apart import apart
 from app.agent.candidates import candidate
+from app.agent.changes import RoundEnded, RoundOpening, RungFailed
 from app.agent.conversation import AgentConfig
 from app.agent.coverage import ROOMY, may_be_cleared, prunable, selection
 from app.agent.faults import SummaryFailed
 from app.agent.interrupt import INSIST_S, Stopped
 from app.agent.lull import Lull
 from app.agent.pace import LITTLE
-from app.agent.ports import RoundEnded, RoundOpening, RungFailed
 from app.agent.round_setup import RoundSetup
 from app.agent.rounds import Candidate, Round, Target
 from app.agent.triggers import is_at_work, is_coming
@@ -66,8 +66,6 @@ class Background:
             return
         if self._lull.lasts(conversation, config):
             return
-        if not self._setup.places.has_room():
-            return
         if await apart(conversation.rows, prunable, conversation, config.budget, config.settings) is not None:
             # What can be cleared now, can be until a generation begins.
             self._lull.begin(conversation, config, for_good=True)
@@ -82,13 +80,14 @@ class Background:
         if found is None or not await self._frees_much(round, found):
             self._lull.begin(conversation, config)
             return
+        # Asked for last, so that only a summary that would have been begun is refused.
+        if not self._setup.places.has_room():
+            self._lull.begin(conversation, config)
+            return
         self._prepare(round, found)
 
     def _prepare(self, round: Round, covered: Selection) -> None:
-        # Looked at again: it took threads to come here, and others may have been faster.
         places = self._setup.places
-        if not places.has_room():
-            return
         places.take()
         self._prepared = Prepared(self._setup, round, covered)
         self._prepared.when_done(places.give_back)

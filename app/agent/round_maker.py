@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from app.agent.changes import RoundEnded
 from app.agent.interrupt import Stopped
-from app.agent.ports import RoundEnded
 from app.agent.round_setup import RoundSetup
 from app.agent.rounds import Candidate, Room, Round
 from app.context.selection import Selection

@@ -7,10 +7,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.agent.changes import GenerationOpened
 from app.agent.config import AgentConfig
 from app.agent.gauge import Gauge
 from app.agent.generations import Generations
-from app.agent.ports import GenerationOpened
 from app.agent.record import Record
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.generation import Generation, GenerationReason

@@ -10,14 +10,15 @@ from enum import Enum
 from typing import Any
 
 import structlog
-from structlog.contextvars import bind_contextvars
+from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from app.agent.attempt import Attempt, Spent
 from app.agent.batch import Batch, WaitingStep
+from app.agent.changes import Change, ResponseClosed, StepClosed, StepOpened
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import Change, ResponseClosed, Sink, StepClosed, StepOpened
+from app.agent.ports import Sink
 from app.agent.tool_executor import ToolExecutor
 from app.errors import (
     ContextOverflowError,
@@ -32,6 +33,10 @@ from app.llm.retry import delay_s
 from app.messages import FinishReason, Usage, new_id
 
 log = structlog.get_logger(__name__)
+
+LOGGED = ("step", "attempt", "message_id")
+"""What the log lines of a step carry. It is unbound when the step has ended; where one raises, whoever logs why still
+has it, and unbinds it."""
 
 
 class Outcome(Enum):
@@ -93,6 +98,13 @@ class Step:
     ) -> StepResult:
         """Makes step `number`; `before` are changes that belong in front of it, committed with its start. With a
         `refusal` no call of it runs, and each gets that for an error."""
+        result = await self._make(number, config, before, refusal)
+        unbind_contextvars(*LOGGED)
+        return result
+
+    async def _make(
+        self, number: int, config: AgentConfig, before: Sequence[Change], refusal: str | None
+    ) -> StepResult:
         spent = Spent()
         request = self._conversation.request(config)
         attempt_number = 1
@@ -118,16 +130,19 @@ class Step:
 
     async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
         """Ends a step that was left waiting; its message is in the conversation already."""
+        _log_with(waiting.opened)
         spent = Spent(time.monotonic() - waiting.elapsed_s, waiting.usage, waiting.known_cost_usd)
-        return await self._run_tools(
+        result = await self._run_tools(
             _Ending(waiting.opened, config, spent), Batch(waiting.calls, waiting.held), waiting.finish_reason
         )
+        unbind_contextvars(*LOGGED)
+        return result
 
     def _open(self, step: int, number: int, config: AgentConfig, before: Sequence[Change]) -> Attempt:
         conversation = self._conversation
         context, generation = conversation.state(config.budget), conversation.generation.number
         opened = StepOpened(step, number, new_id(), config.model, generation, context, conversation.round)
-        bind_contextvars(step=step, attempt=number, message_id=opened.message_id)
+        _log_with(opened)
         return Attempt(self._sink, self._models, config, opened, before)
 
     async def _send(self, attempt: Attempt, request: ModelRequest) -> Stopped | PalimpsestError | None:
@@ -266,6 +281,10 @@ class Step:
 
     def _stop_reason(self) -> FinishReason:
         return FinishReason.INTERRUPTED if self._interrupt.reason == "shutdown" else FinishReason.CANCELLED
+
+
+def _log_with(opened: StepOpened) -> None:
+    bind_contextvars(step=opened.step, attempt=opened.attempt, message_id=opened.message_id)
 
 
 _CRASH = PalimpsestError("The step failed inside the service; its log has the details.")

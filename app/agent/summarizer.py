@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from app.agent.apart import apart
+from app.agent.changes import ModelUsed
 from app.agent.faults import SummaryFailed
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import ModelUsed, Sink
+from app.agent.ports import Sink
 from app.agent.stream_processor import MAX_ANSWER_CHARS
 from app.context.policies import CompactionSettings
 from app.context.summary_input import transcript_items, windows

@@ -14,17 +14,10 @@ from structlog.contextvars import bind_contextvars
 
 from app.agent.approvals import NoDesk, denials, which_wait
 from app.agent.batch import Batch, result_without_run
+from app.agent.changes import CallsHeld, CallsReleased, ResultClosed
 from app.agent.collecting import Collector, CollectorFactory
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.ports import (
-    ApprovalDesk,
-    CallsHeld,
-    CallsReleased,
-    LivePart,
-    ResultClosed,
-    SandboxSource,
-    Sink,
-)
+from app.agent.ports import ApprovalDesk, LivePart, SandboxSource, Sink
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem

@@ -4,9 +4,9 @@ sessions go on, and taken over on it."""
 from __future__ import annotations
 
 from app.agent.apart import apart
+from app.agent.changes import GenerationOpened
 from app.agent.config import AgentConfig
 from app.agent.conversation import Conversation
-from app.agent.ports import GenerationOpened
 from app.context.checkpoints import InForce
 from app.messages import Message
 

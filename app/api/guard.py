@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.auth import check_key, needs_key
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
 from app.api.hosts import HostPort, host_is_ours, origin_is_ours, parse_host
-from app.errors import MalformedRequestError, PalimpsestError, TooLargeError
+from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError, TooLargeError
 
 PROBES = frozenset({"/healthz", "/readyz"})
 """Asked by machines that know the server by an address only; they tell nothing that is worth guarding."""
@@ -59,6 +59,8 @@ class Guard:
 def check(scope: Scope, rules: GuardRules) -> None:
     """Raises the first error that the request's head gives rise to."""
     path: str = scope["path"]
+    if any(b"websocket" in value.lower() for value in header_values(scope, b"upgrade")):
+        raise ForbiddenError("There are no WebSockets here.")
     if path not in PROBES:
         check_site(scope, rules.allowed_hosts)
     if rules.keys and needs_key(path):

@@ -69,9 +69,9 @@ def select(
 
     The boundary never parts calls from their results, nor the parts of one model message. Sizes are those of what
     `model` sees, cleared outputs of `pruned` as their placeholders. `task_id` is the message that carries the session's
-    task, if the history has it. `urgent` is for a context that is too large
-    although nothing is old enough: all that the model has seen is covered; where these are requests alone all that comes
-    before the newest requests; and simply all if there is nothing else.
+    task, if the history has it. `urgent` is for a context that is too large although nothing is old enough: all that
+    the model has seen is covered; where these are requests alone, all that comes before the newest requests; and simply
+    all if there is nothing else.
     """
     shown = _shown(history, checkpoints, model, pruned)
     fresh = after_last_summary(shown)

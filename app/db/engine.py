@@ -20,6 +20,9 @@ T = TypeVar("T")
 READERS = 4
 """Reading threads, each with a connection. In WAL mode readers never wait for the writer."""
 
+WRITER_CACHE_KIB, READER_CACHE_KIB = 8_192, 2_048
+"""SQLite's page caches, one for each connection. A reader's is of little use, since any write makes it be dropped."""
+
 BUSY_TIMEOUT_MS = 5_000
 """How long SQLite waits for another process that holds the write lock, such as a migration or a backup."""
 
@@ -60,7 +63,7 @@ class Database:
             engine.dispose()
 
 
-def _configure_sqlite(engine: Engine, *, begin: str, pragmas: tuple[str, ...]) -> None:
+def _configure_sqlite(engine: Engine, *, begin: str, cache_kib: int, pragmas: tuple[str, ...]) -> None:
     """Sets the pragmas of each connection and takes transaction control from the driver, which would otherwise begin
     late and commit behind savepoints."""
 
@@ -68,7 +71,7 @@ def _configure_sqlite(engine: Engine, *, begin: str, pragmas: tuple[str, ...]) -
     def on_connect(connection: Any, _record: Any) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
-        for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON", "cache_size=-8192", *pragmas):
+        for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON", f"cache_size=-{cache_kib}", *pragmas):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
@@ -92,12 +95,18 @@ def open_database(url: str) -> Database:
     whole transaction, so the plain driver is used underneath.
     """
     plain = f"sqlite+pysqlite:///{sqlite_path(url)}"
-    arguments: dict[str, Any] = {"connect_args": {"check_same_thread": False}, "max_overflow": 0}
+    # A statement's values are people's texts, which have no place in the text of an error.
+    arguments: dict[str, Any] = {
+        "connect_args": {"check_same_thread": False},
+        "max_overflow": 0,
+        "hide_parameters": True,
+    }
     write_engine = create_engine(plain, pool_size=1, **arguments)
     # One more for `read_here`.
     read_engine = create_engine(plain, pool_size=READERS + 1, **arguments)
     # IMMEDIATE takes the write lock at once, so that no write fails half-way because another process was faster.
     # NORMAL survives a killed process; only a power cut may lose the newest commits, never the database.
-    _configure_sqlite(write_engine, begin="BEGIN IMMEDIATE", pragmas=("journal_mode=WAL", "synchronous=NORMAL"))
-    _configure_sqlite(read_engine, begin="BEGIN", pragmas=("query_only=ON",))
+    wal = ("journal_mode=WAL", "synchronous=NORMAL")
+    _configure_sqlite(write_engine, begin="BEGIN IMMEDIATE", cache_kib=WRITER_CACHE_KIB, pragmas=wal)
+    _configure_sqlite(read_engine, begin="BEGIN", cache_kib=READER_CACHE_KIB, pragmas=("query_only=ON",))
     return Database(write_engine, read_engine)

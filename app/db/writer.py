@@ -26,7 +26,8 @@ Work = Callable[[Connection], T]
 else, since it is not on the event loop."""
 
 MAX_BATCH = 200
-"""Writes per commit at most, which bounds how long the first of them waits for the last."""
+"""Writes per commit at most, which bounds how long the first of them waits for the last. After a refusal there is no
+bound: each commit may wait for another process, and who has waited through one is answered by the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,10 @@ class Writer:
     async def _drain(self) -> None:
         """Commits batch after batch until nothing waits; the next submission starts anew."""
         loop = asyncio.get_running_loop()
+        refused: Exception | None = None
         while self._jobs:
-            batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), MAX_BATCH))]
+            most = MAX_BATCH if refused is None else len(self._jobs)
+            batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
             begun = time.monotonic()
             refused = await loop.run_in_executor(self._thread, self._commit, batch)
             if refused is None:

@@ -6,15 +6,8 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from app.agent.ports import (
-    Change,
-    LivePart,
-    ModelUsed,
-    OutputsPruned,
-    RoundCompleted,
-    RoundOpening,
-    RungFailed,
-)
+from app.agent.changes import Change, ModelUsed, OutputsPruned, RoundCompleted, RoundOpening, RungFailed
+from app.agent.ports import LivePart
 from app.context.checkpoints import InForce
 from app.messages import Usage
 from app.sandbox.base import Stream

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from app.errors import ProviderError
 from app.llm.base import ModelRequest, StreamEvent
-from app.llm.http import Answer, AnswerError, ProviderClient
+from app.llm.http import AnswerError, ProviderClient
 from app.llm.quirks import Quirks
 from app.llm.reach import Reach
 from app.llm.sse import SseParser
@@ -31,6 +31,16 @@ class ResponseStream(Protocol):
     def whole(self, body: bytes) -> list[StreamEvent]: ...
 
     def end(self) -> list[StreamEvent]: ...
+
+
+class Body(Protocol):
+    """What came back with a successful answer: a whole document where `is_json`, else a stream."""
+
+    is_json: bool
+
+    def chunks(self) -> AsyncGenerator[bytes]: ...
+
+    async def read(self) -> bytes: ...
 
 
 class HttpProvider(ABC):
@@ -74,7 +84,7 @@ class HttpProvider(ABC):
             try:
                 async with (
                     self._client.post(self.path, self.encode(request, parameters)) as answer,
-                    aclosing(self._batches(answer)) as batches,
+                    aclosing(read_response(self.open_stream(), answer)) as batches,
                 ):
                     async for events in batches:
                         for event in events:
@@ -94,20 +104,21 @@ class HttpProvider(ABC):
         """Closes the connections."""
         await self._client.aclose()
 
-    async def _batches(self, answer: Answer) -> AsyncGenerator[list[StreamEvent]]:
-        """The response's events, a list for each chunk off the wire."""
-        stream, parser = self.open_stream(), SseParser()
-        if answer.is_json:
-            yield stream.whole(await answer.read())
-            return
-        try:
-            async with aclosing(answer.chunks()) as chunks:
-                async for chunk in chunks:
-                    yield stream.feed(parser.feed(chunk))
-                    if stream.done:
-                        break
-            yield stream.feed(parser.close())
-        except ProviderError:
-            if not stream.finished:
-                raise
-        yield stream.end()
+
+async def read_response(stream: ResponseStream, answer: Body) -> AsyncGenerator[list[StreamEvent]]:
+    """The events of an answer, a list for each chunk off the wire. Raises `ProviderError`, whatever the server sent."""
+    parser = SseParser()
+    if answer.is_json:
+        yield stream.whole(await answer.read())
+        return
+    try:
+        async with aclosing(answer.chunks()) as chunks:
+            async for chunk in chunks:
+                yield stream.feed(parser.feed(chunk))
+                if stream.done:
+                    break
+        yield stream.feed(parser.close())
+    except ProviderError:
+        if not stream.finished:
+            raise
+    yield stream.end()

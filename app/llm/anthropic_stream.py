@@ -10,7 +10,7 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
-from app.llm.blocks import Blocks
+from app.llm.blocks import Blocks, check_blocks
 from app.llm.wire import count, parse_document
 from app.messages import Usage
 
@@ -37,6 +37,9 @@ _STATUSES = {
 }
 """The HTTP status that each type of error has where it is an answer of its own."""
 
+MAX_HELD_BYTES = 16 * 1024 * 1024
+"""Bytes of signatures and encrypted thinking, which are kept to be sent back; providers send some kilobytes."""
+
 ErrorFor = Callable[[int | None, str], ProviderError]
 
 
@@ -58,6 +61,7 @@ class AnthropicStream:
         self._blocks: dict[Any, _Block] = {}
         self._usage: dict[str, Any] = {}
         self._reason: str | None = None
+        self._held = 0
         self.done = False
 
     @property
@@ -69,7 +73,7 @@ class AnthropicStream:
         """What the server-sent events mean. Raises `ProviderError` for an error or garbage among them."""
         for _, data in events:
             if data:
-                self._event(parse_document(data))
+                self._event(parse_document(data), len(data))
         return self._out.take()
 
     def whole(self, body: bytes) -> list[StreamEvent]:
@@ -93,15 +97,19 @@ class AnthropicStream:
         self._out.add(Finish(_STOP_REASONS.get(self._reason, "other")))
         return self._out.take()
 
-    def _event(self, event: dict[str, Any]) -> None:
+    def _event(self, event: dict[str, Any], size: int = 0) -> None:
+        """Takes an event whose document has `size` bytes."""
         match event.get("type"):
             case "content_block_delta":
-                if (block := self._blocks.get(event.get("index"))) is not None:
-                    self._delta(block, _dict(event.get("delta")))
+                if (block := self._blocks.get(_index(event))) is not None:
+                    delta = _dict(event.get("delta"))
+                    self._hold(size if delta.get("type") == "signature_delta" else 0)
+                    self._delta(block, delta)
             case "content_block_start":
-                self._start(event.get("index"), _dict(event.get("content_block")))
+                self._hold(size)
+                self._start(_index(event), _dict(event.get("content_block")))
             case "content_block_stop":
-                if (block := self._blocks.get(event.get("index"))) is not None:
+                if (block := self._blocks.get(_index(event))) is not None:
                     self._stop(block)
             case "message_start":
                 self._count(_dict(_dict(event.get("message")).get("usage")))
@@ -115,6 +123,13 @@ class AnthropicStream:
             case _:
                 return
 
+    def _hold(self, size: int) -> None:
+        """Counts what is kept beside the text, which others count. Raises `ProviderError` where that has no end."""
+        check_blocks(len(self._blocks))
+        self._held += size
+        if self._held > MAX_HELD_BYTES:
+            raise ProviderError("The answer's thinking has no end.", code="provider_bad_response")
+
     def _start(self, index: Any, wire: dict[str, Any]) -> None:
         match wire.get("type"):
             case "text" | "thinking" | "redacted_thinking" as kind:
@@ -126,7 +141,7 @@ class AnthropicStream:
             case "tool_use":
                 block = _Block(self._out.begin_call(str(wire.get("name") or "")), wire)
             case _:
-                block = _Block(None, wire)
+                block = _Block(None, {})
         self._blocks[index] = block
 
     def _delta(self, block: _Block, delta: dict[str, Any]) -> None:
@@ -184,12 +199,18 @@ def usage_of(raw: dict[str, Any]) -> Usage:
 def _provider_data(block: _Block) -> dict[str, Any] | None:
     """The block as it has to go back: whole and signed, or not at all."""
     match block.wire.get("type"):
-        case "redacted_thinking":
+        case "redacted_thinking" if isinstance(block.wire.get("data"), str):
             return block.wire
-        case "thinking" if block.wire.get("signature"):
+        case "thinking" if (signature := block.wire.get("signature")) and isinstance(signature, str):
             return {**block.wire, "thinking": "".join(block.text)}
         case _:
             return None
+
+
+def _index(event: dict[str, Any]) -> int | str | None:
+    """Which block an event belongs to; what cannot be looked up is as good as left out."""
+    index = event.get("index")
+    return index if isinstance(index, int | str) else None
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.errors import ProviderError
 from app.llm.base import BlockEnd, ReasoningDelta, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
+
+MAX_BLOCKS = 10_000
+"""Blocks of one response: a hundred times what any model asks for at once, and what keeps one that never stops asking
+from filling the server's memory."""
 
 _DELTAS = (TextDelta, ReasoningDelta, ToolArgumentsDelta)
 
@@ -27,7 +32,8 @@ class Blocks:
         return events if len(events) < 2 else _merged(events)
 
     def begin(self) -> int:
-        """Opens a block and gives its number."""
+        """Opens a block and gives its number. Raises `ProviderError` for a response of too many."""
+        check_blocks(self._count)
         number = self._count
         self._count += 1
         self._open.add(number)
@@ -60,6 +66,12 @@ class Blocks:
     def add(self, event: StreamEvent) -> None:
         """An event that belongs to no block."""
         self._events.append(event)
+
+
+def check_blocks(count: int) -> None:
+    """Raises `ProviderError` where a response that has `count` blocks cannot have another."""
+    if count >= MAX_BLOCKS:
+        raise ProviderError(f"The answer has more than {MAX_BLOCKS:,} parts.", code="provider_bad_response")
 
 
 def _clean(text: str) -> str:

@@ -166,9 +166,9 @@ class ProviderClient:
     ) -> ProviderError:
         """The error that an error document means; `status` is the HTTP one, or the one that an error inside a stream
         names, None where it names none: then the fault is taken to be the server's own."""
-        if overflow := classify(status, body):
+        if overflow := classify(status, body[:ERROR_BODY_BYTES]):
             return overflow
-        said = self.scrub(error_message(body))
+        said = self.scrub(error_message(body)[:ERROR_BODY_BYTES])
         retryable = status is None or status in _RETRYABLE or status >= 500
         if retryable or status in _KEY_REFUSED:
             self.reach.failed(_code(status))

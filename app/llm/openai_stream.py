@@ -10,7 +10,7 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
-from app.llm.blocks import Blocks
+from app.llm.blocks import Blocks, check_blocks
 from app.llm.wire import count, parse_document
 from app.messages import Usage, parse_arguments
 
@@ -24,6 +24,11 @@ _STOP_REASONS: dict[str, StopReason] = {
     "content_filter": "content_filter",
     "refusal": "refusal",
 }
+
+MAX_NAME_CHARS = 1_000
+"""What is kept of a name that comes in pieces; no provider takes more than 64 characters back."""
+MAX_COST_USD = 1e6
+"""Dollars for one call above which the server must be wrong."""
 
 ErrorFor = Callable[[int | None, str], ProviderError]
 
@@ -137,7 +142,7 @@ class OpenAiStream:
         name, text = str(function.get("name") or ""), _arguments(function.get("arguments"))
         call = self._calls.find(delta.get("index"), delta.get("id"), name)
         if call.block is None and name and name != call.name:
-            call.name += name
+            call.name = (call.name + name)[:MAX_NAME_CHARS]
         if text:
             call.text += text
             self._announce(call)
@@ -184,6 +189,7 @@ class _Calls:
         call_id = call_id if isinstance(call_id, str) and call_id else None
         known = self._known(index, call_id, name)
         if known is None or (name and known.id and call_id and call_id != known.id):
+            check_blocks(len(self.all))
             known = _Call(call_id)
             self.all.append(known)
         if isinstance(index, int):
@@ -214,15 +220,19 @@ def usage_of(raw: dict[str, Any]) -> Usage:
     write = min(prompt - read, count(details.get("cache_write_tokens")))
     if reasoning and count(raw.get("total_tokens")) == prompt + output + reasoning:
         output += reasoning
-    cost = raw.get("cost")
     return Usage(
         input_tokens=prompt - read - write,
         cache_read_tokens=read,
         cache_write_tokens=write,
         output_tokens=output,
         reasoning_tokens=min(reasoning, output),
-        cost_usd=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0 else None,
+        cost_usd=_cost(raw.get("cost")),
     )
+
+
+def _cost(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= MAX_COST_USD else None
 
 
 def _plain(content: Any) -> str:

@@ -44,7 +44,8 @@ _SENTENCES = re.compile(
     re.I,
 )
 
-_N = r"([\d][\d,_]*)"
+_N = r"(\d[\d,_]{0,20})"
+"""A number, bounded so that a text of nothing but digits is not gone through from each of them."""
 
 _LIMITS = tuple(
     re.compile(pattern, re.I)

@@ -12,7 +12,11 @@ from typing import Any
 import orjson
 
 from app.errors import ProviderError
-from app.messages import Message, clean_text, parse_arguments
+from app.messages import Message, clean_text, is_deeper, parse_arguments
+
+MAX_DOCUMENT_DEPTH = 200
+"""Levels of nesting in an event; providers need ten, and arguments that come as an object a hundred at most. What is
+read deeper than 254 levels cannot be written again."""
 
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -80,11 +84,17 @@ def parse_document(data: bytes) -> dict[str, Any]:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:
         document = _parse_leniently(data)
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or _is_too_deep(data, document):
         raise ProviderError(
             "The provider sent an event that is not JSON.", code="provider_bad_response", retryable=True
         )
     return document
+
+
+def _is_too_deep(data: bytes, document: dict[str, Any]) -> bool:
+    """Looks into the document only where its brackets would do: nearly all events have a handful."""
+    brackets = data.count(b"{") + data.count(b"[")
+    return brackets > MAX_DOCUMENT_DEPTH and is_deeper(document, MAX_DOCUMENT_DEPTH)
 
 
 def _parse_leniently(data: bytes) -> Any:

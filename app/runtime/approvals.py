@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.ports import CallsHeld, CallsReleased
+from app.agent.changes import CallsHeld, CallsReleased
 from app.db.engine import Database
 from app.db.repositories import approvals, parts, sessions
 from app.errors import ConflictError, NotFoundError

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from app.agent.apart import apart
+from app.agent.changes import PlanChanged
 from app.agent.compactor import Compactor
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
-from app.agent.ports import ApprovalDesk, PlanChanged
+from app.agent.ports import ApprovalDesk
 from app.agent.round_setup import RoundSetup
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
@@ -17,6 +20,7 @@ from app.runtime.owned import OwnedSession
 from app.runtime.recall import StoredHistory
 from app.runtime.recorder import Recorder
 from app.runtime.setup import RuntimeSetup
+from app.sandbox.base import Sandbox
 
 
 async def open_conversation(
@@ -53,6 +57,16 @@ def make_step(
         # Not waited for: it is committed before the call's result, or with it.
         recorder.record(PlanChanged(items))
 
+    async def sandbox() -> Sandbox:
+        """Looks once more when it is ready, which may be long after the call was stored as begun: where the server was
+        frozen meanwhile, another one has closed the call and told its model so."""
+        ready = await session.sandbox()
+        if not await setup.holds_database():
+            interrupt.fire("shutdown")
+            # What was fired ends the call here.
+            await asyncio.Event().wait()
+        return ready
+
     def offered() -> list[str]:
         """The tools that the step's model was shown, whatever a change of the session says by now."""
         return [tool.name for tool in conversation.generation.tools]
@@ -60,7 +74,7 @@ def make_step(
     agents = setup.agents
     tools = ToolSetup(
         registry=agents.registry,
-        sandbox=session.sandbox,
+        sandbox=sandbox,
         collector=lambda call_id, live, limit: setup.collector(session.id, call_id, live, limit),
         output_limit=session.output_limit,
         command_timeout_s=agents.command_timeout_s,

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from sqlalchemy import Connection
 
-from app.agent.ports import (
+from app.agent.changes import (
     AttemptVoided,
     CallsHeld,
     CallsReleased,

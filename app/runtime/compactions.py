@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.ports import OutputsPruned, RoundCompleted, RoundEnded, RoundOpening, RungFailed
+from app.agent.changes import OutputsPruned, RoundCompleted, RoundEnded, RoundOpening, RungFailed
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings
 from app.db.repositories import compactions, messages, sessions

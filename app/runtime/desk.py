@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from app.agent.batch import WaitingStep
+from app.agent.changes import CallsHeld, StepOpened
 from app.agent.interrupt import StopReason
-from app.agent.ports import CallsHeld, Decision, StepOpened
+from app.agent.ports import Decision
 from app.db.repositories import approvals, messages, parts, queue, steps
 from app.eventlog.log import Appender, StreamItem
 from app.messages import FinishReason, now
@@ -29,8 +30,9 @@ class StoredDesk:
     """The desk of one owner of one session: what is decided is in the database, so that a restart asks nobody again.
     `ring` says that there may be a decision."""
 
-    def __init__(self, recorder: Recorder, session_id: str, epoch: int, rest: Callable[[], None]) -> None:
-        """`rest` lets go of what the run does not need while it waits."""
+    def __init__(self, recorder: Recorder, session_id: str, epoch: int, rest: Callable[[bool], None]) -> None:
+        """`rest` hears when the run begins to wait, so that it lets go of what it does not need, and when it waits no
+        more."""
         self._recorder = recorder
         self._rest = rest
         self._session_id = session_id
@@ -42,15 +44,19 @@ class StoredDesk:
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:
         """See `ports.ApprovalDesk.decisions`."""
-        while True:
-            # Before it is read: what is decided later rings again.
-            self._rung.clear()
-            rows = await self._recorder.submit(lambda c: self._settle(c, message_id))
-            waiting = [row.expires_at for row in rows if row.decision is None]
-            if not waiting:
-                return {row.call_id: Decision(row.decision, row.decided_by, row.reason) for row in rows}
-            self._rest()
-            await self._wait_until(min(waiting))
+        try:
+            while True:
+                # Before it is read: what is decided later rings again.
+                self._rung.clear()
+                rows = await self._recorder.submit(lambda c: self._settle(c, message_id))
+                waiting = [row.expires_at for row in rows if row.decision is None]
+                if not waiting:
+                    return {row.call_id: Decision(row.decision, row.decided_by, row.reason) for row in rows}
+                self._rest(True)
+                await self._wait_until(min(waiting))
+        finally:
+            # Before anything that was approved begins.
+            self._rest(False)
 
     def _settle(self, connection: Connection, message_id: str) -> tuple[Sequence[Row[Any]], list[StreamItem]]:
         """Denies what nobody has answered in time; gives all approvals of the message as they are then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -9,7 +10,7 @@ from sqlalchemy import Connection, Row
 from app.agent.control import control_message
 from app.context.policies import CompactionSettings
 from app.db.repositories import events, forks, queue, sessions, steps
-from app.errors import ConflictError
+from app.errors import ConflictError, PalimpsestError
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionCreated, SessionUpdated
 from app.messages import Usage, now
@@ -131,8 +132,11 @@ def cancel(connection: Connection, session_id: str, *, clear_queue: bool) -> tup
     return sessions.snapshot(connection, session_id), items
 
 
-def resume(connection: Connection, session_id: str) -> tuple[Session, list[StreamItem]]:
-    """Sets a session running again after a run that did not complete, with a control message that says so."""
+def resume(
+    connection: Connection, session_id: str, *, no_room: Callable[[], PalimpsestError] | None = None
+) -> tuple[Session, list[StreamItem]]:
+    """Sets a session running again after a run that did not complete, with a control message that says so; `no_room`
+    gives the error to raise where nothing else stands in the way."""
     row = sessions.row(connection, session_id)
     if row.status != Status.IDLE:
         raise ConflictError("The session is running.", code="session_running")
@@ -140,6 +144,8 @@ def resume(connection: Connection, session_id: str) -> tuple[Session, list[Strea
         raise ConflictError("The session has not run yet: post a message.", code="nothing_to_resume")
     if row.outcome == Outcome.COMPLETED:
         raise ConflictError("The last run completed: there is nothing to resume.", code="nothing_to_resume")
+    if no_room is not None:
+        raise no_room()
     appender = Appender(connection, session_id)
     seq = appender.take(2)
     runs.begin(connection, appender, seq, "resume")

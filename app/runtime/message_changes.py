@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from app.agent.ports import ControlAdded, PartClosed, ResultClosed
+from app.agent.changes import ControlAdded, PartClosed, ResultClosed
 from app.db.repositories import messages, parts
 from app.eventlog.log import Appender
 from app.events import MessageCreated, ReasoningCompleted, TextCompleted, ToolCalled, ToolResulted

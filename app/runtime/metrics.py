@@ -10,6 +10,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import get_args
 
 import orjson
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
@@ -18,11 +19,14 @@ from prometheus_client.registry import Collector
 
 from app.context.validator import Repair
 from app.db.writer import Commit
-from app.errors import PalimpsestError
+from app.errors import PalimpsestError, StorageBusyError, StorageError, StorageFullError
 from app.eventlog.log import StreamItem
+from app.runtime.observed import news
+from app.sessions import CompactionReason, Outcome, Rung
 
-LAG_PERIOD_S = 1.0
-"""How often the event loop's lag is measured."""
+LAG_PERIOD_S = 0.1
+"""How often the event loop's lag is measured: what holds the loop up for longer is always seen, and a minute gives
+enough of them to speak of a percentile."""
 COMMIT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 5.0)
 """Seconds; five is how long another process may keep the writer waiting."""
 BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200)
@@ -98,6 +102,17 @@ class Metrics:
             buckets=LAG_BUCKETS,
             registry=registry,
         )
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """Shows counts that alarms look at before there is anything to count: the first time would be no increase."""
+        for outcome in Outcome:
+            self._runs.labels(outcome)
+        for reason in get_args(CompactionReason):
+            for rung in get_args(Rung):
+                self._compactions.labels(rung, reason)
+        for refusal in (StorageError, StorageBusyError, StorageFullError):
+            self._refused.labels(refusal.code)
 
     def gauge(self, name: str, documentation: str, read: Reading) -> None:
         """A number that is read when the metrics are asked for, from a thread."""
@@ -111,6 +126,7 @@ class Metrics:
         """Counts committed events."""
         for item in items:
             self._events.labels(item.type).inc()
+        for item in news(items):
             match item.type:
                 case "message.queued":
                     self._queued.labels(orjson.loads(item.data)["mode"]).inc()

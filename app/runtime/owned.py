@@ -13,8 +13,8 @@ from app.context.prompts import Notes
 from app.context.tokens import estimate_text
 from app.db.repositories import sessions
 from app.runtime.agents import StoredConversation, load_conversation
+from app.runtime.lease import Lease
 from app.runtime.notes import keep_notes, read_notes, refresh_notes
-from app.runtime.sandboxes import Lease
 from app.runtime.setup import RuntimeSetup
 from app.sandbox.base import Sandbox
 from app.sessions import Limits, SandboxSpec

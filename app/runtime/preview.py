@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row
 from app.agent.apart import apart
 from app.agent.asked import ManualRound, Refusal, asked_round, asked_selection
 from app.agent.candidates import folded
+from app.agent.changes import RoundOpening
 from app.agent.conversation import Conversation
-from app.agent.ports import RoundOpening
 from app.agent.rounds import Round
 from app.context.budget import trigger
 from app.context.policies import CompactionSettings

@@ -10,13 +10,15 @@ from typing import TypeVar
 import structlog
 from sqlalchemy import Connection
 
-from app.agent.ports import Change, GenerationOpened, LivePart, RoundCompleted, RoundEnded, RoundOpening
+from app.agent.changes import Change, GenerationOpened, RoundCompleted, RoundEnded, RoundOpening
+from app.agent.ports import LivePart
 from app.context.checkpoints import InForce
 from app.context.validator import Repair
 from app.db.engine import Database
 from app.db.repositories import events, messages, parts
-from app.eventlog.bus import Bus, OpenPart
+from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
+from app.eventlog.open_part import OpenPart
 from app.messages import Part, ReasoningPart, TextPart, ToolCallPart, now
 from app.runtime import compactions
 from app.runtime.changes import commit_changes

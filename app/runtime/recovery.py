@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
+from app.agent.changes import Change, PartClosed, ResponseClosed, ResultClosed, StepClosed
 from app.agent.control import is_last_word
 from app.agent.loop import RunResult
-from app.agent.ports import Change, PartClosed, ResponseClosed, ResultClosed, StepClosed
 from app.context.tokens import PER_MESSAGE, estimate_part
 from app.db.repositories import approvals, events, messages, parts, sessions, steps
 from app.errors import UnavailableError
@@ -25,7 +25,9 @@ from app.messages import (
     ToolStatus,
     Usage,
     new_id,
+    now,
 )
+from app.runtime.approvals import resolve
 from app.runtime.changes import events_of, write_changes
 from app.runtime.left_outputs import LeftOutput
 from app.sessions import ContextState, Outcome
@@ -57,10 +59,12 @@ def recover(
     parks: bool = False,
 ) -> tuple[RunResult | None, list[StreamItem]]:
     """Closes what the last owner left open, and says so in the log. The answer is how the run ends, None if it goes
-    on. `outputs` is what is stored of open calls, by their ids; a run that `parks` waits for a resume."""
+    on. `outputs` is what is stored of open calls, by their ids; a run that `parks` waits for a resume, unless it waits
+    for a person anyway."""
     row = sessions.row(connection, session_id)
     open_step = _open_step(connection, row)
-    if open_step is not None and approvals.are_held(connection, session_id, open_step.message_id):
+    held = open_step is not None and approvals.are_held(connection, session_id, open_step.message_id)
+    if held and not (parks and _would_go_on(connection, session_id)):
         return None, _left_waiting(connection, session_id, epoch)
     changes, calls = _closing_changes(connection, session_id, open_step, outputs)
     result = _verdict(row)
@@ -70,6 +74,8 @@ def recover(
         result = parked()
     step, calls = (open_step.step, calls) if open_step is not None else _parked_step(connection, row, calls)
     appender = Appender(connection, session_id, epoch=epoch)
+    if held:
+        resolve(connection, appender, approvals.open_ones(connection, session_id), "deny", "timeout")
     count = sum(map(events_of, changes))
     seq = appender.take(count + (2 if result is None else 1))
     seq = write_changes(connection, appender, seq, changes)
@@ -92,6 +98,11 @@ def _left_waiting(connection: Connection, session_id: str, epoch: int) -> list[S
     appender = Appender(connection, session_id, epoch=epoch)
     appender.add(appender.take(), SessionRecovered(session_id=session_id, at=appender.at))
     return appender.flush()
+
+
+def _would_go_on(connection: Connection, session_id: str) -> bool:
+    """Whether a run whose calls were held has nothing to wait for any more: all is decided, or the time for it over."""
+    return all(row.expires_at <= now() for row in approvals.open_ones(connection, session_id))
 
 
 def _verdict(row: Row[Any]) -> RunResult | None:

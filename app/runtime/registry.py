@@ -7,6 +7,7 @@ running, and its messages are accepted as ever.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ MAX_CRASHES = 3
 
 RETRY_S = 1.0
 """How long after a failed write a session is taken up again."""
+
+UNSTORED_QUIET_S = 60.0
+"""How long ago a session's last failed write has to be, in seconds, for the next one to be logged: an outage is tried
+through every few seconds, by hundreds of sessions, and is one line of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class Registry:
         self._retries: dict[str, asyncio.TimerHandle] = {}
         self._barred: set[str] = set()
         self._crashes: dict[str, int] = {}
+        self._unstored: dict[str, float] = {}
         self._closing = False
 
     def __len__(self) -> int:
@@ -80,6 +86,10 @@ class Registry:
             yield room
         finally:
             self._admitting -= 1
+
+    def works_on(self, session_id: str) -> bool:
+        """Whether a session is worked on, or waits for that, so that more work for it takes no further place."""
+        return any(session_id in those for those in (self._owners, self._line, self._retries))
 
     def no_room(self) -> ServerBusyError:
         """What a request is told that would begin a run where none may wait any more."""
@@ -120,13 +130,21 @@ class Registry:
         try:
             await owner.run()
         except StorageError as error:
-            log.error("session_not_stored", session_id=session_id, error=error.detail)
+            self._log_unstored(session_id, error)
             self._retry_later(session_id)
         except Exception:
             log.exception("session_owner_crashed", session_id=session_id)
             await self._after_crash(session_id)
         else:
             self._crashes.pop(session_id, None)
+            self._unstored.pop(session_id, None)
+
+    def _log_unstored(self, session_id: str, error: StorageError) -> None:
+        now = time.monotonic()
+        last = self._unstored.get(session_id)
+        self._unstored[session_id] = now
+        if last is None or now - last > UNSTORED_QUIET_S:
+            log.error("session_not_stored", session_id=session_id, error=error.detail)
 
     async def _after_crash(self, session_id: str) -> None:
         """Tries again, some times: what crashes an owner at once each time would else do so for ever."""
@@ -231,6 +249,7 @@ class Registry:
 
     async def _stop(self, session_id: str) -> None:
         self._again.discard(session_id)
+        self._unstored.pop(session_id, None)
         self._line.pop(session_id, None)
         if (timer := self._retries.pop(session_id, None)) is not None:
             timer.cancel()

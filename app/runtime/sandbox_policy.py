@@ -66,6 +66,7 @@ class SandboxPolicy:
             memory_mb=spec.memory_mb or self.limits.memory_mb,
             cpus=spec.cpus or self.limits.cpus,
             pids=spec.pids or self.limits.pids,
+            disk_mb=self.limits.disk_mb,
         )
         return SandboxConfig(session_id, spec.image or self.image, bool(spec.network), limits)
 

@@ -40,7 +40,13 @@ async def looking_for_sandboxes(sandboxes: Sandboxes, find: Find, database: Data
 async def _look(sandboxes: Sandboxes, find: Find, database: Database) -> None:
     while sandboxes.expected:
         await asyncio.sleep(LOOK_AGAIN_S)
-        for factory in (await find()).values():
+        try:
+            found = await find()
+        except Exception:
+            # Whatever it was, the next look may do better: without one the server would never get ready.
+            log.exception("sandbox_search_crashed")
+            continue
+        for factory in found.values():
             try:
                 await _take_in(sandboxes, factory, database)
             except PalimpsestError as error:

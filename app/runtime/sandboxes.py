@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import structlog
 
 from app.db.repositories.events import session_not_found
-from app.errors import PalimpsestError, SandboxAwayError, SandboxUnavailableError
+from app.errors import PalimpsestError, SandboxUnavailableError
+from app.runtime.lease import Lease
 from app.runtime.sandbox_policy import SandboxPolicy, kind_not_here, kind_of
 from app.runtime.slots import Slots
 from app.sandbox.base import Sandbox, SandboxFactory
@@ -19,8 +20,9 @@ from app.sessions import SandboxSpec
 REMOVAL_WAIT_S = 10.0
 """How long the deletion of a session waits for those who use its files."""
 
-AWAY_RETRY_S = 1.0
-"""How often what makes sandboxes is asked again while it does not answer, in seconds."""
+STOP_WAIT_S = 10.0
+"""How long anybody waits for a sandbox that is being stopped, in seconds: it takes moments, unless what makes sandboxes
+does not answer."""
 
 log = structlog.get_logger(__name__)
 
@@ -33,34 +35,6 @@ class _Handle:
     unused: asyncio.Event | None = None
     stopping: asyncio.Task[None] | None = None
     counted: bool = False
-
-
-@dataclass(slots=True)
-class Lease:
-    """A session's hold on its sandbox: while it lasts, the sandbox is not stopped for being idle."""
-
-    sandbox: Sandbox
-    release: Callable[[], None] = field(repr=False)
-    admit: Callable[[float], Awaitable[None]] = field(repr=False)
-    """Waits so many seconds at most until the sandbox may run."""
-    wait_s: float
-
-    async def start(self) -> Sandbox:
-        """The sandbox, ready. Waits for its turn, and for what makes sandboxes to answer, `wait_s` seconds at most;
-        raises `SandboxUnavailableError` after that."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.wait_s
-        await self.admit(self.wait_s)
-        while True:
-            try:
-                await self.sandbox.start()
-            except SandboxAwayError as error:
-                if loop.time() >= deadline:
-                    raise
-                log.warning("sandbox_awaited", error=error.detail)
-                await asyncio.sleep(AWAY_RETRY_S)
-            else:
-                return self.sandbox
 
 
 class Sandboxes:
@@ -137,9 +111,10 @@ class Sandboxes:
 
     async def _admit(self, handle: _Handle, wait_s: float) -> None:
         """Waits until the sandbox may run; one that is just being stopped for having been idle, until it is. Raises
-        `SandboxUnavailableError` (code `too_many_sandboxes`)."""
+        `SandboxUnavailableError` (code `too_many_sandboxes` where all are in use)."""
         while handle.stopping is not None:
-            await asyncio.shield(handle.stopping)
+            if not (await asyncio.wait({handle.stopping}, timeout=STOP_WAIT_S))[0]:
+                raise SandboxUnavailableError("The sandbox is being stopped and has not ended; try again later.")
         if handle.counted:
             return
         try:
@@ -297,9 +272,19 @@ class Sandboxes:
                 handle.timer.cancel()
         if self._handles:
             log.info("sandboxes_stopping", count=len(self._handles))
-        async with asyncio.TaskGroup() as tasks:
-            for session_id, handle in self._handles.items():
-                tasks.create_task(self._stop(session_id, handle))
+        await _end([h.stopping or asyncio.create_task(self._stop(id, h)) for id, h in self._handles.items()])
         self._handles.clear()
         for factory in self._factories.values():
             await factory.aclose()
+
+
+async def _end(stopping: Collection[asyncio.Task[None]]) -> None:
+    """Waits for sandboxes to stop. One that does not is left running: the next start takes it over."""
+    if not stopping:
+        return
+    _, late = await asyncio.wait(stopping, timeout=STOP_WAIT_S)
+    for task in late:
+        task.cancel()
+    if late:
+        log.warning("sandboxes_left_running", count=len(late))
+        await asyncio.wait(late)

@@ -7,25 +7,26 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import structlog
-from sqlalchemy import Connection, Row
+from sqlalchemy import Row
+from structlog.contextvars import unbind_contextvars
 
 from app.agent.batch import WaitingStep
 from app.agent.compactor import Compactor
-from app.agent.conversation import AgentConfig, Conversation
+from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult
+from app.agent.step import LOGGED
 from app.agent.updates import refresh
 from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Role, Usage, now
-from app.runtime import compactions, recovery, runs
-from app.runtime.agents import StoredConversation, load_conversation
+from app.runtime import compactions, left_runs, runs
+from app.runtime.agents import StoredConversation
 from app.runtime.asked_rounds import AskedRounds
 from app.runtime.assembly import make_step, open_conversation
-from app.runtime.desk import StoredDesk, ended_by, waiting_step
+from app.runtime.desk import StoredDesk
 from app.runtime.inbox import RunInbox
-from app.runtime.left_outputs import left_outputs
 from app.runtime.notes import are_due as notes_are_due
 from app.runtime.owned import OwnedSession
 from app.runtime.recorder import Recorder
@@ -121,7 +122,6 @@ class SessionOwner:
         setup = self._setup
         recorder = Recorder(setup.database, setup.bus, self._session_id, row.epoch, setup.repaired)
         stack.callback(recorder.close)
-        # While it waits it needs no sandbox, which others may.
         self._desk = StoredDesk(recorder, self._session_id, row.epoch, self._rest)
         stack.callback(self._session.release)
         epoch = row.epoch
@@ -129,7 +129,7 @@ class SessionOwner:
         if row.status == Status.IDLE:
             try:
                 await self._compact_idle(recorder)
-            except (StaleOwnerError, StorageError):
+            except (StaleOwnerError, SupersededError, StorageError):
                 raise
             except Exception:
                 log.exception("compaction_crashed", session_id=self._session_id)
@@ -140,7 +140,7 @@ class SessionOwner:
             row = await self._session.read()
             if row.status == Status.IDLE:
                 return
-        result = await self._recovered(recorder, row)
+        result, self._stored = await left_runs.put_in_order(setup, self._session, recorder, row)
         self._inbox = RunInbox(recorder, self._session_id, row.epoch)
         if result is not None:
             if not await self._finish(recorder, row.epoch, result):
@@ -149,14 +149,11 @@ class SessionOwner:
             await self._renew()
         await self._runs(recorder, row)
 
-    def _rest(self) -> None:
-        self._session.release()
-        self._resting(True)
-
-    def _config(self) -> AgentConfig:
-        """Asked for before each step."""
-        self._resting(False)
-        return self._session.config()
+    def _rest(self, rests: bool) -> None:
+        if rests:
+            # While it waits it needs no sandbox, which others may.
+            self._session.release()
+        self._resting(rests)
 
     async def _compact_idle(self, recorder: Recorder) -> None:
         """Makes a round that was asked for while nothing runs."""
@@ -186,33 +183,13 @@ class SessionOwner:
         with suppress(Stopped):
             await self._interrupt.guard(self._session.ask_windows(), insist=True)
 
-    async def _recovered(self, recorder: Recorder, row: Row[Any]) -> RunResult | None:
-        """Puts right what an earlier owner left; the result is there if the run ends with it."""
-
-        def look(connection: Connection) -> StoredConversation | None:
-            return None if recovery.is_needed(connection, row) else load_conversation(connection, self._session_id)
-
-        self._stored = await self._setup.database.read(look)
-        parks = self._session_id in self._setup.to_park
-        self._setup.to_park.discard(self._session_id)
-        if self._stored is not None:
-            if row.cancel_requested:
-                return RunResult(Outcome.CANCELLED)
-            return recovery.parked() if parks else None
-        calls = await self._setup.database.read(lambda c: recovery.open_calls(c, self._session_id))
-        outputs = await left_outputs(self._session_id, calls, self._setup.output_path)
-        result = await recorder.submit(
-            lambda c: recovery.recover(c, self._session_id, row.epoch, outputs=outputs, parks=parks)
-        )
-        await self._session.read()
-        return result
-
     async def _runs(self, recorder: Recorder, row: Row[Any]) -> None:
         """Makes run after run until the session is idle or parked."""
         stored, self._stored = self._stored, None
         waiting: WaitingStep | None = None
         if stored is None:
-            loaded, waiting, reason = await self._setup.database.read(self._load)
+            left = self._session.row
+            loaded, waiting, reason = await self._setup.database.read(lambda c: left_runs.read(c, left))
             stored = loaded
             if waiting is not None and reason is not None:
                 self._interrupt.fire(reason)
@@ -235,12 +212,6 @@ class SessionOwner:
             if self._broke_off:
                 # It may have left a context in memory that was never stored, and what is stored counts.
                 conversation, compactor = await self._open(recorder, await self._session.conversation())
-
-    def _load(self, connection: Connection) -> tuple[StoredConversation, WaitingStep | None, StopReason | None]:
-        """The conversation; a step that was left waiting, and what was to end it."""
-        row = self._session.row
-        stored = load_conversation(connection, row.id)
-        return stored, waiting_step(connection, row), ended_by(connection, row)
 
     async def _run(
         self,
@@ -269,7 +240,7 @@ class SessionOwner:
             compactor,
             prepare=self._ask_windows,
             asked_round=lambda: self._rounds.next(conversation),
-            config=self._config,
+            config=self._session.config,
             limits=self._session.limits,
             progress=progress,
             goes_on=goes_on,
@@ -286,7 +257,7 @@ class SessionOwner:
                 await loop.close()
             self._broke_off = False
             return result
-        except (StaleOwnerError, StorageError):
+        except (StaleOwnerError, SupersededError, StorageError):
             raise
         except PalimpsestError as error:
             self._rounds.fail()
@@ -297,6 +268,7 @@ class SessionOwner:
             crash = PalimpsestError("The run failed inside the service; its log has the details.")
             return RunResult(Outcome.FAILED, crash.problem())
         finally:
+            unbind_contextvars(*LOGGED)
             self._setup.agents.learn(conversation)
             # Nothing is written in the background once the run is over, however it ended.
             await compactor.discard()

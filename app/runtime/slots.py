@@ -42,7 +42,8 @@ class Slots:
             if place.done() and not place.cancelled():
                 # It was given in the same moment, and nobody is here to use it.
                 self.give_back()
-            else:
+            elif place in self._line:
+                # Else it was passed over already, by somebody who gave a place back in the same moment.
                 self._line.remove(place)
             raise
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.ports import AttemptVoided, GenerationOpened, ModelUsed, ResponseClosed, StepClosed, StepOpened
+from app.agent.changes import AttemptVoided, GenerationOpened, ModelUsed, ResponseClosed, StepClosed, StepOpened
 from app.db.repositories import messages, parts, sessions, steps
 from app.eventlog.log import Appender
 from app.events import StepFinished, StepRetrying, StepStarted

@@ -19,6 +19,7 @@ import structlog
 
 from app import __version__
 from app.eventlog.log import StreamItem
+from app.runtime.observed import news
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -82,7 +83,7 @@ class Tracing:
 
     def observe(self, items: Sequence[StreamItem]) -> None:
         """Takes committed events, in the order of their session."""
-        for item in items:
+        for item in news(items):
             if item.type in self._takes or item.type in ("session.running", "session.idle", "session.deleted"):
                 try:
                     self._take(item.type, orjson.loads(item.data))

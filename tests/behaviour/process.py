@@ -85,6 +85,11 @@ class ServerProcess:
             self._process.stdout.close()
         return code
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def freeze(self) -> None:
         """Stops it where it is, so that it keeps its port and answers nothing."""
         assert self._process is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
 import pytest
@@ -161,13 +160,17 @@ def test_loopback_needs_no_key(host: str) -> None:
         assert listener.getsockname()[0].startswith("127.")
 
 
-async def test_a_websocket_is_refused(server: RunningServer) -> None:
-    headers: dict[str, Any] = {
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-        "Sec-WebSocket-Version": "13",
-    }
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
-        answer = await http.get("/v1/events", headers=headers)
-        assert answer.status_code in (403, 404)
+HANDSHAKE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version": "13",
+}
+
+
+@pytest.mark.parametrize(("method", "body"), [("GET", b""), ("HEAD", b"{}"), ("POST", b'{"task": "x"}')])
+async def test_a_websocket_is_refused(server: RunningServer, method: str, body: bytes) -> None:
+    """At once, though a body follows where none belongs."""
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=20) as http:
+        answer = await http.request(method, "/v1/events", headers=HANDSHAKE, content=body)
+        assert answer.status_code == 403

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import cycle
+from string import ascii_letters
 from typing import Any
 
 import pytest
@@ -30,13 +32,15 @@ StartServer = Callable[..., RunningServer]
 
 PROSE = "## Next Step\nGo on with the next file."
 
+LETTERS = cycle(ascii_letters)
+
 FIRST, SECOND = f"first word {'a' * 3_000} of two", "second word"
 """Messages of the user's; the first is longer than what a summary repeats of one."""
 
 
 def prints(size: int) -> ToolCall:
-    """A call with an output of so many characters."""
-    return ToolCall("execute_command", {"command": f"head -c {size} /dev/zero | tr '\\0' x"})
+    """A call with an output of so many characters, each time other ones: no model that goes in circles."""
+    return ToolCall("execute_command", {"command": f"head -c {size} /dev/zero | tr '\\0' {next(LETTERS)}"})
 
 
 def playing(*steps: Answer) -> Callable[[RecordedRequest], Answer]:

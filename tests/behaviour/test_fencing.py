@@ -64,9 +64,10 @@ async def _assert_refuses(client: Client, session_id: str) -> None:
         await client.http.post(f"{path}/queue", json={"content": "more"}),
         await client.http.post(f"{path}/cancel", json={}),
         await client.http.post(f"{path}/compactions", json={}),
+        await client.http.put(f"{path}/files/more", content=b"more"),
         await client.http.delete(path),
     ]
-    assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [(503, "superseded")] * 5
+    assert [(answer.status_code, answer.json()["code"]) for answer in refused] == [(503, "superseded")] * 6
 
 
 @dataclass(frozen=True)

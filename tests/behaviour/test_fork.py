@@ -20,6 +20,7 @@ from tests.behaviour.replica import Replica
 from tests.behaviour.rounds import compacted, context, revert, rounds, snapshot, worked
 from tests.behaviour.test_files import address
 from tests.behaviour.test_memory import MEMORY, run_in
+from tests.behaviour.test_start import numbers
 from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
@@ -53,6 +54,11 @@ async def fork(client: Client, session_id: str, **body: Any) -> dict[str, Any]:
     assert (made["parent_id"], made["status"], made["outcome"], made["steps"]) == (session_id, "idle", None, 0)
     assert set(made["usage"].values()) == {0}
     return made
+
+
+async def rounds_counted(client: Client) -> float:
+    found = await numbers(client)
+    return sum(value for name, value in found.items() if name.startswith("palimpsest_compactions_total"))
 
 
 async def files_of(client: Client, session_id: str, *paths: str) -> list[bytes | int]:
@@ -198,6 +204,8 @@ async def test_rounds_and_marks_go_along_as_they_were(client: Client, provider: 
     await run_in(client, parent, "one more thing")
     await compacted(client, parent)
     await revert(client, parent, 2)
+    counted = await rounds_counted(client)
+    assert counted == 2
 
     whole = await fork(client, parent)
     assert [r["status"] for r in await rounds(client, whole["id"])] == ["completed", "reverted"]
@@ -212,6 +220,7 @@ async def test_rounds_and_marks_go_along_as_they_were(client: Client, provider: 
     assert (await shown_to_model(client, again["id"]))["messages"] == once["messages"]
     for made in (whole, after_summary, at_first, again):
         await assert_shows_itself(client, made["id"])
+    assert await rounds_counted(client) == counted, "what is copied has not happened again"
 
     await revert(client, whole["id"], 1)
     shown = (await shown_to_model(client, whole["id"]))["messages"]

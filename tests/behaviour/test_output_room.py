@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from string import ascii_letters
 
 import pytest
 
@@ -19,7 +20,12 @@ WINDOW = 20_000
 RESERVE, SAFETY = 4_629, 370
 """What a quarter of the window, which both have to share on one as small as this, leaves of 5,000 and 400."""
 KNOWN = {name: {"context_window": WINDOW} for name in MODELS}
-WORK = ToolCall("execute_command", {"command": "head -c 5000 /dev/zero | tr '\\0' x"})
+
+
+def work(letter: str) -> ToolCall:
+    """A call with an output of 5,000 such letters."""
+    return ToolCall("execute_command", {"command": f"head -c 5000 /dev/zero | tr '\\0' {letter}"})
+
 
 SHARE = 0.85
 """What the provider reports of its prompts: the service then takes them for smaller than they are."""
@@ -36,7 +42,7 @@ class Underreported:
         if asks_for_summary(request):
             return Reply(Text("## Completed Work\nall so far"), usage=usage)
         self.left -= 1
-        return Reply(WORK if self.left else Text("All done."), usage=usage)
+        return Reply(work(ascii_letters[self.left]) if self.left else Text("All done."), usage=usage)
 
 
 @pytest.mark.parametrize("style", sorted(COUNTS_OUTPUT))
@@ -93,7 +99,7 @@ async def test_where_that_does_not_help_the_context_is_made_smaller(
         if steps == 5 and left:
             return left.pop(0)
         steps += 1
-        return Reply(WORK if steps < 7 else Text("All done."))
+        return Reply(work(ascii_letters[steps]) if steps < 7 else Text("All done."))
 
     provider.respond(answer)
     async with Client(start_server(models=KNOWN).url) as client:

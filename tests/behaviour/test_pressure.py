@@ -48,6 +48,8 @@ async def test_runs_beyond_the_bound_wait_in_line(start_server: StartServer, pro
         assert (await client.http.post(f"/v1/sessions/{idle['id']}/queue", json=begin)).status_code == 202
         refused = await client.http.post(f"/v1/sessions/{third['id']}/resume")
         assert_refused(refused, 503, "too_many_runs")
+        refused = await client.http.post(f"/v1/sessions/{first['id']}/resume")
+        assert_refused(refused, 409, "session_running")
 
         provider.open("hold")
         for session_id in (first["id"], second["id"], idle["id"]):
@@ -105,6 +107,38 @@ async def test_readers_beyond_the_bound_are_told_to_come_again(
             while (await numbers(client))["palimpsest_stream_readers"]:
                 pass
         assert (await client.until_idle(session["id"]))[-1].type == "session.idle"
+
+
+async def test_streams_of_new_sessions_that_come_together_make_none_that_nobody_knows_of(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    async with Client(start_server(max_readers=1).url) as client:
+        accept = {"Accept": "text/event-stream"}
+        answers = await asyncio.gather(
+            *[client.http.post("/v1/sessions", json={"task": f"task {n}"}, headers=accept) for n in range(5)]
+        )
+        told = [answer.headers["session-id"] for answer in answers if answer.status_code == 200]
+        assert told
+        assert sorted(s["id"] for s in (await client.get("/v1/sessions"))["items"]) == sorted(told)
+
+
+async def test_a_compaction_that_is_asked_for_takes_a_place_in_line(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    provider.script_for("hold", Reply(Gate("hold"), Text("done")))
+    async with Client(start_server(max_runs=1, max_waiting_runs=0).url) as client:
+        idle, _ = await client.run("before")
+        busy = await client.create("hold")
+        await provider.reached("hold")
+        refused = await client.http.post(f"/v1/sessions/{idle['id']}/compactions", json={})
+        assert_refused(refused, 503, "too_many_runs")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await client.get(f"/v1/sessions/{idle['id']}/compactions"))["items"] == []
+        assert (await numbers(client))["palimpsest_waiting_runs"] == 0
+        asked = await client.http.post(f"/v1/sessions/{busy['id']}/compactions", json={})
+        assert asked.status_code == 202, "a run under way takes no further place"
+        provider.open("hold")
+        await client.until_idle(busy["id"])
 
 
 @pytest.mark.bubblewrap

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from string import ascii_letters
 
 import pytest
 
@@ -34,7 +35,8 @@ class Working:
         usage = self._reported(self.steps)
         if self.steps > STEPS:
             return Reply(Text("All done."), usage=usage)
-        return Reply(ToolCall("execute_command", {"command": "head -c 4000 /dev/zero | tr '\\0' x"}), usage=usage)
+        command = f"head -c 4000 /dev/zero | tr '\\0' {ascii_letters[self.steps]}"
+        return Reply(ToolCall("execute_command", {"command": command}), usage=usage)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.provider import FakeProvider
 from tests.soak.checks import check_deleted, check_killed, check_seen, check_session
 from tests.soak.containers import Containers
 from tests.soak.database import integrity, load, reading, rows_left, seen_of, session_ids
+from tests.soak.doing import doings_of
 from tests.soak.host import Host
 from tests.soak.ledger import Book
 from tests.soak.proc import Cost, children_of, marked
@@ -34,13 +36,16 @@ TASKS = "palimpsest_tasks"
 
 def audit_seen(path: Path, book: Book) -> None:
     """Looks up in a database what readers have seen of it, and holds the sessions at work to what is true at any
-    instant; for the moments when the server is down."""
+    instant; for the moments when the server is down. Notes what its end has met."""
+    met: Counter[str] = Counter()
     with reading(path) as connection:
         for ledger in book.living():
             book.take(check_seen(seen_of(connection, ledger.id), ledger))
             if not ledger.settled and (stored := load(connection, ledger.id)) is not None:
                 book.counts["looks at sessions under way"] += 1
                 book.take(check_killed(stored, ledger))
+                met.update(doings_of(stored))
+    book.met(met)
 
 
 def audit(path: Path, book: Book) -> None:

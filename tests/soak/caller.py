@@ -16,7 +16,8 @@ PATIENCE_S = 150.0
 CALL_S = 60.0
 """How long one answer may take: the server may be frozen, and the machine busy."""
 PAUSE_S = 0.2
-LONGEST_PAUSE_S = 1.5
+LONGEST_PAUSE_S = 0.4
+"""Short, so that the users of a server that is killed again and again are back at work before its next end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ class Host:
         return self.started_at - begun
 
     async def _answering(self, deadline: float) -> None:
-        async with httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=5) as http:
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=START_S) as http:
             while time.monotonic() < deadline:
                 if self.exit_code is not None:
                     raise ServerFailed(f"the server ended with {self.exit_code} while it started")

@@ -79,6 +79,10 @@ class Book:
     violations: list[Violation] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    met_sessions: Counter[str] = field(default_factory=Counter)
+    """Sessions at work when a server ended, by what they were in the middle of."""
+    met_ends: Counter[str] = field(default_factory=Counter)
+    """Ends of a server that met at least one session in the middle of it."""
     slowest_cancel_s: float = 0.0
     slowest_start_s: float = 0.0
     _excused: list[tuple[float, float]] = field(default_factory=list)
@@ -91,6 +95,11 @@ class Book:
     def take(self, violations: Iterable[Violation]) -> None:
         with self._lock:
             self.violations.extend(violations)
+
+    def met(self, doings: Counter[str]) -> None:
+        """A server has ended while so many sessions were doing so."""
+        self.met_sessions.update(doings)
+        self.met_ends.update(doings.keys())
 
     def living(self) -> list[SessionLedger]:
         """The sessions that nobody has begun to delete."""

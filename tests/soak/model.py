@@ -100,7 +100,7 @@ class Model:
         if spoilt is not None:
             return spoilt
         if "execute_command" not in request.tool_names:
-            return Reply(Text(SUMMARY, chunks=3))
+            return Reply(Text(SUMMARY, chunks=rng.randint(3, 30)), pace=rng.choice((None, 10.0, 30.0)))
         return _warming(turn) if name.startswith(WARM) else self._good(rng, name, turn)
 
     def _good(self, rng: random.Random, name: str, turn: int) -> Reply:

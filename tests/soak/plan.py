@@ -67,7 +67,7 @@ ReaderKind = Literal["steady", "slow", "vanishing"]
 MODELS = ("soak-openai/large", "soak-openai/small", "soak-anthropic/large", "soak-anthropic/small")
 POLICIES = ("reactive", "threshold", "handoff")
 SMALL_MODELS = tuple(name for name in MODELS if name.endswith("small"))
-LIFE_S = 3.0
+LIFE_S = 4.0
 """The longest life of a server that is killed again and again, in seconds after its first answer: some steps, and
 little more."""
 RECOVERING_S = 0.3

@@ -23,6 +23,8 @@ def cost_of(pid: int) -> Cost:
     """What a process holds now. Raises `OSError` where it has ended."""
     status = Path(f"/proc/{pid}/status").read_text()
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    if "VmRSS" not in fields:
+        raise ProcessLookupError(f"{pid} has ended and nobody has taken note of it yet")
     files = len(os.listdir(f"/proc/{pid}/fd"))
     return Cost(int(fields["VmRSS"].split()[0]) * 1024 / 1e6, files, int(fields["Threads"]))
 

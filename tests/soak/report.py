@@ -62,6 +62,7 @@ def summary(result: Result) -> str:
     lines = [
         f"seed {result.seed}, {result.seconds:.0f} s, {result.sandbox}, {result.lives} lives of the server",
         f"faults:     {_listed(book.faults)}",
+        f"ends met:   {_met(book)}",
         *(f"left out:   {kind}: {why}" for kind, why in sorted(result.left_out.items())),
         f"sessions:   {_listed(book.counts, SESSION_COUNTS)}",
         f"messages:   {_listed({n.removeprefix('messages '): c for n, c in book.counts.items() if 'messages ' in n})}",
@@ -73,6 +74,11 @@ def summary(result: Result) -> str:
         *_violations(book.violations),
     ]
     return "\n".join(lines)
+
+
+def _met(book: Book) -> str:
+    """What sessions were in the middle of when the server ended, and at how many of its ends."""
+    return f"{_listed(book.met_ends)}; sessions {_listed(book.met_sessions)}"
 
 
 def _costs(result: Result) -> list[str]:
@@ -111,6 +117,8 @@ def as_json(result: Result) -> dict[str, Any]:
         "last_life_s": round(result.life_s, 1),
         "faults": dict(result.book.faults),
         "left_out": dict(result.left_out),
+        "ends_met": dict(result.book.met_ends),
+        "sessions_met": dict(result.book.met_sessions),
         "counts": dict(result.book.counts),
         "slowest_cancel_s": round(result.book.slowest_cancel_s, 2),
         "slowest_start_s": round(result.book.slowest_start_s, 2),

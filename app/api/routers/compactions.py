@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/sessions/{session_id}/compactions", tags=["compac
     response_model=CompactionEvent,
     responses={
         200: {"model": CompactionPreview, "description": "What a round would do; nothing was changed."},
-        **problems("session_not_found", "compaction_in_progress", "unknown_model"),
+        **problems("session_not_found", "compaction_in_progress", "unknown_model", "too_many_runs"),
     },
 )
 async def create_compaction(

@@ -78,7 +78,7 @@ async def create_session(
     session, created = await services.sessions.create(body)
     location = f"/v1/sessions/{session.id}"
     if stream:
-        subscription = await services.events.follow(session.id, after=0, until_idle=True)
+        subscription = await services.events.follow(session.id, after=0, until_idle=True, promised=True)
         headers = {"Location": location, "Session-Id": session.id}
         return EventStreamResponse(subscription, request.app.state.config, headers)
     response.status_code = 201 if created else 200

@@ -69,7 +69,7 @@ def build_services(
         approvals=ApprovalService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
-        files=FileService(setup.database, setup.sandboxes),
+        files=FileService(setup.database, setup.sandboxes, setup.fence),
         events=EventService(setup.database, setup.bus),
         server=ServerService(setup.database, health, models, rules.default_model),
     )

@@ -25,15 +25,19 @@ class CompactionService:
 
     async def request(self, session_id: str, body: CompactionCreate) -> CompactionEvent:
         """Accepts a round of compaction; the session's owner makes it between steps. Raises `ConflictError` (code
-        `compaction_in_progress`) while another is under way."""
+        `compaction_in_progress`) while another is under way, and `ServerBusyError` where the session does nothing now
+        and no more of them may wait for their turn."""
         settings = await self._settings(session_id, body)
         agents, first = self._setup.agents, await self._database.read(lambda c: history.reads_notes(c, session_id))
         notes = await read_beside_owner(self._setup.sandboxes, first) if first is not None else None
         begins = await opening(self._database, session_id, settings, agents, notes)
-        event = await self._setup.write(
-            session_id, lambda c: compactions.request(c, session_id, begins, settings, body.instructions)
-        )
-        self._registry.ask_round(session_id)
+        with self._registry.admitting() as room:
+            if not room and not self._registry.works_on(session_id):
+                raise self._registry.no_room()
+            event = await self._setup.write(
+                session_id, lambda c: compactions.request(c, session_id, begins, settings, body.instructions)
+            )
+            self._registry.ask_round(session_id)
         return event
 
     async def preview(self, session_id: str, body: CompactionCreate) -> CompactionPreview:

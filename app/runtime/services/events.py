@@ -24,10 +24,10 @@ class EventService:
         self._bus.check_room()
 
     async def follow(
-        self, session_id: str, *, after: int, until_idle: bool
+        self, session_id: str, *, after: int, until_idle: bool, promised: bool = False
     ) -> AbstractAsyncContextManager[EventStream]:
         """The session's events after `after`, durable and live. Raises `ConflictError` (code `ahead_of_log`) where
-        `after` is larger than the session's last seq."""
+        `after` is larger than the session's last seq. `promised` is a stream for which `check_room` has found room."""
         head = await self._log.head(session_id)
         if after > head.last_seq:
             raise ConflictError(
@@ -35,7 +35,7 @@ class EventService:
                 code="ahead_of_log",
                 last_seq=head.last_seq,
             )
-        return follow(self._log, self._bus, session_id, after=after, until_idle=until_idle)
+        return follow(self._log, self._bus, session_id, after=after, until_idle=until_idle, promised=promised)
 
     def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
         """`session.*` events of all sessions from now on, without seq."""

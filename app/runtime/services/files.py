@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Literal
+
+from sqlalchemy import Connection
 
 from app.db.engine import Database
 from app.db.repositories import sessions
 from app.errors import NotFoundError, TooLargeError
-from app.runtime.sandboxes import Lease, Sandboxes
+from app.runtime.lease import Lease
+from app.runtime.sandboxes import Sandboxes
 from app.runtime.values.files import FileList, FileView
 from app.sandbox.base import FileInfo, Sandbox
 from app.sessions import Session
@@ -28,9 +31,11 @@ TURN_S = 5.0
 class FileService:
     """Reaches into the sandboxes of sessions, each held while it is used."""
 
-    def __init__(self, database: Database, sandboxes: Sandboxes) -> None:
+    def __init__(self, database: Database, sandboxes: Sandboxes, fence: Callable[[Connection], None]) -> None:
+        """`fence` raises `SupersededError` where this server holds the database no more."""
         self._database = database
         self._sandboxes = sandboxes
+        self._fence = fence
 
     async def list(self, session_id: str, path: str) -> FileList:
         """The entries of a directory; of the workspace itself where the path is empty."""
@@ -51,10 +56,13 @@ class FileService:
             lease.release()
 
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
+        """Writes a file. Raises `SupersededError` on a server whose sessions another one has."""
         lease = await self._lease(session_id)
         try:
-            existed = await _exists(lease.sandbox, path)
             await lease.admit(TURN_S)
+            # After the wait, in which another server may have come.
+            await self._database.read(self._fence)
+            existed = await _exists(lease.sandbox, path)
             await lease.sandbox.write(path, data)
         finally:
             lease.release()

@@ -148,9 +148,8 @@ class SessionService:
     async def resume(self, session_id: str) -> Session:
         """Goes on after a run that did not complete. Raises `ConflictError` where there is nothing to resume."""
         with self._registry.admitting() as room:
-            if not room:
-                raise self._registry.no_room()
-            session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id))
+            no_room = None if room else self._registry.no_room
+            session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id, no_room=no_room))
             self._registry.wake(session_id)
         return session
 

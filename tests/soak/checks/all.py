@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tests.soak.checks.commands import check_commands
+from tests.soak.checks.ends import check_ends
 from tests.soak.checks.history import check_history, check_rest, check_sums
 from tests.soak.checks.log import check_calls, check_parts, check_rounds, check_runs, check_seqs, check_steps
 from tests.soak.checks.queue import check_messages, check_order
@@ -20,6 +21,7 @@ def check_session(stored: Stored, ledger: SessionLedger) -> list[Violation]:
     found: list[tuple[str, Iterable[str]]] = [
         ("event seq is 1, 2, 3 …", check_seqs(events, stored.row["last_seq"])),
         ("each run has one beginning and one end", check_runs(events)),
+        ("a run ends for a reason", check_ends(events, [deed.kind for deed in ledger.plan.deeds])),
         ("each step has one step.finished", check_steps(events)),
         ("each call has one result", check_calls(events)),
         ("a part is closed once", check_parts(events)),

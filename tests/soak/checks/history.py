@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,6 +60,22 @@ def check_sums(stored: Stored) -> Iterator[str]:
     completed = [r for r in stored.rounds if r["status"] in ("completed", "reverted")]
     if stored.row["compaction_count"] != len(completed):
         yield f"the session counts {stored.row['compaction_count']} rounds, {len(completed)} were completed"
-    spent: dict[str, Any] = orjson.loads(stored.row["usage"])
-    if any(value is not None and value < 0 for value in spent.values()):
-        yield f"usage is negative: {spent}"
+    yield from _check_usage(stored)
+
+
+def _check_usage(stored: Stored) -> Iterator[str]:
+    """Tokens by kind; nothing is known of the models' prices. What a round has used is in its session's total at once,
+    and in its own with its end, so one that was cut off may have used more than it says."""
+    spent = _tokens(stored.row)
+    of_rows: Counter[str] = Counter()
+    for row in [*stored.steps, *stored.rounds]:
+        of_rows.update(_tokens(row))
+    is_cut_off = any(r["status"] == "cancelled" for r in stored.rounds)
+    for kind, count in spent.items():
+        if not (of_rows[kind] == count or (is_cut_off and 0 <= of_rows[kind] < count)):
+            yield f"the session has used {count} {kind}, its steps and rounds {of_rows[kind]}"
+
+
+def _tokens(row: Row) -> dict[str, int]:
+    used: dict[str, Any] = orjson.loads(row.get("usage") or "{}")
+    return {kind: count for kind, count in used.items() if kind != "cost_usd"}

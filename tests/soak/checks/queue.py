@@ -53,6 +53,9 @@ def check_messages(stored: Stored, ledger: SessionLedger) -> Iterator[str]:
     others = [e for e in stored.events if e.type == "message.queued" and e.data["message_id"] not in known]
     if [event.data["content"] for event in others] != [ledger.task]:
         yield f"besides what the user said, {len(others)} messages were queued, not the task alone"
+    for event in others:
+        task = Said(event.data["message_id"], ledger.task, "steer", 0.0, outcome="accepted")
+        yield from (f"the task: {wrong}" for wrong in _one(task, of[task.id], ledger))
     yield from _sequence(ledger.said, of)
     yield from _tables(stored, of)
 

@@ -10,13 +10,14 @@ from typing import Any
 
 from app.agent.asked import ManualRound
 from app.agent.candidates import candidate
+from app.agent.changes import Change, RoundCompleted, RoundEnded, RungFailed
 from app.agent.compactor import Compactor
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.coverage import prunable, selection
 from app.agent.interrupt import Interrupt
 from app.agent.ladder import Ladder
 from app.agent.model_calls import ModelCalls, Windows
-from app.agent.ports import Change, RoundCompleted, RoundEnded, RungFailed
+from app.agent.places import Places
 from app.agent.round_setup import RoundSetup
 from app.agent.rounds import Candidate, Room, Round, Target
 from app.context.budget import Budget
@@ -99,6 +100,7 @@ class Tight:
         self.notes: asyncio.Event | None = None
         self.taken = 0
         self.budgets: dict[Policy, Budget] = {}
+        self.places = Places()
         self.compactor = self.another_compactor()
         self.begun = 0
 
@@ -112,6 +114,7 @@ class Tight:
             self._refreshed,
             self._take_notes,
             self._budget_of,
+            places=self.places,
         )
         return Compactor(rounds, unused=unused)
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, ClassVar, cast
 
 from app.agent.asked import ManualRound
+from app.agent.changes import Change
 from app.agent.compactor import Compactor
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
@@ -18,7 +19,6 @@ from app.agent.ladder import Ladder
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import Change
 from app.agent.round_setup import RoundSetup
 from app.agent.step import Step, StepResult
 from app.agent.tool_executor import ToolExecutor, ToolSetup
@@ -354,6 +354,7 @@ def loop_of(
     progress: Progress | None = None,
     goes_on: bool = True,
     elapsed_s: float = 0.0,
+    last_step_s: float = 0.0,
     asked_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
 ) -> AgentLoop:
     return AgentLoop(
@@ -370,4 +371,5 @@ def loop_of(
         progress=progress or Progress(0, 0, Usage(), 0.0),
         goes_on=goes_on,
         elapsed_s=elapsed_s,
+        last_step_s=last_step_s,
     )

@@ -7,14 +7,13 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from app.agent.ports import (
+from app.agent.changes import (
     AttemptVoided,
     CallsHeld,
     CallsReleased,
     Change,
     ControlAdded,
     GenerationOpened,
-    LivePart,
     ModelUsed,
     OutputsPruned,
     PartClosed,
@@ -28,6 +27,7 @@ from app.agent.ports import (
     StepClosed,
     StepOpened,
 )
+from app.agent.ports import LivePart
 from app.context.checkpoints import InForce
 from app.sandbox.base import Stream
 

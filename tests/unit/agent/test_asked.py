@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.agent.asked import ManualRound, Refusal, asked_round, asked_selection
-from app.agent.ports import RoundCompleted, RungFailed
+from app.agent.changes import RoundCompleted, RungFailed
 from app.agent.rounds import Room, Round
 from app.agent.triggers import most
 from app.context.budget import TAIL_SHARE

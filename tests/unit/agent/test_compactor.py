@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from app.agent.changes import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RungFailed
 from app.agent.compactor import Compactor
 from app.agent.conversation import Conversation
 from app.agent.pace import CROWDED_ROUNDS, CROWDED_STEPS, LITTLE
-from app.agent.ports import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RungFailed
 from app.agent.round_setup import RoundSetup
 from app.agent.rounds import Room
 from app.agent.summarizer import MAX_ATTEMPTS
@@ -24,7 +24,7 @@ from app.context.shrinking import shrunk
 from app.context.tokens import Calibration, estimate_text
 from app.errors import ProviderError
 from app.llm.base import TextDelta, ToolSchema
-from app.messages import Usage
+from app.messages import Message, Usage
 from tests.unit.agent.rounds import CLEARING, PROSE, SUMMARY, UNPRUNED, USABLE, Tight, old_turn, settings_of
 from tests.unit.agent.scenes import MODEL, Mark, Reply, passing, says, turns, usage
 from tests.unit.context import builders as b
@@ -581,6 +581,29 @@ class TestPrepared:
         assert await tight.make_room() is Room.ENOUGH
         assert len(tight.sink.rounds) == 1
         await tight.compactor.discard()
+
+    async def test_where_all_places_are_taken_it_is_begun_when_there_is_one(self) -> None:
+        tight = ahead(reply=HANGS)
+        tight.places.most = 0
+        for step in (1, 2):
+            assert await tight.make_room(step) is Room.ENOUGH
+        assert (tight.sink.rounds, tight.places.refused) == ([], 2)
+        tight.places.most = 1
+        assert await tight.make_room(3) is Room.ENOUGH
+        assert (len(tight.sink.rounds), tight.places.refused, tight.places.taken) == (1, 2, 1)
+        await tight.compactor.discard()
+        await turns()
+        assert tight.places.taken == 0
+
+    @pytest.mark.parametrize(
+        "history", [b.long_task(9, 1_000), b.long_task(7, 1_000)], ids=["may be cleared", "is not near"]
+    )
+    async def test_one_that_would_not_be_begun_is_not_refused(self, history: list[Message]) -> None:
+        tight = Tight(history=history, settings=settings_of(background=True))
+        tight.places.most = 0
+        for step in (1, 2, 3):
+            assert await tight.make_room(step) is Room.ENOUGH
+        assert tight.places.refused == 0
 
     @pytest.mark.parametrize("restarted", [False, True])
     async def test_after_one_that_was_not_needed_half_of_the_way_left_must_be_gone(self, restarted: bool) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.agent.changes import GenerationOpened
 from app.agent.conversation import AgentConfig, Conversation
-from app.agent.ports import GenerationOpened
 from app.context.budget import Budget
 from app.context.generation import GenerationReason
 from app.context.tokens import Calibration, counted_tokens

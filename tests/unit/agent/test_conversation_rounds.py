@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.agent.changes import GenerationOpened
 from app.agent.conversation import Conversation
-from app.agent.ports import GenerationOpened
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import preset
 from app.context.tokens import Calibration

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app.agent.asking import INSTRUCTION_ROOM, LEAST_CAP, LEAST_INPUT, REASONING_ROOM
 from app.agent.candidates import SUMMARY_CAP, folded
+from app.agent.changes import GenerationOpened, ModelUsed, OutputsPruned, RoundCompleted, RungFailed
 from app.agent.coverage import ROOMY, is_hopeless, shortest
-from app.agent.ports import GenerationOpened, ModelUsed, OutputsPruned, RoundCompleted, RungFailed
 from app.agent.rounds import Candidate, Round, Target
 from app.context.checkpoints import InForce
 from app.context.policies import Policy

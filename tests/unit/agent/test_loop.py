@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from app.agent.changes import AttemptVoided, ControlAdded, GenerationOpened, ResponseClosed, StepClosed, StepOpened
 from app.agent.control import control_message
 from app.agent.interrupt import StopReason
 from app.agent.limits import Progress
 from app.agent.loop import RunResult
-from app.agent.ports import AttemptVoided, ControlAdded, GenerationOpened, ResponseClosed, StepClosed, StepOpened
 from app.context.prompts import ControlKind, control_text
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import ContextOverflowError, ProviderError, StaleOwnerError

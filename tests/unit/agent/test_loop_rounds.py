@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from app.agent.asked import ManualRound
+from app.agent.changes import ControlAdded, GenerationOpened, RoundCompleted, RungFailed, StepClosed, StepOpened
 from app.agent.conversation import AgentConfig
 from app.agent.limits import Progress
 from app.agent.loop import RunResult
-from app.agent.ports import GenerationOpened, RoundCompleted, RungFailed, StepClosed, StepOpened
 from app.context.policies import CompactionSettings
+from app.context.prompts import control_text
 from app.errors import ContextOverflowError
 from app.llm.base import TextDelta
 from app.messages import Message, Usage
@@ -50,6 +51,7 @@ class Long:
         limits: Limits | None = None,
         *,
         elapsed_s: float = 0.0,
+        last_step_s: float = 0.0,
         asked_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
     ) -> RunResult:
         loop = loop_of(
@@ -59,6 +61,7 @@ class Long:
             settings=self.config,
             progress=self.progress,
             elapsed_s=elapsed_s,
+            last_step_s=last_step_s,
             asked_round=asked_round,
         )
         async with asyncio.timeout(10):
@@ -69,6 +72,39 @@ class Long:
     def code(self, result: RunResult) -> str:
         assert result.error is not None
         return str(result.error["code"])
+
+
+class TestBeforeALastStep:
+    async def test_room_is_made_as_before_any_other(self) -> None:
+        long = Long(SUMMARY, calls("good", report=usage(10_500, 5)), SUMMARY, says("So far."))
+        result = await long.run(Limits(max_steps=1), last_step_s=60)
+        assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_steps")
+        assert [step.compaction_round for step in long.sink.of(StepOpened)] == [1, 2]
+        assert [added.message.text for added in long.sink.of(ControlAdded)] == [control_text("last_step")]
+        assert long.scene.conversation.history[-1].text == "So far."
+
+    async def test_it_has_the_last_step_s_time_and_not_the_run_s(self) -> None:
+        long = Long(SUMMARY, says("So far."))
+        result = await long.run(Limits(max_seconds=1), elapsed_s=2, last_step_s=60)
+        assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_seconds")
+        assert long.script.requests == [], "a run that has made no step has nothing to say"
+        long.progress.run_steps = 1
+        await long.run(Limits(max_seconds=1), elapsed_s=2, last_step_s=60)
+        assert long.scene.conversation.history[-1].text == "So far."
+
+    async def test_where_that_takes_too_long_there_is_no_last_step(self) -> None:
+        long = Long(HANGS)
+        long.progress.run_steps = 1
+        result = await long.run(Limits(max_steps=1), last_step_s=0.05)
+        assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_steps")
+        assert long.sink.of(StepOpened) == []
+
+    async def test_nor_where_there_is_none_to_be_made(self) -> None:
+        long = Long(history=[b.user(1, "x" * 60_000)])
+        long.progress.run_steps = 1
+        result = await long.run(Limits(max_steps=1), last_step_s=60)
+        assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_steps")
+        assert long.script.requests == []
 
 
 class TestBeforeAStep:

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from app.agent.interrupt import StopReason
-from app.agent.ports import (
+from app.agent.changes import (
     AttemptVoided,
     Change,
     GenerationOpened,
@@ -23,6 +22,7 @@ from app.agent.ports import (
     StepClosed,
     StepOpened,
 )
+from app.agent.interrupt import StopReason
 from app.agent.step import Outcome, StepResult
 from app.agent.stream_processor import MAX_ANSWER_CHARS
 from app.context.tokens import PER_MESSAGE, estimate_text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.agent.ports import PartClosed
+from app.agent.changes import PartClosed
 from app.agent.stream_processor import MAX_ANSWER_CHARS, StreamProcessor
 from app.errors import ProviderError
 from app.llm.base import (

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from app.agent import summarizer
+from app.agent.changes import ModelUsed
 from app.agent.faults import SummaryFailed
-from app.agent.ports import ModelUsed
 from app.agent.summarizer import MAX_ATTEMPTS, MAX_CALLS, SummaryJob
 from app.context.summary_input import transcript_items, windows
 from app.context.summary_prose import OVERLONG

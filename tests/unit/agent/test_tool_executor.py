@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from app.agent.batch import Batch
+from app.agent.changes import ResultClosed
 from app.agent.interrupt import Interrupt, Stopped, StopReason
-from app.agent.ports import ResultClosed
 from app.agent.tool_executor import MAX_PARALLEL, ToolExecutor, ToolSetup
 from app.errors import ToolError
 from app.messages import ToolCallPart, ToolStatus, new_id
@@ -155,7 +155,9 @@ async def test_every_call_gets_one_result_at_its_place(names: list[str]) -> None
     assert [part.status is ToolStatus.ERROR for part in batch.ordered] == [name in bad for name in names]
     assert all(change.message_id == batch.message_id for change in results(sink).values())
     assert len(batch.recorded) == len(names)
-    assert [entry["tool"] for entry in logs if entry["log_level"] == "error"] == [name for name in names if name == "crash"]
+    assert [entry["tool"] for entry in logs if entry["log_level"] == "error"] == [
+        name for name in names if name == "crash"
+    ]
     assert all("secret" not in part.output for part in batch.ordered)
     ran = [one.call_id for one in batch.calls if one.name != "unknown"]
     alone = [one.call_id for one in batch.calls if one.name == "alone"]

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from app.agent.batch import Batch
+from app.agent.changes import ResultClosed
 from app.agent.interrupt import Interrupt, Stopped
-from app.agent.ports import ResultClosed
 from app.agent.tool_executor import MAX_PARALLEL
 from app.context.tokens import estimate_part
 from app.errors import ForbiddenError, SandboxError, SandboxUnavailableError, StorageError

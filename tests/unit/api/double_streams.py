@@ -66,7 +66,7 @@ class InMemoryEvents(EventService):
         """There is always room."""
 
     async def follow(
-        self, session_id: str, *, after: int, until_idle: bool
+        self, session_id: str, *, after: int, until_idle: bool, promised: bool = False
     ) -> AbstractAsyncContextManager[EventStream]:
         self._memory.get(session_id)
         last = max((item.seq or 0 for item in self._memory.logs[session_id]), default=0)

@@ -115,6 +115,13 @@ async def test_a_write_that_fails_rolls_back_alone(tmp_path: Path, fails: list[b
         assert told == [f"error {n}" if fail else f"k{n}" for n, fail in enumerate(fails)], "in order, each once"
 
 
+async def test_what_is_said_of_a_refusal_holds_no_values(database: Database) -> None:
+    await database.writer.write(put("twice", "a person's text"))
+    with pytest.raises(IntegrityError) as refused:
+        await database.writer.write(put("twice", "a person's text"))
+    assert "a person's text" not in str(refused.value)
+
+
 async def test_a_broken_rule_of_the_tables_fails_its_own_write_alone(database: Database) -> None:
     hold = await Hold.on(database)
     first = database.writer.submit(put("same"))
@@ -216,6 +223,25 @@ async def test_a_locked_database_fails_the_write_and_then_goes_on(path: Path, mo
             other.execute("rollback")
         assert await database.writer.write(put("c")) == "c"
         assert await database.read(keys) == ["a", "c"]
+
+
+async def test_however_many_wait_each_waits_for_the_lock_twice_at_most(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_MS", 1)
+    told: list[Commit] = []
+    async with new_database(path.parent) as database:
+        database.writer.observe = told.append
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("begin immediate")
+            first = database.writer.submit(put("first"))
+            await asyncio.sleep(0)
+            writes = [database.writer.submit(put(f"k{n}")) for n in range(1000)]
+            await asyncio.gather(first, *writes, return_exceptions=True)
+            other.execute("rollback")
+        assert [commit.writes for commit in told] == [1, 1000]
+        await database.writer.write(put("later"))
+        assert await database.read(keys) == ["later"]
 
 
 async def test_a_failure_of_the_database_itself_fails_the_whole_batch(database: Database) -> None:

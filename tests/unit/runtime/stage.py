@@ -10,9 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from sqlalchemy import Connection, Row
 
-from app.agent.collecting import Collector
-from app.agent.model_calls import ModelCalls
-from app.agent.ports import (
+from app.agent.changes import (
     AttemptVoided,
     Change,
     GenerationOpened,
@@ -22,6 +20,8 @@ from app.agent.ports import (
     StepClosed,
     StepOpened,
 )
+from app.agent.collecting import Collector
+from app.agent.model_calls import ModelCalls
 from app.context.generation import Generation
 from app.context.prompts import SYSTEM_TEMPLATE
 from app.context.tokens import PER_MESSAGE, estimate_part, estimate_text

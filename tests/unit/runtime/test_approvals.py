@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from app.agent.changes import CallsHeld, CallsReleased
 from app.agent.loop import RunResult
-from app.agent.ports import CallsHeld, CallsReleased
 from app.db.repositories import approvals, sessions
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
-from app.messages import FinishReason, ToolCallPart, ToolStatus
+from app.messages import FinishReason, ToolCallPart, ToolStatus, now
 from app.runtime import recovery, runs
 from app.runtime.approval_rules import covers, joined, operators_approval
 from app.runtime.approvals import decide, read_pending
-from app.runtime.desk import ended_by, waiting_step
+from app.runtime.desk import StoredDesk, ended_by, waiting_step
+from app.runtime.recorder import Recorder
 from app.runtime.recovery import MAX_RECOVERIES, NOT_STARTED_NOTE
 from app.runtime.values.approvals import ApprovalAnswer
 from app.sessions import Approval, ApprovalRules, Outcome, QueueMode, Status
@@ -80,6 +82,69 @@ async def test_a_step_that_was_released_is_closed_like_any_other(stage: Stage) -
     await stage.commit(CallsReleased(attempt.message_id))
     assert await _waiting(stage) is None
     assert (await _recover(stage)).count("tool.result") == 3
+
+
+@pytest.mark.parametrize(("answers", "timeout_s"), [((APPROVE, DENY), 60), ((APPROVE,), 0.2), ((), 0.2)])
+async def test_what_has_nothing_to_wait_for_is_parked_as_any_run(
+    stage: Stage, answers: tuple[ApprovalAnswer, ...], timeout_s: float
+) -> None:
+    _, calls = await _hold(stage, timeout_s)
+    for call, answer in zip(calls[1:], answers, strict=False):
+        await _decide(stage, call.call_id, answer)
+    epoch, before = await stage.claim(), (await stage.row()).last_seq
+    while len(answers) < 2 and not await _is_late(stage):
+        pass
+    result = await stage.act(lambda c: recovery.recover(c, stage.session_id, epoch, parks=True))
+    assert result is not None
+    assert result.error is not None
+    assert (result.outcome, result.error["code"]) == (Outcome.INTERRUPTED, "run_parked")
+    log = await stage.log(before)
+    ends = [(event.data["decision"], event.data["by"]) for event in log if event.type == "approval.resolved"]
+    assert ends == [("deny", "timeout")] * (2 - len(answers))
+    assert [event.data["output"] for event in log if event.type == "tool.result"] == [NOT_STARTED_NOTE] * 3
+    assert log[-1].type == "session.recovered"
+    assert await _waiting(stage) is None
+    assert (await stage.row()).status == Status.RUNNING
+
+
+async def _is_late(stage: Stage) -> bool:
+    rows = await stage.database.read(lambda c: approvals.open_ones(c, stage.session_id))
+    return all(row.expires_at <= now() for row in rows)
+
+
+async def test_what_waits_for_a_person_is_not_parked(stage: Stage) -> None:
+    _, calls = await _hold(stage)
+    await _decide(stage, calls[1].call_id, APPROVE)
+    epoch = await stage.claim()
+    assert await stage.act(lambda c: recovery.recover(c, stage.session_id, epoch, parks=True)) is None
+    assert await _waiting(stage) is not None
+
+
+@pytest.mark.parametrize("decided", [True, False])
+async def test_a_run_rests_as_long_as_it_waits(stage: Stage, decided: bool) -> None:
+    attempt, calls = await _hold(stage)
+    epoch = await stage.claim()
+    rests: list[bool] = []
+    begun = asyncio.Event()
+
+    def rest(now: bool) -> None:
+        rests.append(now)
+        begun.set()
+
+    desk = StoredDesk(Recorder(stage.database, stage.bus, stage.session_id, epoch), stage.session_id, epoch, rest)
+    waiting = asyncio.create_task(desk.decisions(attempt.message_id))
+    async with asyncio.timeout(10):
+        await begun.wait()
+        assert rests == [True]
+        if decided:
+            for call in calls[1:]:
+                await _decide(stage, call.call_id, APPROVE)
+            desk.ring()
+        else:
+            waiting.cancel()
+        await asyncio.wait({waiting})
+    assert waiting.cancelled() != decided
+    assert rests == [True, False]
 
 
 async def test_a_run_that_crashes_leaves_nothing_waiting(stage: Stage) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Row, text
 
+from app.agent.changes import RoundOpening
 from app.agent.conversation import AgentConfig
-from app.agent.ports import RoundOpening
 from app.context.checkpoints import InForce
 from app.context.policies import preset
 from app.context.prompts import Notes

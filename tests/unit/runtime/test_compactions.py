@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Row
 
-from app.agent.ports import (
+from app.agent.changes import (
     GenerationOpened,
     ModelUsed,
     OutputsPruned,

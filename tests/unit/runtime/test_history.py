@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from app.agent.changes import ControlAdded, GenerationOpened
 from app.agent.control import control_message
-from app.agent.ports import ControlAdded, GenerationOpened
 from app.context.generation import Generation
 from app.context.tokens import estimate_text, estimate_tools
 from app.db.repositories import steps

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.agent.changes import ControlAdded
 from app.agent.control import control_message
-from app.agent.ports import ControlAdded
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.engine import open_database
 from app.errors import ConflictError, NotFoundError, PalimpsestError, QueueFullError, StaleOwnerError

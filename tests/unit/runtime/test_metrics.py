@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,6 +16,7 @@ from app.errors import StorageBusyError, StorageError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.runtime.metrics import OTHER, Metrics
+from app.runtime.observed import news
 
 USAGE = {
     "input_tokens": 10,
@@ -48,6 +50,19 @@ def test_a_step_adds_its_tokens_and_cost() -> None:
     assert [found[f"palimpsest_tokens_total {kind}"] for kind in ("input", "cache_read", "reasoning")] == [30, 60, 15]
     assert (found["palimpsest_cost_usd_total"], found["palimpsest_unpriced_steps_total"]) == (1.0, 1)
     assert found["palimpsest_events_total step.finished"] == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "palimpsest_runs_total failed",
+        "palimpsest_compactions_total threshold summary",
+        "palimpsest_database_refusals_total storage_busy",
+        "palimpsest_database_refusals_total storage_full",
+    ],
+)
+def test_what_alarms_compare_begins_at_zero(name: str) -> None:
+    assert samples(Metrics())[name] == 0
 
 
 def test_runs_messages_and_retries_are_counted() -> None:
@@ -98,6 +113,20 @@ def test_compactions_are_counted_by_rung_with_what_they_cost() -> None:
     assert found["palimpsest_compaction_tokens_total output"] == 120
     assert found["palimpsest_compaction_cost_usd_total"] == 1.5
     assert found["palimpsest_outputs_pruned_total"] == 3
+
+
+def test_what_a_fork_takes_over_was_counted_where_it_happened() -> None:
+    metrics = Metrics()
+    round = item("compaction.completed", rung="summary", reason="threshold", usage=USAGE)
+    begun = [item("session.created"), item("message.created"), round, item("prune.completed", outputs_pruned=3)]
+    metrics.observe(begun)
+    metrics.observe([item("session.created"), item("message.queued", mode="steer"), item("session.running")])
+    found = samples(metrics)
+    assert found["palimpsest_compactions_total threshold summary"] == 0
+    assert found["palimpsest_outputs_pruned_total"] == 0
+    assert found["palimpsest_messages_queued_total steer"] == 1
+    assert found["palimpsest_events_total compaction.completed"] == 1
+    assert [each.type for each in news(begun)] == ["session.created"]
 
 
 def test_commits_are_measured_and_refusals_counted_by_their_code() -> None:

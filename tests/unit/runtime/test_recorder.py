@@ -14,12 +14,10 @@ import pytest
 from sqlalchemy import Connection
 from structlog.testing import capture_logs
 
-from app.agent.control import control_message
-from app.agent.ports import (
+from app.agent.changes import (
     AttemptVoided,
     ControlAdded,
     GenerationOpened,
-    LivePart,
     PartClosed,
     PlanChanged,
     ResponseClosed,
@@ -27,6 +25,8 @@ from app.agent.ports import (
     StepClosed,
     StepOpened,
 )
+from app.agent.control import control_message
+from app.agent.ports import LivePart
 from app.context.generation import Generation
 from app.context.validator import Repair
 from app.db.engine import Database

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from app.agent.changes import Change, ControlAdded
 from app.agent.control import control_message
 from app.agent.loop import RunResult
-from app.agent.ports import Change, ControlAdded
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.repositories import steps
 from app.errors import StaleOwnerError

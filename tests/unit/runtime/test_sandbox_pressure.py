@@ -117,7 +117,7 @@ class Away(Boxes):
 
 
 async def test_what_makes_them_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.runtime.sandboxes.AWAY_RETRY_S", 0.001)
+    monkeypatch.setattr("app.runtime.lease.AWAY_RETRY_S", 0.001)
     boxes = Away(3)
     await make_sandboxes(boxes).lease("a", SPEC).start()
     assert boxes.journal == ["a started"]
@@ -142,3 +142,26 @@ async def test_a_kind_that_comes_later_is_waited_for() -> None:
 async def test_nobody_waits_for_a_kind_that_nobody_expects() -> None:
     async with asyncio.timeout(5):
         await make_sandboxes(Boxes()).await_kind("bubblewrap")
+
+
+async def test_one_that_does_not_stop_holds_up_neither_who_comes_back_nor_the_server_s_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.runtime.sandboxes.STOP_WAIT_S", 0.01)
+    boxes = Boxes()
+    sandboxes = make_sandboxes(boxes, most=1)
+    first = sandboxes.lease("a", SPEC)
+    await first.start()
+    first.release()
+    boxes.go.clear()
+    other = asyncio.create_task(sandboxes.lease("b", SPEC).start())
+    await boxes.seen("a stopping")
+    back = sandboxes.lease("a", SPEC)
+    with pytest.raises(SandboxUnavailableError, match="being stopped"):
+        await back.start()
+    back.release()
+    other.cancel()
+    async with asyncio.timeout(10):
+        await sandboxes.aclose()
+    assert boxes.journal[-1] == "closed"
+    assert "a stopped" not in boxes.journal

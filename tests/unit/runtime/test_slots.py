@@ -56,6 +56,20 @@ async def test_a_place_that_is_given_to_somebody_who_leaves_goes_on_to_the_next(
     assert slots.taken == 1
 
 
+async def test_who_leaves_in_the_moment_in_which_a_place_gets_free_just_leaves() -> None:
+    slots = Slots(1)
+    await slots.take(AT_ONCE_S)
+    leaves, stays = (asyncio.create_task(slots.take(LONG_S)) for _ in range(2))
+    await asyncio.sleep(0)
+    leaves.cancel()
+    slots.give_back()
+    async with asyncio.timeout(LONG_S):
+        await stays
+    with pytest.raises(asyncio.CancelledError):
+        await leaves
+    assert (slots.taken, slots.waiting) == (1, 0)
+
+
 async def test_room_is_made_when_somebody_begins_to_wait() -> None:
     slots = Slots(1, lambda: slots.give_back())
     await slots.take(AT_ONCE_S)

@@ -55,8 +55,12 @@ def events() -> list[tuple[str, dict[str, Any]]]:
         ("step.started", {"step": 2, "attempt": 1, "message_id": "a3"}),
         ("text.completed", {"message_id": "a3", "part_id": "p3", "text": "done"}),
         ("step.finished", {"step": 2, "message_id": "a3"}),
-        ("session.idle", {"outcome": "completed"}),
+        ("session.idle", {"outcome": "completed", "error": None, "steps": 2}),
     ]
+
+
+def _used(tokens: int) -> str:
+    return orjson.dumps({"input_tokens": tokens, "cost_usd": None}).decode()
 
 
 def _message(message_id: str, role: str, voided_at: int | None = None) -> Row:
@@ -79,13 +83,16 @@ def stored(*logged: Logged) -> Stored:
         "queue_held": 0,
         "steps": 2,
         "compaction_count": 1,
-        "usage": '{"input_tokens": 5, "cost_usd": null}',
+        "usage": _used(6),
     }
     messages = [_message(*what) for what in (("t", "user"), ("a1", "assistant", 1), ("a2", "assistant"), ("r", "tool"))]
     messages += [_message("m", "user"), _message("a3", "assistant")]
     parts = [_part("p1", "a2", "tool_call", "k1"), _part("p2", "r", "tool_result", "k1"), _part("p3", "a3", "text")]
-    steps: list[Row] = [{"step": 1, "finish_reason": None}, {"step": 1, "finish_reason": "tool_calls"}]
-    steps.append({"step": 2, "finish_reason": "stop"})
+    steps: list[Row] = [
+        {"step": 1, "finish_reason": None, "usage": _used(1)},
+        {"step": 1, "finish_reason": "tool_calls", "usage": _used(2)},
+        {"step": 2, "finish_reason": "stop", "usage": _used(3)},
+    ]
     queue = [{"id": "t", "status": "delivered"}, {"id": "m", "status": "delivered"}, {"id": "f", "status": "withdrawn"}]
     return Stored(row, own, messages, parts, steps, [{"round": 1, "status": "completed"}], queue)
 

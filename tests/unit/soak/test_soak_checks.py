@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.soak.checks import check_deleted, check_seen, check_session
+from tests.soak.checks.ends import check_ends
 from tests.soak.database import Stored
 from tests.soak.ledger import SessionLedger
 from tests.unit.soak.sound import events, ledger, log, stored
@@ -139,9 +140,8 @@ def test_what_is_left_open_is_seen() -> None:
         "idle means idle",
         "counts are those of the rows",
     }
-    assert rules(replace(session, steps=[*session.steps[:2], {"step": 2, "finish_reason": None}])) == {
-        "idle means idle"
-    }
+    open_step = {**session.steps[2], "finish_reason": None}
+    assert rules(replace(session, steps=[*session.steps[:2], open_step])) == {"idle means idle"}
     pending = [*session.queue, {"id": "x", "status": "pending"}]
     assert rules(replace(session, queue=pending)) == {"idle means idle"}
     assert rules(replace(session, row={**session.row, "queue_held": 1}, queue=pending)) == set()
@@ -180,3 +180,54 @@ def test_an_event_that_was_seen_and_is_gone_or_changed_is_seen() -> None:
 def test_what_is_left_of_a_deleted_session_is_seen() -> None:
     assert check_deleted({}, ledger()) == []
     assert len(check_deleted({"events": 3}, ledger())) == 1
+
+
+IDLE = {"outcome": "completed", "error": None, "steps": 2}
+LIMIT = {"outcome": "interrupted", "error": {"code": "recovery_limit"}, "steps": 1}
+AGAIN: Events = [("session.recovered", {}), ("session.running", {"trigger": "recovery"})]
+PARKED: Events = [("session.recovered", {}), ("session.idle", LIMIT)]
+CLOSED = ("step.finished", {"step": 1})
+STEP = (CLOSED, ("step.started", {"step": 2}))
+
+
+def ended(*story: tuple[str, dict[str, Any]]) -> list[str]:
+    """What is wrong with the ends of a session in which nobody cancels."""
+    return list(check_ends(log(("session.running", {"trigger": "message"}), *story), ["steer"]))
+
+
+@pytest.mark.parametrize("outcome", ["cancelled", "failed", "limit_reached", "interrupted"])
+def test_a_run_that_ends_for_no_reason_is_seen(outcome: str) -> None:
+    assert ended(("session.idle", IDLE)) == []
+    assert len(ended(("session.idle", {**IDLE, "outcome": outcome}))) >= 1
+
+
+def test_a_run_is_parked_after_three_recoveries_alone() -> None:
+    assert ended(*AGAIN * 3, *PARKED) == []
+    assert ended(*AGAIN * 3, ("session.recovered", {}), *PARKED) == [], "its server died before the run had ended"
+    assert len(ended(*AGAIN * 2, *PARKED)) == 1
+    assert len(ended(*AGAIN * 4, *PARKED)) == 1
+    assert len(ended(*AGAIN * 2, *STEP, *AGAIN, *PARKED)) == 1
+    assert ended(*AGAIN * 2, *STEP, *AGAIN * 3, *PARKED) == []
+
+
+def test_a_step_that_a_recovery_closes_is_not_complete_and_one_that_a_shutdown_closes_is() -> None:
+    assert ended(*AGAIN * 2, CLOSED, *AGAIN, *PARKED) == []
+    shut_down = ("step.finished", {"step": 1, "at": "earlier"})
+    assert len(ended(*AGAIN * 2, shut_down, *AGAIN, *PARKED)) == 1
+    assert ended(*AGAIN * 2, shut_down, *AGAIN * 3, ("session.idle", IDLE)) == []
+
+
+def test_a_run_that_did_nothing_has_the_outcome_of_the_one_before() -> None:
+    void = [("session.running", {"trigger": "message"}), ("session.idle", {**LIMIT, "steps": 0})]
+    assert ended(*AGAIN * 3, ("session.recovered", {}), ("session.idle", LIMIT), *void) == []
+    assert len(ended(("session.idle", IDLE), *void)) == 1
+
+
+def test_tokens_that_no_row_accounts_for_are_seen() -> None:
+    session = stored()
+    more = replace(session, row={**session.row, "usage": '{"input_tokens": 9}'})
+    assert rules(more) == {"counts are those of the rows"}
+    cut_off = {"round": 2, "status": "cancelled"}
+    assert rules(replace(more, rounds=[*session.rounds, cut_off])) == set(), "it had asked the model"
+    less = replace(session, row={**session.row, "usage": '{"input_tokens": 5}'}, rounds=[*session.rounds, cut_off])
+    assert rules(less) == {"counts are those of the rows"}

@@ -1,0 +1,95 @@
+"""Things that exist on a server, to aim requests at, and how its answers are held against its own document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.behaviour.harness import OPENAI
+from tests.provider import Gate, RecordedRequest, Reply, Text, ToolCall
+
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+)
+ENDLESS = "/v1/events"
+"""A stream that only its reader ends; other tests follow it."""
+WAITING = "wait for the gate"
+
+
+def agent(request: RecordedRequest) -> Reply:
+    """One command, then an answer; for a task that says so, an answer that never comes."""
+    if WAITING in request.first_user_text:
+        return Reply(Gate("never"))
+    if any(message["role"] == "tool" for message in request.messages):
+        return Reply(Text("Done."))
+    return Reply(Text("I write."), ToolCall("write_file", {"path": "a.txt", "content": "a\n"}))
+
+
+@dataclass
+class Target:
+    """Things that exist on a server, to aim requests at."""
+
+    http: httpx.Client
+
+    def __post_init__(self) -> None:
+        self.session_id = self.session(task="Write a file.")
+        with self.http.stream("GET", f"/v1/sessions/{self.session_id}/events?until=idle") as events:
+            events.read()
+        messages = self.http.get(f"/v1/sessions/{self.session_id}/messages").json()["items"]
+        parts = [part for message in messages for part in message["parts"] if part["type"] == "tool_call"]
+        self.call_id = str(parts[0]["call_id"])
+        self.first_id = str(messages[0]["id"])
+        self.busy_id = self.session(task=WAITING)
+
+    def session(self, **fields: Any) -> str:
+        answer = self.http.post("/v1/sessions", json={"model": OPENAI, **fields})
+        return str(answer.raise_for_status().json()["id"])
+
+    def message(self) -> str:
+        answer = self.http.post(f"/v1/sessions/{self.busy_id}/queue", json={"content": "Later.", "mode": "follow_up"})
+        return str(answer.raise_for_status().json()["id"])
+
+    def waiting(self) -> dict[str, str]:
+        """A call that waits for approval, and its session."""
+        session_id = self.session(task="Write a file.", approval={"policy": "always"})
+        with self.http.stream("GET", f"/v1/sessions/{session_id}/events") as events:
+            next(line for line in events.iter_lines() if line == "event: approval.requested")
+        (item,) = self.http.get(f"/v1/sessions/{session_id}/approvals").json()["items"]
+        return {"session_id": session_id, "call_id": str(item["call_id"])}
+
+    def aim(self, case: Any) -> Any:
+        """The case, at things that exist."""
+        parameters = case.path_parameters or {}
+        if "session_id" in parameters:
+            parameters["session_id"] = self.session() if case.method == "DELETE" else self.session_id
+        if "message_id" in parameters:
+            parameters.update(session_id=self.busy_id, message_id=self.message())
+        if "call_id" in parameters:
+            parameters["call_id"] = self.call_id
+        if case.operation.label == "POST /v1/sessions/{session_id}/approvals/{call_id}":
+            parameters.update(self.waiting())
+        if "round" in parameters:
+            parameters["round"] = 1
+        if "path" in parameters and case.method == "GET":
+            parameters["path"] = "a.txt"
+        if case.operation.path.endswith("/fork") and isinstance(case.body, dict):
+            case.body.update({name: self.first_id for name in case.body if name == "after_message_id"})
+        if case.operation.path.endswith("/events"):
+            case.query = {**(case.query or {}), "until": "idle"}
+        if case.operation.label == "POST /v1/sessions" and isinstance(case.body, dict):
+            case.body.update(task="Write a file.", model=OPENAI)
+            case.headers["accept"] = "text/event-stream"
+        return case

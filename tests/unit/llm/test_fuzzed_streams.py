@@ -1,0 +1,156 @@
+"""Streams of any bytes are a sound message or a `ProviderError`; what the fuzzer has found stays mended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from app.errors import ProviderError
+from app.llm.anthropic_stream import MAX_HELD_BYTES, AnthropicStream
+from app.llm.blocks import MAX_BLOCKS
+from app.llm.openai_stream import MAX_NAME_CHARS, OpenAiStream
+from app.llm.overflow import classify
+from tests.fuzz.engine import Result, run
+from tests.fuzz.stream_inputs import Answer
+from tests.fuzz.streams import StreamFuzzer
+
+DEEP = b'{"a":' * 300 + b"1" + b"}" * 300
+"""Deeper than what is read can be written."""
+STOPPED = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+ENDED = b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
+BAD = "ProviderError provider_bad_response (retryable)"
+
+FOUND = [
+    pytest.param(
+        Answer("anthropic", "stream", (b'data: {"type":"content_block_delta","index":[0]}\n\n' + ENDED,)),
+        "message, stop",
+        id="a block's index is a list",
+    ),
+    pytest.param(
+        Answer("anthropic", "stream", (b'data: {"type":"content_block_start","index":{}}\n\n' + ENDED,)),
+        "message, stop",
+        id="a block's index is an object",
+    ),
+    pytest.param(
+        Answer("openai", "stream", (b'data: {"error":' + DEEP + b"}\n\n",)), BAD, id="an error too deep to be written"
+    ),
+    pytest.param(
+        Answer("anthropic", "stream", (b'data: {"type":"error","error":' + DEEP + b"}\n\n",)),
+        BAD,
+        id="an error too deep to be written, of Anthropic's",
+    ),
+    pytest.param(
+        Answer(
+            "openai",
+            "stream",
+            (
+                b'data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":'
+                + DEEP
+                + b"}}]}}]}\n\n"
+                + STOPPED,
+            ),
+        ),
+        BAD,
+        id="arguments too deep to be written",
+    ),
+    pytest.param(
+        Answer(
+            "anthropic",
+            "document",
+            (b'{"type":"message","stop_reason":"tool_use","content":[{"type":"tool_use","input":' + DEEP + b"}]}",),
+            is_json=True,
+        ),
+        BAD,
+        id="an input too deep to be written",
+    ),
+    pytest.param(
+        Answer("openai", "stream", (STOPPED + b'data: {"choices":[],"usage":{"cost":1e308}}\n\n',)),
+        "message, stop",
+        id="a cost beyond all sums",
+    ),
+    pytest.param(
+        Answer(
+            "anthropic",
+            "stream",
+            (
+                b'data: {"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking"'
+                b',"data":7}}\n\n' + ENDED,
+            ),
+        ),
+        "message, stop",
+        id="encrypted thinking that is a number",
+    ),
+]
+
+
+def test_any_stream_is_a_sound_message_or_an_error() -> None:
+    with StreamFuzzer() as fuzzer:
+        result = run(fuzzer, seed_=7, inputs=300)
+    assert result.crash is None, result.crash
+    assert_met_all(result)
+
+
+def assert_met_all(result: Result) -> None:
+    """Both wires had answers that were whole and answers that were not."""
+    for wire in ("openai", "anthropic"):
+        outcomes = {outcome for kind, outcome in result.counts if kind.startswith(wire)}
+        assert "message, stop" in outcomes
+        assert BAD in outcomes
+        assert "ProviderError provider_stream_ended (retryable)" in outcomes
+
+
+@pytest.mark.parametrize(("answer", "outcome"), FOUND)
+def test_what_was_found_stays_mended(answer: Answer, outcome: str) -> None:
+    with StreamFuzzer() as fuzzer:
+        assert [said for _, said in fuzzer.attempt(answer)] == [outcome]
+
+
+def test_an_answer_of_endless_parts_is_ended() -> None:
+    def blocks() -> Iterator[bytes]:
+        for number in range(MAX_BLOCKS + 1):
+            yield b'{"type":"content_block_start","index":%d,"content_block":{"type":"unheard_of"}}' % number
+
+    stream = AnthropicStream(_error)
+    with pytest.raises(ProviderError, match="more than 10,000 parts"):
+        stream.feed([(b"", data) for data in blocks()])
+    with pytest.raises(ProviderError, match="more than 10,000 parts"):
+        OpenAiStream(_error).feed([(b"", _call(number, "f")) for number in range(MAX_BLOCKS + 1)])
+
+
+def test_thinking_without_end_is_ended() -> None:
+    stream = AnthropicStream(_error)
+    stream.feed([(b"", b'{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}')])
+    piece = orjson.dumps(
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "signature_delta", "signature": "x" * (MAX_HELD_BYTES // 4)},
+        }
+    )
+    stream.feed([(b"", piece)] * 3)
+    with pytest.raises(ProviderError, match="no end"):
+        stream.feed([(b"", piece)])
+
+
+def test_a_name_without_end_is_cut() -> None:
+    stream = OpenAiStream(_error)
+    stream.feed([(b"", _call(0, name)) for name in ("a" * 600, "b" * 600, "c" * 600)])
+    stream.feed([(b"", b'{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}')])
+    assert stream.end()[0].name == "a" * 600 + "b" * (MAX_NAME_CHARS - 600)  # type: ignore[union-attr]
+
+
+def test_an_error_of_nothing_but_digits_is_read_at_once() -> None:
+    began = time.process_time()
+    assert classify(400, "prompt is too long " + "1" * 64_000) is not None
+    assert time.process_time() - began < 2, "goes through the rest of the text from every digit of it"
+
+
+def _call(index: int, name: str) -> bytes:
+    return orjson.dumps({"choices": [{"delta": {"tool_calls": [{"index": index, "function": {"name": name}}]}}]})
+
+
+def _error(status: int | None, body: str) -> ProviderError:
+    return ProviderError(body, code="provider_server_error")

@@ -1,0 +1,30 @@
+"""What makes sandboxes and did not answer at the start is looked for until it is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from app.runtime.sandbox_search import looking_for_sandboxes
+from app.sandbox.base import SandboxFactory
+from tests.unit.runtime.stage import Stage, make_sandboxes
+from tests.unit.runtime.test_sandboxes import Boxes
+
+
+async def test_a_look_that_fails_is_not_the_last(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.runtime.sandbox_search.LOOK_AGAIN_S", 0.0)
+    looks = 0
+
+    async def find() -> Mapping[str, SandboxFactory]:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise RuntimeError("A fault of ours.")
+        return {"docker": Boxes()} if looks == 3 else {}
+
+    sandboxes = make_sandboxes(expected=["docker"])
+    async with asyncio.timeout(10), looking_for_sandboxes(sandboxes, find, stage.database):
+        await sandboxes.await_kind("docker")
+    assert (looks, sandboxes.kinds) == (3, ("docker",))
