@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from app.agent.answer_room import AnswerRoom
 from app.agent.asked import ManualRound
 from app.agent.batch import WaitingStep
 from app.agent.changes import Change, ControlAdded, GenerationOpened
@@ -20,7 +21,6 @@ from app.agent.ports import Inbox, Sink
 from app.agent.rounds import Room
 from app.agent.step import Outcome, Step, StepResult
 from app.agent.updates import refresh, settle
-from app.context.budget import less_output
 from app.context.prompts import ControlKind
 from app.errors import ContextOverflowError, ProviderError
 from app.messages import Role, now
@@ -87,9 +87,7 @@ class AgentLoop:
         began = now() - timedelta(seconds=elapsed_s)
         self._is_over = elapsed_s > 0 and had_last_word(conversation.history, began)
         self._cut_off = False
-        self._refused_limit = 0
-        self._less_output: int | None = None
-        self._had_less_output = False
+        self._answer_room = AnswerRoom()
 
     async def run(self) -> RunResult:
         """Makes steps until there is a final answer, a limit, a stop or an error that does not pass."""
@@ -173,8 +171,7 @@ class AgentLoop:
         self._goes_on = False
         if (mended := await settle(self._conversation)) is not None:
             before.append(mended)
-        self._refused_limit = config.budget.limit
-        config = self._take_less_output(config)
+        config = self._answer_room.of_step(config)
         self._progress.steps += 1
         self._progress.run_steps += 1
         result = await self._step.run(self._progress.steps, config, before, refusal)
@@ -205,29 +202,12 @@ class AgentLoop:
         self._cut_off = True
         return None
 
-    def _take_less_output(self, config: AgentConfig) -> AgentConfig:
-        """The configuration of a step that may write less than usual, where the one before was refused for that."""
-        less, self._less_output = self._less_output, None
-        self._had_less_output = less is not None
-        if less is None:
-            return config
-        return replace(config, budget=replace(config.budget, output_reserve=min(less, config.budget.output_reserve)))
-
     async def _after_overflow(self, error: ContextOverflowError | None) -> RunResult | None:
-        """Makes the request smaller after the provider has refused it, so that the next step fits: the room for the
-        answer, once, where the provider says that prompt and answer together are too large, else the context."""
-        refused, config = self._refused_limit, self._config()
-        if config.model != self._conversation.generation.model:
-            # The session has another model by now, of which this says nothing.
+        """Sees to it that the next step fits after the provider has refused one: with less room for the answer, else
+        with a smaller context."""
+        config = self._config()
+        if self._answer_room.helps(error, config, self._conversation):
             return None
-        if config.budget.limit < refused and self._conversation.estimate <= config.budget.usable:
-            # Only the room for the answer was too large for the window, as it is known now.
-            return None
-        if error is not None and error.prompt is not None and not self._had_less_output:
-            less = less_output(config.budget, error.limit or config.budget.limit, error.prompt)
-            if less is not None and self._conversation.estimate <= config.budget.usable:
-                self._less_output = less
-                return None
         with self._limits.deadline():
             room = await self._compactor.after_overflow(config, self._progress.steps)
         self._progress.add(self._compactor.take_usage())
