@@ -95,7 +95,7 @@ def living(mark: str) -> int:
 async def _until_living(marks: list[str]) -> None:
     async with asyncio.timeout(20):
         while not all(map(living, marks)):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)  # a process of another namespace raises no event here
+            await asyncio.sleep(0.1)  # a process of another namespace raises no event here, and a look takes its time
 
 
 def _is_alive_with(process: Path, mark: bytes) -> bool:

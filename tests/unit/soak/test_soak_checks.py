@@ -218,7 +218,7 @@ def test_a_step_that_a_recovery_closes_is_not_complete_and_one_that_a_shutdown_c
 
 
 def test_a_run_that_did_nothing_has_the_outcome_of_the_one_before() -> None:
-    void = [("session.running", {"trigger": "message"}), ("session.idle", {**LIMIT, "steps": 0})]
+    void: Events = [("session.running", {"trigger": "message"}), ("session.idle", {**LIMIT, "steps": 0})]
     assert ended(*AGAIN * 3, ("session.recovered", {}), ("session.idle", LIMIT), *void) == []
     assert len(ended(("session.idle", IDLE), *void)) == 1
 
