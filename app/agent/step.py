@@ -20,6 +20,7 @@ from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Sink
 from app.agent.tool_executor import ToolExecutor
+from app.agent.window_lessons import WindowLessons
 from app.errors import (
     ContextOverflowError,
     InvalidRequestError,
@@ -90,6 +91,7 @@ class Step:
         self._sink = sink
         self._conversation = conversation
         self._models = models
+        self._lessons = WindowLessons(conversation, models.windows)
         self._tools = tools
         self._interrupt = interrupt
 
@@ -171,7 +173,7 @@ class Step:
         reason = attempt.finish_reason
         spent.count(attempt)
         if attempt.processor.usage is not None:
-            await self._observe(attempt, attempt.processor.usage)
+            await self._lessons.answered(attempt.opened, attempt.processor.usage)
         closed = await self._take_message(attempt, reason)
         self._conversation.answered()
         ending = _Ending(attempt.opened, attempt.config, spent)
@@ -190,19 +192,6 @@ class Step:
         # In one commit, so that a final answer is never one of an open step.
         await self._sink.record(closed, self._closed(ending, reason))
         return StepResult.of(_OUTCOMES[reason], spent, _REFUSALS.get(reason))
-
-    async def _observe(self, attempt: Attempt, usage: Usage) -> None:
-        """Takes what was reported. Of a prompt that the server cut off without a word, as Ollama does, only the window
-        can be learnt."""
-        opened, windows = attempt.opened, self._models.windows
-        if self._conversation.was_truncated(usage, known_window=opened.context.source != "assumed"):
-            log.info("prompt_cut_off", model=opened.model, message_id=opened.message_id, left=usage.prompt_tokens)
-            if windows is not None:
-                await windows.cut(opened.model, self._conversation.known_to_fit(usage), opened.context.tokens)
-            return
-        self._conversation.observe(usage)
-        if windows is not None:
-            windows.accepted(opened.model, usage.prompt_tokens)
 
     async def _run_tools(self, ending: _Ending, batch: Batch, reason: FinishReason) -> StepResult:
         outcome = Outcome.RAN_TOOLS
@@ -234,7 +223,7 @@ class Step:
                 outcome, reason = Outcome.STOPPED, self._stop_reason()
             case ContextOverflowError():
                 outcome, problem = Outcome.OVERFLOWED, failure.problem()
-                await self._learn_window(attempt, failure)
+                await self._lessons.refused(attempt.opened, attempt.processor.written_tokens, failure)
             case _:
                 problem = failure.problem()
         attempt.processor.close(interrupted=True)
@@ -247,11 +236,6 @@ class Step:
         self._record_end(_Ending(attempt.opened, attempt.config, spent), reason)
         overflow = failure if isinstance(failure, ContextOverflowError) else None
         return replace(StepResult.of(outcome, spent, problem), overflow=overflow)
-
-    async def _learn_window(self, attempt: Attempt, error: ContextOverflowError) -> None:
-        if self._models.windows is not None:
-            size = attempt.opened.context.tokens + attempt.processor.written_tokens
-            await self._models.windows.refused(attempt.opened.model, error.limit, size)
 
     async def _take_message(
         self, attempt: Attempt, reason: FinishReason, problem: dict[str, Any] | None = None

@@ -137,6 +137,24 @@ async def test_an_absurd_window_is_not_believed(
 
 
 @pytest.mark.parametrize("model", MODELS)
+async def test_a_refusal_of_next_to_nothing_closes_no_model(client: Client, provider: FakeProvider, model: str) -> None:
+    """It names no window, and one that is smaller could hold no session."""
+    error = {"message": "prompt is too long", "type": "invalid_request_error", "code": "context_length_exceeded"}
+    refusal = HttpError(400, {"type": "error", "error": error})
+    provider.script(refusal, refusal, refusal)
+    session, _ = await client.run("begin", model=model)
+    assert (session["outcome"], session["error"]["code"]) == ("failed", "context_too_large")
+    limit = session["context"]["limit"]
+    provider.respond(works_on)
+    await client.post(session["id"], "try again")
+    await client.until_idle(session["id"])
+    session = await client.session(session["id"])
+    assert (session["outcome"], session["context"]["limit"]) == ("completed", limit)
+    other, _ = await client.run("begin", model=model)
+    assert (other["outcome"], other["context"]["limit"]) == ("completed", limit)
+
+
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("style", sorted(SHAPES.keys() - {"cerebras"}))
 async def test_an_overflow_amid_the_answer(
     start_server: StartServer, provider: FakeProvider, style: OverflowStyle, model: str
