@@ -249,7 +249,6 @@ class Registry:
 
     async def _stop(self, session_id: str) -> None:
         self._again.discard(session_id)
-        self._unstored.pop(session_id, None)
         self._line.pop(session_id, None)
         if (timer := self._retries.pop(session_id, None)) is not None:
             timer.cancel()

@@ -50,6 +50,7 @@ class Sandboxes:
         self._policy = policy
         self._handles: dict[str, _Handle] = {}
         self._removing: set[str] = set()
+        self._disowned = False
         self.slots = Slots(policy.most, self._stop_one_idle)
 
     @property
@@ -147,6 +148,10 @@ class Sandboxes:
             handle.unused.set()
             return
         if handle.users == 0 and self._handles.get(session_id) is handle:
+            if self._disowned:
+                del self._handles[session_id]
+                self._give_back(handle)
+                return
             # The newest of the idle ones is the last.
             self._handles[session_id] = self._handles.pop(session_id)
             if self.slots.waiting and handle.counted:
@@ -259,7 +264,9 @@ class Sandboxes:
         await next(iter(self._factories.values())).check()
 
     def disown(self) -> None:
-        """Leaves all sandboxes as they are: another server has their sessions now, and may use them."""
+        """Leaves all sandboxes as they are, and those too that are looked into from now on: another server has their
+        sessions, and may use them."""
+        self._disowned = True
         for handle in self._handles.values():
             if handle.timer is not None:
                 handle.timer.cancel()
@@ -270,6 +277,8 @@ class Sandboxes:
         for handle in self._handles.values():
             if handle.timer is not None:
                 handle.timer.cancel()
+        if self._disowned:
+            self._handles.clear()
         if self._handles:
             log.info("sandboxes_stopping", count=len(self._handles))
         await _end([h.stopping or asyncio.create_task(self._stop(id, h)) for id, h in self._handles.items()])

@@ -12,7 +12,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 
 import aiodocker
 from aiodocker.stream import Stream as ExecStream
@@ -162,16 +162,18 @@ class ContainerCommand:
 @asynccontextmanager
 async def _attached(engine: Engine, execution: aiodocker.execs.Exec) -> AsyncIterator[ExecStream]:
     """Starts a command, with a connection to its input and output."""
-    async with AsyncExitStack() as stack:
+    stream: ExecStream = execution.start()
+    try:
         async with engine.answering():
-            stream = await stack.enter_async_context(execution.start())
-        try:
-            yield stream
-        finally:
+            await stream.__aenter__()
+        yield stream
+    finally:
+        connection = stream._resp.connection if stream._resp is not None else None
+        if connection is not None:
             # a mere close would wait for ever to send input that nobody reads
-            connection = stream._resp.connection if stream._resp is not None else None
-            if connection is not None and connection.transport is not None:
+            if connection.transport is not None:
                 connection.transport.abort()
+            await stream.close()
 
 
 @asynccontextmanager

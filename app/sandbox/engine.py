@@ -21,7 +21,9 @@ DEFAULT_HOST = "unix:///var/run/docker.sock"
 NETWORK = "palimpsest"
 """The bridge that sandboxes with a network share; it passes nothing from one to another."""
 PIECE = 256 * 1024
-_PING_TIMEOUT_S = 5.0
+_PING_TIMEOUT_S = 3.0
+"""How long it may take to say that it is there, in seconds. Readiness is to be told within five, and a look that began
+while it said nothing has to end before the one that finds it well."""
 _LOOK_TIMEOUT_S = 15.0
 """How long the Engine may take to describe a container, in seconds; one that works answers within milliseconds."""
 _ANSWER_TIMEOUT_S = 60.0
@@ -84,7 +86,7 @@ class Engine:
         return aiodocker.Docker(url="unix://localhost", connector=self._connector)
 
     async def version(self) -> str:
-        """The Engine's version. Raises `SandboxUnavailableError` where none answers within five seconds."""
+        """The Engine's version. Raises `SandboxUnavailableError` where none answers within three seconds."""
         with self.translated():
             try:
                 async with asyncio.timeout(_PING_TIMEOUT_S):
@@ -146,7 +148,7 @@ class Engine:
 
     async def has_image(self, image: str) -> bool:
         """Whether the Engine holds an image. Raises `SandboxUnavailableError` also for a name that it refuses."""
-        async with self.answering(self._look_s):
+        async with self.answering(min(self._answer_s, _PING_TIMEOUT_S)):
             try:
                 await self.docker.images.inspect(image)
             except aiodocker.DockerError as exc:

@@ -4,8 +4,9 @@ by itself, without having written anything and without having begun anything ane
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,26 @@ async def _until(reached: Callable[[], Any]) -> None:
     async with asyncio.timeout(30):
         while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
             await asyncio.sleep(0.05)
+
+
+async def _freeze(server: ServerProcess) -> None:
+    """Stops a server where it is, but not within a commit: as long as a process holds the lock, no other can start."""
+
+    def outside_of_commits() -> bool:
+        server.freeze()
+        stat = Path(f"/proc/{server.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "T":
+            pass
+        with closing(sqlite3.connect(server.data_dir / "palimpsest.db", isolation_level=None, timeout=0)) as database:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                server.thaw()
+                return False
+            database.execute("ROLLBACK")
+        return True
+
+    await _until(outside_of_commits)
 
 
 def _logged(server: ServerProcess, *events: str) -> Callable[[], bool]:
@@ -108,7 +129,7 @@ async def test_a_frozen_server_that_wakes_up_leaves_the_session_to_its_successor
         session_id = (await old.create(doing.name))["id"]
         async with following(old, session_id) as follower:
             await follower.seen(doing.reached)
-            first.freeze()
+            await _freeze(first)
             second = await asyncio.to_thread(start, "second")
             async with Client(second.url) as new:
                 await new.until_idle(session_id)
@@ -162,7 +183,7 @@ async def test_a_server_that_wakes_up_in_a_row_of_calls_begins_no_more_of_them(
         session_id = (await old.create("task"))["id"]
         async with following(old, session_id) as follower:
             await follower.type("tool.output")
-            first.freeze()
+            await _freeze(first)
             async with Client((await asyncio.to_thread(start, "second")).url) as new:
                 await new.until_idle(session_id)
                 workspace = first.data_dir / "workspaces" / session_id

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.contextvars import get_contextvars, merge_contextvars
 from structlog.testing import capture_logs
 
 from app.agent.changes import (
@@ -23,7 +24,7 @@ from app.agent.changes import (
     StepOpened,
 )
 from app.agent.interrupt import StopReason
-from app.agent.step import Outcome, StepResult
+from app.agent.step import LOGGED, Outcome, StepResult
 from app.agent.stream_processor import MAX_ANSWER_CHARS
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import (
@@ -262,6 +263,15 @@ class TestRetry:
         await scene.run()
         [void] = scene.sink.of(AttemptVoided)
         assert (void.code, void.detail, void.delay_ms) == ("provider_overloaded", "Busy now.", 1)
+
+    async def test_what_is_logged_carries_the_step_until_it_has_ended(self) -> None:
+        scene = Scene(Script([passing(after_s=0.001)], says()))
+        with capture_logs(processors=[merge_contextvars]) as logs:
+            await scene.run(7)
+        [said] = [said for said in logs if said["event"] == "step_retrying"]
+        first, _ = scene.sink.of(StepOpened)
+        assert (said["step"], said["attempt"], said["message_id"]) == (7, 1, first.message_id)
+        assert not get_contextvars().keys() & {*LOGGED}
 
     async def test_without_attempts_left_the_last_one_stays(self) -> None:
         scene = Scene(Script([passing()], [passing()], [TextDelta(0, "Half"), passing("Still busy.")]))

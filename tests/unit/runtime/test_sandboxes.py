@@ -382,6 +382,20 @@ async def test_closing_stops_what_runs_used_or_not_and_closes_every_kind() -> No
     assert two.journal == ["other stopping", "other stopped", "closed"]
 
 
+async def test_a_server_that_was_superseded_stops_none_not_even_what_is_looked_into_afterwards() -> None:
+    boxes = Boxes()
+    sandboxes = make_sandboxes(boxes, idle_s=0)
+    sandboxes.lease("used", SPEC)
+    sandboxes.disown()
+    sandboxes.lease("a", SPEC).release()
+    held = sandboxes.lease("b", SPEC)
+    await turns()
+    await sandboxes.aclose()
+    held.release()
+    await turns()
+    assert boxes.journal == ["closed"]
+
+
 async def test_what_is_left_of_an_earlier_life_is_asked_of_every_kind() -> None:
     sandboxes = make_sandboxes(Boxes(), Boxes("bubblewrap"))
     assert await sandboxes.remove_orphans({"a"}) == ["docker gone", "bubblewrap gone"]
