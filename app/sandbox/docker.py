@@ -8,10 +8,6 @@ the Engine, the container or the image meanwhile is met at the next call, which 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import io
-import json
-import tarfile
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,67 +16,26 @@ from weakref import WeakValueDictionary
 import aiodocker
 
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
-from app.sandbox import paths, process
+from app.sandbox import process
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, SandboxConfig
+from app.sandbox.docker_archives import ContainerArchives
+from app.sandbox.docker_container import (
+    CONFIG_LABEL,
+    INSTANCE_LABEL,
+    SESSION_LABEL,
+    container_config,
+    container_name,
+    own_directories,
+)
 from app.sandbox.docker_exec import ContainerCommand
 from app.sandbox.docker_files import ContainerFiles
 from app.sandbox.docker_watch import ContainerDisk, ContainerWatch
-from app.sandbox.engine import NETWORK, Engine, refused
+from app.sandbox.engine import Engine, refused
 from app.sandbox.process import Commands
 from app.sandbox.view import file_blocks
 
-USER_ID = 1000
-HOME = "/home/agent"
-INSTANCE_LABEL = "palimpsest.instance"
-SESSION_LABEL = "palimpsest.session"
-CONFIG_LABEL = "palimpsest.config"
 SECOND_LOOK_S = 0.3
 """Seconds after which the Engine has learnt that a command ended; a few milliseconds were seen."""
-# `sleep infinity` is not known everywhere. The shell is no first process: docker-init is, which reaps orphans.
-_WAIT = ["/bin/sh", "-c", "while :; do sleep 3600; done"]
-
-
-def container_name(session_id: str) -> str:
-    """The name of a session's container, and of its volume."""
-    return f"palimpsest-{paths.check_session_id(session_id)}"
-
-
-def container_config(config: SandboxConfig, instance_id: str) -> dict[str, Any]:
-    """The Engine's description of a session's container."""
-    memory = config.limits.memory_mb * 1024 * 1024
-    labels = {INSTANCE_LABEL: instance_id, SESSION_LABEL: config.session_id}
-    mount = {
-        "Type": "volume",
-        "Source": container_name(config.session_id),
-        "Target": WORKSPACE,
-        "VolumeOptions": {"NoCopy": True, "Labels": labels},
-    }
-    body: dict[str, Any] = {
-        "Image": config.image,
-        "Entrypoint": _WAIT,
-        "Cmd": [],
-        "User": f"{USER_ID}:{USER_ID}",
-        "WorkingDir": WORKSPACE,
-        "Env": [f"HOME={HOME}", "LANG=C.UTF-8", "TERM=dumb", "USER=agent"],
-        "Hostname": "sandbox",
-        "StopSignal": "SIGKILL",
-        "HostConfig": {
-            "Init": True,
-            "CapDrop": ["ALL"],
-            "SecurityOpt": ["no-new-privileges"],
-            "Memory": memory,
-            "MemorySwap": memory,
-            "NanoCpus": round(config.limits.cpus * 1e9),
-            "PidsLimit": config.limits.pids,
-            "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
-            "NetworkMode": NETWORK if config.network else "none",
-            "Mounts": [mount],
-            "Tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,mode=1777,size={memory // 2}"},  # noqa: S108 - inside
-            "LogConfig": {"Type": "none"},
-        },
-    }
-    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-    return {**body, "Labels": {**labels, CONFIG_LABEL: digest}}
 
 
 class _Session:
@@ -105,7 +60,8 @@ class DockerSandbox:
         self._instance_id = instance_id
         self._session = session
         self._name = container_name(config.session_id)
-        self._files = ContainerFiles(engine, self._name)
+        self._archives = ContainerArchives(engine, self._name)
+        self._files = ContainerFiles(engine, self._name, self._archives)
 
     async def start(self) -> None:
         await self._ensure(running=True)
@@ -166,7 +122,7 @@ class DockerSandbox:
         await self._ensure(running=False)
         try:
             # Straight from one to the other, with all owners, and with no command that an image might not have.
-            await self._engine.put(self._name, WORKSPACE, self._engine.fetch(source._name, f"{WORKSPACE}/."))
+            await self._archives.put(WORKSPACE, source._archives.fetch(f"{WORKSPACE}/."))
         except aiodocker.DockerError as exc:
             raise _not_copied(exc) from exc
 
@@ -214,7 +170,7 @@ class DockerSandbox:
                 raise
             await self._engine.pull(self._config.image)
             container = await self._engine.create(self._wanted, self._name)
-        await self._engine.put(self._name, "/", _own_directories())
+        await self._archives.put("/", own_directories())
         async with self._engine.answering():
             return await container.show()
 
@@ -229,18 +185,6 @@ def _not_copied(exc: aiodocker.DockerError) -> SandboxError:
     if "no space left" in str(exc.message).lower() or "quota" in str(exc.message).lower():
         return WorkspaceFullError("The workspace cannot be copied: the disk of the Docker Engine is full.")
     return refused(exc)
-
-
-def _own_directories() -> bytes:
-    """An archive that gives the workspace and the home directory to the user."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as file:
-        for path in (WORKSPACE, HOME):
-            entry = tarfile.TarInfo(path.strip("/"))
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-            entry.uid = entry.gid = USER_ID
-            file.addfile(entry)
-    return archive.getvalue()
 
 
 class DockerFactory:

@@ -20,8 +20,9 @@ from collections.abc import AsyncIterator, Sequence
 from app.errors import SandboxError
 from app.sandbox import paths, tar
 from app.sandbox.base import WORKSPACE, FileInfo
+from app.sandbox.docker_archives import ContainerArchives, PathStatus
 from app.sandbox.docker_exec import run_script
-from app.sandbox.engine import Engine, PathStatus
+from app.sandbox.engine import Engine
 from app.sandbox.workspace import kind_of
 
 _LISTED_BYTES = 512
@@ -56,9 +57,11 @@ _MAX_DEPTH = 200
 class ContainerFiles:
     """The files of one session's container, which exists; for `list` and `write` it runs."""
 
-    def __init__(self, engine: Engine, container: str) -> None:
+    def __init__(self, engine: Engine, container: str, archives: ContainerArchives) -> None:
+        """`archives` are those of the same container."""
         self._engine = engine
         self._container = container
+        self._archives = archives
 
     async def read(self, path: str, max_bytes: int | None) -> bytes:
         names = paths.resolve(path)
@@ -69,7 +72,7 @@ class ContainerFiles:
         if status.size > limit:
             raise paths.too_large(path, status.size, limit)
         archive = bytearray()
-        async for piece in self._engine.fetch(self._container, _absolute(names)):
+        async for piece in self._archives.fetch(_absolute(names)):
             archive += piece
             if len(archive) > limit + tar.OVERHEAD:
                 raise paths.too_large(path, len(archive), limit)
@@ -113,17 +116,17 @@ class ContainerFiles:
         return sorted(entries, key=lambda info: info.path)[:limit]
 
     async def archive(self) -> AsyncIterator[bytes]:
-        pieces = self._engine.fetch(self._container, f"{WORKSPACE}/.")
+        pieces = self._archives.fetch(f"{WORKSPACE}/.")
         async for piece in tar.without_special_files(pieces):
             yield piece
 
     async def _status(self, names: Sequence[str], path: str) -> PathStatus:
         """What lies at the end of the path; raises where that is nothing, or a link, or beyond one."""
-        status = await self._engine.status(self._container, WORKSPACE)
+        status = await self._archives.status(WORKSPACE)
         for count in range(1, len(names) + 1):
             if status is not None and not status.is_directory:
                 raise paths.not_a_directory(path)
-            status = await self._engine.status(self._container, _absolute(names[:count]))
+            status = await self._archives.status(_absolute(names[:count]))
             if status is None:
                 raise paths.file_not_found(path)
             if status.is_link:
@@ -135,7 +138,7 @@ class ContainerFiles:
     async def _check_parents(self, names: Sequence[str], path: str) -> None:
         """Raises where a parent is a link or no directory; one that does not exist yet will be made."""
         for count in range(1, len(names) + 1):
-            status = await self._engine.status(self._container, _absolute(names[:count]))
+            status = await self._archives.status(_absolute(names[:count]))
             if status is None:
                 return
             if status.is_link:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import aiodocker
@@ -20,7 +18,6 @@ from app.errors import SandboxAwayError, SandboxError, SandboxUnavailableError
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 NETWORK = "palimpsest"
 """The bridge that sandboxes with a network share; it passes nothing from one to another."""
-PIECE = 256 * 1024
 _PING_TIMEOUT_S = 3.0
 """How long it may take to say that it is there, in seconds. Readiness is to be told within five, and a look that began
 while it said nothing has to end before the one that finds it well."""
@@ -31,30 +28,6 @@ _ANSWER_TIMEOUT_S = 60.0
 once follow one another. A file's or an archive's time is counted from its last piece."""
 _REGISTRY_TIMEOUT_S = 15.0
 
-# Go's os.FileMode bits, in which the Engine describes a path
-_GO_DIRECTORY, _GO_LINK = 1 << 31, 1 << 27
-_GO_TYPES = _GO_DIRECTORY | _GO_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
-
-
-@dataclass(frozen=True, slots=True)
-class PathStatus:
-    """What the Engine says of one path in a container; a link is described itself, not what it points to."""
-
-    mode: int
-    size: int
-
-    @property
-    def is_link(self) -> bool:
-        return bool(self.mode & _GO_LINK)
-
-    @property
-    def is_directory(self) -> bool:
-        return bool(self.mode & _GO_DIRECTORY)
-
-    @property
-    def is_regular(self) -> bool:
-        return not self.mode & _GO_TYPES
-
 
 class Engine:
     """A connection to the Engine at `host`, made on first use. Methods raise `SandboxUnavailableError` where it does
@@ -62,8 +35,9 @@ class Engine:
 
     def __init__(self, host: str | None = None, *, answer_timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
         """`answer_timeout_s` is how many seconds it may keep silent before it counts as away."""
-        self._answer_s = answer_timeout_s
-        self._look_s = min(answer_timeout_s, _LOOK_TIMEOUT_S)
+        self.answer_s = answer_timeout_s
+        self.look_s = min(answer_timeout_s, _LOOK_TIMEOUT_S)
+        """Seconds that it may keep silent where it only has to look something up."""
         self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
         self._docker: aiodocker.Docker | None = None
         self._connector: aiohttp.UnixConnector | None = None
@@ -113,7 +87,7 @@ class Engine:
     async def answering(self, timeout_s: float | None = None) -> AsyncIterator[Callable[[], None]]:
         """As `translated`; and an Engine that says nothing for so long does not answer. The value, called, counts from
         then on."""
-        wait_s = self._answer_s if timeout_s is None else timeout_s
+        wait_s = self.answer_s if timeout_s is None else timeout_s
         with self.translated():
             async with asyncio.timeout(wait_s) as limit:
                 yield lambda: limit.reschedule(asyncio.get_running_loop().time() + wait_s)
@@ -126,7 +100,7 @@ class Engine:
 
     async def find(self, name: str) -> dict[str, Any] | None:
         """A container's description, None where there is none of that name."""
-        async with self.answering(self._look_s):
+        async with self.answering(self.look_s):
             try:
                 return await self.docker.containers.container(name).show()
             except aiodocker.DockerError as exc:
@@ -148,7 +122,7 @@ class Engine:
 
     async def has_image(self, image: str) -> bool:
         """Whether the Engine holds an image. Raises `SandboxUnavailableError` also for a name that it refuses."""
-        async with self.answering(min(self._answer_s, _PING_TIMEOUT_S)):
+        async with self.answering(min(self.answer_s, _PING_TIMEOUT_S)):
             try:
                 await self.docker.images.inspect(image)
             except aiodocker.DockerError as exc:
@@ -193,7 +167,7 @@ class Engine:
 
     async def kill(self, name: str) -> None:
         """Kills all that runs in a container, which stays; does nothing where nothing runs."""
-        async with self.answering(self._look_s):
+        async with self.answering(self.look_s):
             try:
                 await self.container(name).kill()
             except aiodocker.DockerError as exc:
@@ -211,7 +185,7 @@ class Engine:
 
     async def has_volume(self, name: str) -> bool:
         """Whether there is a volume of that name."""
-        async with self.answering(self._look_s):
+        async with self.answering(self.look_s):
             try:
                 await self.docker._query_json(f"volumes/{name}")
             except aiodocker.DockerError as exc:
@@ -241,7 +215,7 @@ class Engine:
         """Whether a command started through the Engine is still running in the container."""
         shown = await self.find(name)
         for exec_id in (shown or {}).get("ExecIDs") or ():
-            async with self.answering(self._look_s):
+            async with self.answering(self.look_s):
                 try:
                     described = await self.docker._query_json(f"exec/{exec_id}/json")
                 except aiodocker.DockerError:
@@ -250,57 +224,6 @@ class Engine:
                 return True
         return False
 
-    async def status(self, name: str, path: str) -> PathStatus | None:
-        """What lies at `path` in a container, running or not; None where nothing does."""
-        async with self.answering(self._look_s):
-            docker = self.docker
-            # not through aiodocker: it takes a refusal's body for JSON, and the answer to HEAD has none
-            url = f"{docker.docker_host}/{docker.api_version}/containers/{name}/archive"
-            async with docker.session.head(url, params={"path": path}) as response:
-                if response.status == 404:
-                    return None
-                if response.status != 200:
-                    raise aiodocker.DockerError(response.status, f"It cannot look at {path!r}.")
-                status = json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"]))
-        return PathStatus(int(status["mode"]), int(status["size"]))
-
-    async def fetch(self, name: str, path: str) -> AsyncIterator[bytes]:
-        """What lies at `path` in a container, running or not, as a tar in pieces."""
-        with self.translated():
-            # Of the connection, since who takes the pieces may be slow.
-            silence = aiohttp.ClientTimeout(sock_read=self._answer_s)
-            async with AsyncExitStack() as stack:
-                async with self.answering():
-                    response = await stack.enter_async_context(self._archive(name, path, "GET", silence))
-                # It may be left half-way, and its connection is then of no more use.
-                stack.callback(response.close)
-                async for piece in response.content.iter_chunked(PIECE):
-                    yield piece
-
-    async def put(self, name: str, path: str, archive: bytes | AsyncIterator[bytes]) -> None:
-        """Unpacks a tar at `path` in a container, running or not, with the owners that it names."""
-        async with self.answering() as heard:
-            data = archive if isinstance(archive, bytes) else _each(archive, heard)
-            async with self._archive(name, path, "PUT", aiohttp.ClientTimeout(), data):
-                pass
-
-    def _archive(
-        self,
-        name: str,
-        path: str,
-        method: str,
-        timeout: aiohttp.ClientTimeout,
-        data: bytes | AsyncIterator[bytes] | None = None,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        return self.docker._query(
-            f"containers/{name}/archive",
-            method=method,
-            params={"path": path},
-            data=data,
-            headers={"Content-Type": "application/x-tar"},
-            timeout=timeout,
-        )
-
     async def aclose(self) -> None:
         if self._docker is not None:
             docker, self._docker = self._docker, None
@@ -308,12 +231,6 @@ class Engine:
         if self._connector is not None:
             await self._connector.close()
         await asyncio.sleep(0)  # closed sockets are let go in the event loop's next round
-
-
-async def _each(pieces: AsyncIterator[bytes], heard: Callable[[], None]) -> AsyncIterator[bytes]:
-    async for piece in pieces:
-        heard()
-        yield piece
 
 
 def refused(exc: aiodocker.DockerError) -> SandboxError:

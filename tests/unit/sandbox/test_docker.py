@@ -14,7 +14,9 @@ import pytest_asyncio
 
 from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import SandboxLimits, Stream
-from app.sandbox.docker import CONFIG_LABEL, INSTANCE_LABEL, DockerFactory, container_config, container_name
+from app.sandbox.docker import DockerFactory
+from app.sandbox.docker_archives import ContainerArchives
+from app.sandbox.docker_container import CONFIG_LABEL, INSTANCE_LABEL, container_config, container_name
 from app.sandbox.engine import Engine
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 
@@ -250,9 +252,10 @@ async def test_the_description_of_a_container_is_stable() -> None:
 
 
 async def test_the_engines_refusals_are_told(engine: Engine) -> None:
+    archives = ContainerArchives(engine, "no-such-container")
     with pytest.raises(aiodocker.DockerError), engine.translated():
-        await engine.put("no-such-container", "/", b"")
-    assert await engine.status("no-such-container", "/x") is None
+        await archives.put("/", b"")
+    assert await archives.status("/x") is None
     await engine.kill("no-such-container")
     await engine.remove("no-such-container")
     await engine.remove_volume("no-such-volume")

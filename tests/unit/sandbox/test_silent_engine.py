@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from app.errors import SandboxAwayError
+from app.sandbox.docker_archives import ContainerArchives
 from app.sandbox.docker_exec import run_script
 from app.sandbox.engine import Engine
 
@@ -53,8 +54,12 @@ async def engine(silent: SilentEngine) -> AsyncIterator[Engine]:
     await made.aclose()
 
 
+def archives(engine: Engine) -> ContainerArchives:
+    return ContainerArchives(engine, "name")
+
+
 async def fetch(engine: Engine) -> list[bytes]:
-    return [piece async for piece in engine.fetch("name", "/workspace")]
+    return [piece async for piece in archives(engine).fetch("/workspace")]
 
 
 async def endless() -> AsyncIterator[bytes]:
@@ -69,10 +74,10 @@ CALLS: dict[str, Callable[[Engine], Awaitable[object]]] = {
     "start": lambda engine: engine.start("name"),
     "kill": lambda engine: engine.kill("name"),
     "remove": lambda engine: engine.remove("name"),
-    "put": lambda engine: engine.put("name", "/", b"archive"),
-    "put pieces": lambda engine: engine.put("name", "/", endless()),
+    "put": lambda engine: archives(engine).put("/", b"archive"),
+    "put pieces": lambda engine: archives(engine).put("/", endless()),
     "fetch": fetch,
-    "status": lambda engine: engine.status("name", "/workspace"),
+    "status": lambda engine: archives(engine).status("/workspace"),
     "has image": lambda engine: engine.has_image("image"),
     "has volume": lambda engine: engine.has_volume("name"),
     "remove volume": lambda engine: engine.remove_volume("name"),
@@ -94,7 +99,7 @@ async def test_an_engine_that_says_nothing_is_away(engine: Engine, silent: Silen
 
 async def test_an_archive_that_stops_half_way_is_a_silence_too(engine: Engine, silent: SilentEngine) -> None:
     silent.answers += [VERSION, HEAD + b"4\r\nhalf\r\n"]
-    pieces = engine.fetch("name", "/workspace")
+    pieces = archives(engine).fetch("/workspace")
     async with asyncio.timeout(50 * SILENCE_S):
         assert await anext(pieces) == b"half"
         with pytest.raises(SandboxAwayError):
@@ -112,4 +117,4 @@ async def test_an_archive_may_take_longer_than_a_silence(engine: Engine, silent:
                 silent.answers.append(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             yield b"piece"
 
-    await engine.put("name", "/", slow())
+    await archives(engine).put("/", slow())
