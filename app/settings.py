@@ -173,7 +173,8 @@ class Settings(BaseSettings):
     approval: dict[str, Any] | str = Field(
         "never",
         description="JSON, as a request has it, or a policy's name, `never` or `always`: which calls wait for a person."
-        " A session may only ask for more. It holds for sessions that are made or changed from then on.",
+        " A session may only ask for more. It holds for sessions that are made, or whose `approval` is changed, from"
+        " then on.",
     )
     max_steps: int | None = Field(50, ge=1, description="Steps per run unless a session says otherwise.")
     session_limits: LimitSettings = Field(
@@ -199,7 +200,8 @@ class Settings(BaseSettings):
     recover: Literal["resume", "park"] = Field(
         "resume",
         description="What a start does with runs that were going on when the server went down: `resume` goes on with"
-        " them, `park` ends them as interrupted, each to be resumed by a request.",
+        " them, `park` ends them as interrupted, each to be resumed by a request. A run that waits for a person waits"
+        " on.",
     )
     retain_outputs_days: float | None = Field(
         None,

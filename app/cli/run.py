@@ -39,20 +39,21 @@ class TaskOptions:
             "system_prompt": self.system_prompt,
             "title": self.title,
             "sandbox": self.sandbox,
-            "approval": {"policy": _policy(self.approval)} if self.approval is not None else None,
+            "approval": _approval(self.approval) if self.approval is not None else None,
             "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
 
-def _policy(text: str) -> Any:
-    """A policy's name, or the object that a JSON text says."""
+def _approval(text: str) -> dict[str, Any]:
+    """A policy's name, or what a JSON text says: a policy, or all of an approval as a request has it."""
     if not text.lstrip().startswith("{"):
-        return text.strip()
+        return {"policy": text.strip()}
     try:
-        return json.loads(text)
+        given: dict[str, Any] = json.loads(text)
     except ValueError as error:
         raise UsageError(f"--approval is not valid JSON: {error}.", code="bad_approval") from error
+    return given if "policy" in given else {"policy": given}
 
 
 def run_task(

@@ -18,12 +18,25 @@ from app.db.engine import Database
 from app.db.repositories import holders
 from app.errors import StorageError, SupersededError
 from app.messages import new_id
+from app.runtime.background import in_background
 
 log = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
 """How often a server looks whether it still holds the database, in seconds; what it runs is to end within two more. A
 look is one read of one row."""
+
+
+async def holds(database: Database, check: Callable[[Connection], None]) -> bool:
+    """Whether a server holds its database still, as its `Fence.check` tells. Where that cannot be read, nothing is
+    known and it does: whatever is written meanwhile is checked by itself."""
+    try:
+        await database.read(check)
+    except SupersededError:
+        return False
+    except StorageError:
+        return True
+    return True
 
 
 class Fence:
@@ -46,15 +59,11 @@ class Fence:
     @asynccontextmanager
     async def watched(self, on_loss: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
         """Looks at the hold while the context lasts; `on_loss` is awaited once it is lost."""
-        watch = asyncio.create_task(self._watch(on_loss), name="fence")
-        try:
+        async with in_background(self._watch(on_loss), "fence"):
             yield
-        finally:
-            watch.cancel()
-            await asyncio.wait({watch})
 
     async def _watch(self, on_loss: Callable[[], Awaitable[None]]) -> None:
-        while await self._holds():  # noqa: ASYNC110 - the other server is another process
+        while await holds(self._database, self.check):  # noqa: ASYNC110 - the other server is another process
             await asyncio.sleep(LOOK_S)
         log.error(
             "superseded",
@@ -62,13 +71,3 @@ class Fence:
             " work; stop it, or start it again to take the sessions back.",
         )
         await on_loss()
-
-    async def _holds(self) -> bool:
-        try:
-            await self._database.read(self.check)
-        except SupersededError:
-            return False
-        except StorageError:
-            # Nothing is known; whatever is written meanwhile is checked by itself.
-            return True
-        return True

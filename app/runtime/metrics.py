@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import get_args
 
 import orjson
@@ -21,6 +21,7 @@ from app.context.validator import Repair
 from app.db.writer import Commit
 from app.errors import PalimpsestError, StorageBusyError, StorageError, StorageFullError
 from app.eventlog.log import StreamItem
+from app.runtime.background import in_background
 from app.runtime.observed import news
 from app.sessions import CompactionReason, Outcome, Rung
 
@@ -197,13 +198,8 @@ class Metrics:
     @asynccontextmanager
     async def measuring_lag(self) -> AsyncIterator[None]:
         """While entered, measures how late the running event loop is."""
-        task = asyncio.create_task(self._measure_lag(), name="event-loop-lag")
-        try:
+        async with in_background(self._measure_lag(), "event-loop-lag"):
             yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
     async def _measure_lag(self) -> None:
         loop = asyncio.get_running_loop()

@@ -259,24 +259,14 @@ class Registry:
 
     async def supersede(self) -> None:
         """Ends all runs where they stand, since another server has the sessions now, and begins no more."""
-        self._closing = True
         self._line.clear()
-        for timer in self._retries.values():
-            timer.cancel()
-        for owner in self._owners.values():
-            owner.interrupt("shutdown")
-        if self._tasks:
-            await asyncio.wait(set(self._tasks.values()))
+        if tasks := self._shut_down():
+            await asyncio.wait(tasks)
 
     async def aclose(self, grace_s: float) -> None:
         """Parks all runs: steps end as interrupted, and the next start goes on with them. What does not end within the
         grace period is cut off, as a crash would."""
-        self._closing = True
-        for timer in self._retries.values():
-            timer.cancel()
-        for owner in self._owners.values():
-            owner.interrupt("shutdown")
-        tasks = set(self._tasks.values())
+        tasks = self._shut_down()
         if not tasks:
             return
         log.info("runs_parking", count=len(tasks), waiting=len(self._line), grace_s=grace_s)
@@ -288,3 +278,12 @@ class Registry:
             log.warning("runs_cut_off", count=len(late))
             await asyncio.wait(late)
         log.info("runs_parked", count=len(parked))
+
+    def _shut_down(self) -> set[asyncio.Task[None]]:
+        """Begins nothing more and has every run end where it stands; gives the tasks that end with that."""
+        self._closing = True
+        for timer in self._retries.values():
+            timer.cancel()
+        for owner in self._owners.values():
+            owner.interrupt("shutdown")
+        return set(self._tasks.values())

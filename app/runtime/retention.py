@@ -18,6 +18,7 @@ from app.errors import PalimpsestError, SupersededError
 from app.eventlog.log import StreamItem
 from app.events import SessionDeleted
 from app.messages import now
+from app.runtime.background import in_background
 from app.runtime.setup import RuntimeSetup
 from app.sessions import Session
 
@@ -69,12 +70,8 @@ class Retention:
         if self._rules == RetentionRules():
             yield
             return
-        task = asyncio.create_task(self._run(), name="retention")
-        try:
+        async with in_background(self._run(), "retention"):
             yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
 
     async def _run(self) -> None:
         is_first = True

@@ -12,6 +12,7 @@ import structlog
 from app.db.engine import Database
 from app.db.repositories import sessions
 from app.errors import PalimpsestError
+from app.runtime.background import in_background
 from app.runtime.sandboxes import Sandboxes
 from app.sandbox.base import SandboxFactory
 
@@ -29,12 +30,8 @@ async def looking_for_sandboxes(sandboxes: Sandboxes, find: Find, database: Data
     if not sandboxes.expected:
         yield
         return
-    task = asyncio.create_task(_look(sandboxes, find, database), name="looking-for-sandboxes")
-    try:
+    async with in_background(_look(sandboxes, find, database), "looking-for-sandboxes"):
         yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 async def _look(sandboxes: Sandboxes, find: Find, database: Database) -> None:

@@ -13,10 +13,10 @@ from app.agent.collecting import Collector
 from app.context.validator import Repair
 from app.db.engine import Database
 from app.db.repositories import sessions
-from app.errors import StorageError, SupersededError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.runtime.agents import AgentSetup
+from app.runtime.fence import holds
 from app.runtime.sandboxes import Sandboxes
 from app.sandbox.base import Stream
 from app.tools.output import OutputLimit
@@ -61,12 +61,6 @@ class RuntimeSetup:
         return await self.database.writer.write(work)
 
     async def holds_database(self) -> bool:
-        """Whether this server holds the database still, asked before something is done that is no write of it. Where
-        that cannot be read it does: the writes are checked by themselves."""
-        try:
-            await self.database.read(self.fence)
-        except SupersededError:
-            return False
-        except StorageError:
-            return True
-        return True
+        """Whether this server holds the database still, asked before something is done that is no write of it; see
+        `fence.holds`."""
+        return await holds(self.database, self.fence)

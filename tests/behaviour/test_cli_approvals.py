@@ -94,7 +94,7 @@ async def test_without_a_terminal_the_run_says_that_it_waits_and_commands_decide
 ) -> None:
     long = ToolCall("write_file", {"path": "a", "content": "x" * 200})
     provider.script(Reply(command("one"), long), Reply(Text("The end.")))
-    rules = '{"tools": ["execute_command", "write_file"]}'
+    rules = '{"policy": {"tools": ["execute_command", "write_file"]}, "timeout_s": 900}'
     running = await at_server.start("run", "task", "--approval", rules)
     await running.says("write_file")
     (session,) = (await client.get("/v1/sessions"))["items"]

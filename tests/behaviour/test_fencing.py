@@ -208,3 +208,5 @@ async def test_a_server_that_was_taken_over_ends_its_streams_and_stays(start: St
             await _until(_logged(first, "superseded"))
         assert [event.type async for event in old.events(session_id)] == ["session.created"]
         assert (await old.http.get("/healthz")).status_code == 200
+        ready = await old.http.get("/readyz")
+        assert (ready.status_code, ready.json()["components"]["database"]["ok"]) == (503, False)

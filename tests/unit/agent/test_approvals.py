@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from app.agent.approvals import MATCH_S, compile_command, denial, which_wait
+from app.agent.approvals import MATCH_S, compile_command, denial, denials, which_wait
+from app.agent.changes import CallsHeld
 from app.agent.ports import Decision
+from app.messages import ToolCallPart, ToolStatus, new_id
 from app.sessions import Approval, ApprovalRules
 
 LS = ("execute_command", {"command": "ls -l", "timeout_s": None})
@@ -50,3 +52,18 @@ def test_a_denial_says_what_to_do() -> None:
     assert "Use git." in denial(Decision("deny", "user", "Use git."), 300)
     assert "go on without it" in denial(Decision("deny", "user"), 300)
     assert "within 90 s" in denial(Decision("deny", "timeout"), 90)
+
+
+def test_what_waited_runs_only_where_somebody_has_approved_it() -> None:
+    names = ("approved", "denied", "cancelled", "unknown", "asked nobody")
+    calls = [ToolCallPart(id=new_id(), index=i, call_id=n, name="x", arguments_text="{}") for i, n in enumerate(names)]
+    decisions = {
+        "approved": Decision("approve", "user"),
+        "denied": Decision("deny", "user"),
+        "cancelled": Decision("cancelled", "interrupt"),
+    }
+    held = CallsHeld("m", tuple(calls[:4]), 90)
+    results = {result.call_id: result for result in denials(calls, held, decisions)}
+    assert list(results) == ["denied", "cancelled", "unknown"]
+    assert {result.status for result in results.values()} == {ToolStatus.DENIED}
+    assert "within 90 s" in results["unknown"].output, "what nobody knows of was not answered in time"

@@ -236,6 +236,20 @@ async def test_a_stale_owner_writes_nothing_and_publishes_nothing(owned: Owned) 
     assert await owned.stored() == []
 
 
+async def test_a_stale_owner_stores_nothing_of_what_it_still_hears(owned: Owned) -> None:
+    """The new owner has closed what was open; what came later would be open again, and nobody would close it."""
+    await owned.recorder.record(owned.opened())
+    await owned.database.writer.write(lambda c: sessions.claim(c, owned.session_id))
+    owned.live(owned.part(), "who")
+    held = Held(owned.database)
+    held.release_in(FLUSH_S + 0.1)
+    await owned.database.writer.write(lambda _: None)
+    await owned.database.writer.write(lambda _: None)
+
+    assert await owned.stored() == []
+    assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
+
+
 async def test_a_waiter_that_is_cancelled_undoes_nothing(owned: Owned) -> None:
     waiting = owned.recorder.record(owned.opened())
     waiting.cancel()

@@ -1,0 +1,48 @@
+"""The sweep looks at a session twice: what has begun to run since it was found is kept."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from app.agent.changes import ResultClosed
+from app.db.repositories import retention
+from app.messages import FinishReason, new_id, now
+from app.sessions import Status
+from tests.unit.runtime.stage import GENERATION_OPENED, Attempt, Stage, call_part, result_of
+
+LATER = now() + timedelta(days=1)
+
+
+async def test_a_session_that_has_begun_to_run_since_it_was_found_stays(stage: Stage) -> None:
+    assert await stage.database.read(lambda c: retention.old_sessions(c, LATER, 10)) == [stage.session_id]
+    assert await stage.database.read(lambda c: retention.is_old(c, stage.session_id, LATER))
+    await stage.post("go on")
+    assert not await stage.database.read(lambda c: retention.is_old(c, stage.session_id, LATER))
+
+
+async def test_a_session_in_which_something_has_happened_since_it_was_found_stays(stage: Stage) -> None:
+    before = (await stage.row()).updated_at + timedelta(seconds=1)
+    assert await stage.database.read(lambda c: retention.is_old(c, stage.session_id, before))
+    await stage.change(updated_at=now() + timedelta(minutes=1))
+    assert not await stage.database.read(lambda c: retention.is_old(c, stage.session_id, before))
+
+
+async def test_outputs_of_a_session_that_has_begun_to_run_since_they_were_found_stay(stage: Stage) -> None:
+    attempt, call = Attempt(), call_part()
+    await stage.post("task")
+    result = result_of(call, new_id()).part
+    await stage.commit(
+        GENERATION_OPENED,
+        attempt.opened,
+        *attempt.wrote(call),
+        attempt.answered(FinishReason.TOOL_CALLS),
+        ResultClosed(new_id(), result, "key"),
+        attempt.closed(FinishReason.TOOL_CALLS),
+    )
+    await stage.change(status=Status.IDLE)
+    found = await stage.database.read(lambda c: retention.old_outputs(c, LATER, 10))
+    assert [output.key for output in found] == ["key"]
+    await stage.change(status=Status.RUNNING)
+    assert await stage.database.writer.write(lambda c: retention.mark_swept(c, found, now())) == []
+    await stage.change(status=Status.IDLE)
+    assert await stage.database.writer.write(lambda c: retention.mark_swept(c, found, now())) == ["key"]
