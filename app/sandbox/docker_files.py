@@ -15,14 +15,17 @@ import io
 import re
 import secrets
 import tarfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+
+import aiodocker
 
 from app.errors import SandboxError
 from app.sandbox import paths, tar
 from app.sandbox.base import WORKSPACE, FileInfo
 from app.sandbox.docker_archives import ContainerArchives, PathStatus
 from app.sandbox.docker_exec import run_script
-from app.sandbox.engine import Engine
+from app.sandbox.engine import Engine, refused
 from app.sandbox.workspace import kind_of
 
 _LISTED_BYTES = 512
@@ -72,10 +75,11 @@ class ContainerFiles:
         if status.size > limit:
             raise paths.too_large(path, status.size, limit)
         archive = bytearray()
-        async for piece in self._archives.fetch(_absolute(names)):
-            archive += piece
-            if len(archive) > limit + tar.OVERHEAD:
-                raise paths.too_large(path, len(archive), limit)
+        with _refusals(path):
+            async for piece in self._archives.fetch(_absolute(names)):
+                archive += piece
+                if len(archive) > limit + tar.OVERHEAD:
+                    raise paths.too_large(path, len(archive), limit)
         return await asyncio.to_thread(_content, bytes(archive), path)
 
     async def write(self, path: str, data: bytes) -> None:
@@ -117,16 +121,17 @@ class ContainerFiles:
 
     async def archive(self) -> AsyncIterator[bytes]:
         pieces = self._archives.fetch(f"{WORKSPACE}/.")
-        async for piece in tar.without_special_files(pieces):
-            yield piece
+        with _refusals("."):
+            async for piece in tar.without_special_files(pieces):
+                yield piece
 
     async def _status(self, names: Sequence[str], path: str) -> PathStatus:
         """What lies at the end of the path; raises where that is nothing, or a link, or beyond one."""
-        status = await self._archives.status(WORKSPACE)
+        status = await self._look_at((), path)
         for count in range(1, len(names) + 1):
             if status is not None and not status.is_directory:
                 raise paths.not_a_directory(path)
-            status = await self._archives.status(_absolute(names[:count]))
+            status = await self._look_at(names[:count], path)
             if status is None:
                 raise paths.file_not_found(path)
             if status.is_link:
@@ -135,16 +140,30 @@ class ContainerFiles:
             raise SandboxError("The session has no workspace.")
         return status
 
+    async def _look_at(self, names: Sequence[str], path: str) -> PathStatus | None:
+        """What lies at a part of the path; None where nothing does."""
+        with _refusals(path):
+            return await self._archives.status(_absolute(names))
+
     async def _check_parents(self, names: Sequence[str], path: str) -> None:
         """Raises where a parent is a link or no directory; one that does not exist yet will be made."""
         for count in range(1, len(names) + 1):
-            status = await self._archives.status(_absolute(names[:count]))
+            status = await self._look_at(names[:count], path)
             if status is None:
                 return
             if status.is_link:
                 raise paths.outside_workspace(path)
             if not status.is_directory:
                 raise paths.not_a_directory(path)
+
+
+@contextmanager
+def _refusals(path: str) -> Iterator[None]:
+    """Tells what the Engine refuses in our errors. A command may take away or swap what was looked at just before."""
+    try:
+        yield
+    except aiodocker.DockerError as exc:
+        raise paths.file_not_found(path) if exc.status == 404 else refused(exc) from exc
 
 
 def parse_listing(output: bytes, mark: str, names: Sequence[str], *, complete: bool) -> list[FileInfo]:

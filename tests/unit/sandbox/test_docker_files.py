@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
+import aiodocker
 import pytest
 
-from app.errors import InvalidRequestError, SandboxError
+from app.errors import InvalidRequestError, NotFoundError, PalimpsestError, SandboxError
 from app.sandbox.base import Sandbox
 from app.sandbox.docker import DockerFactory
-from app.sandbox.docker_files import parse_listing
+from app.sandbox.docker_archives import ContainerArchives, PathStatus
+from app.sandbox.docker_files import ContainerFiles, parse_listing
+from app.sandbox.engine import Engine
 from tests.unit.sandbox.shell import Shell, new_config
 
 
@@ -28,6 +33,30 @@ async def test_a_closed_directory_is_refused(docker: None, instance_id: str) -> 
     finally:
         await sandbox.remove()
         await factory.aclose()
+
+
+class Swapped(ContainerArchives):
+    """What was a file when it was looked at, and is refused when it is read."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(Engine(), "any")
+        self._refusal = aiodocker.DockerError(status, "Could not find the file /workspace/d/f.")
+
+    async def status(self, path: str) -> PathStatus | None:
+        return PathStatus(0o644 if path.endswith("f") else 1 << 31, 5)
+
+    async def fetch(self, path: str) -> AsyncIterator[bytes]:
+        raise self._refusal
+        yield b""
+
+
+@pytest.mark.parametrize(("status", "told"), [(404, NotFoundError), (500, SandboxError)])
+async def test_a_file_that_is_gone_when_it_is_read_is_told_so(status: int, told: type[PalimpsestError]) -> None:
+    files = ContainerFiles(Engine(), "any", Swapped(status))
+    with pytest.raises(told):
+        await files.read("d/f", None)
+    with pytest.raises(told):
+        [piece async for piece in files.archive()]
 
 
 ENTRY = b"nonce 81a4 5 1700000000 ./a\n"
