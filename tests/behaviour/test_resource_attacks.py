@@ -70,7 +70,7 @@ def unique_mark() -> int:
 
 async def test_a_fork_bomb(target: Target, client: Client) -> None:
     mark = f"bomb{unique_mark()}"
-    bomb = f": {mark}; bomb() {{ (bomb) & (bomb) & while :; do :; done; }}; bomb"
+    bomb = f": {mark}; bomb() {{ (bomb) & (bomb) & while :; do :; done; }}; bomb & while :; do :; done"
     async with Most(lambda: len(alive(mark))) as most:
         ran = await target.attack(client, "fork bomb", (command(bomb, timeout_s=2),))
     assert PIDS / 3 < most.value <= PIDS + 5, "the bomb's own processes and those that stand around it"
