@@ -109,12 +109,16 @@ class SessionPlan:
 
 
 def faults_of(seed: int, seconds: float, gap_s: float, kinds: Collection[FaultKind]) -> tuple[Fault, ...]:
-    """The faults of a run of so many seconds, about `gap_s` apart; each kind comes once before one comes twice."""
+    """The faults of a run of so many seconds, about `gap_s` apart; each kind comes once before one comes twice. The
+    server is killed first, so that the shortest run has a second life."""
     rng = random.Random(f"{seed}/faults")
     faults: list[Fault] = []
     at = gap_s / 2
     while at < seconds:
-        for kind in rng.sample(FAULTS, len(FAULTS)):
+        kinds_in_turn = rng.sample(FAULTS, len(FAULTS))
+        if not faults:
+            kinds_in_turn.sort(key=lambda kind: kind != "kill")
+        for kind in kinds_in_turn:
             lasting, pick, gap = rng.uniform(0.5, 4), rng.random(), rng.uniform(0.5, 1.5) * gap_s
             # Left out or not, a kind takes its turn, so that the others are the same on every machine.
             if kind in kinds and not (kind in ENDS_SERVER and at > seconds * CALM_FROM):

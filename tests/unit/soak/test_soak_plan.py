@@ -22,6 +22,10 @@ def test_every_kind_of_fault_and_deed_comes() -> None:
     assert deeds == set(DEEDS)
 
 
+def test_the_server_is_killed_first() -> None:
+    assert {faults_of(seed, 45, 4, FAULTS)[0].kind for seed in range(50)} == {"kill"}
+
+
 def test_the_server_is_not_ended_in_the_last_third() -> None:
     faults = faults_of(1, 600, 4, FAULTS)
     assert {fault.kind for fault in faults if fault.at_s > 400} == set(FAULTS) - ENDS_SERVER
