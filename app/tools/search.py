@@ -24,11 +24,17 @@ MAX_OUTPUT_BYTES = 2 * 1024 * 1024
 
 MAX_ERROR_BYTES = 4096
 
-_BAD_PATTERN, _NO_ENGINE = 4, 5
+MAX_FILE_MB = 64
+"""Larger files are left out, and named: engines hold a line in memory as a whole, and one that runs out of the
+sandbox's memory ends the search of all files."""
+_LEFT_OUT_SHOWN = 5
 
-# One script for bash, dash and busybox. It names its engine, tries the pattern on an empty line, then searches.
-# An entry is `path NUL line : text`; busybox has no `-Z`, so there it is `path : line : text`. Names with a line break
-# are passed over, since they could fake an entry. busybox searches binary files too, hence the second look at a file.
+_BAD_PATTERN, _NO_ENGINE, _TOO_LARGE = 4, 5, 6
+
+# One script for bash, dash and busybox. It names its engine and the files that are too large, each after a NUL, tries
+# the pattern on an empty line, then searches. An entry is `path NUL line : text`; busybox has no `-Z`, so there it is
+# `path : line : text`. Names with a line break are passed over, since they could fake an entry. busybox searches binary
+# files too, hence the second look at a file. rg needs no find, and then names no large file.
 _SCRIPT = r"""
 LC_ALL=C.UTF-8; export LC_ALL
 if command -v rg >/dev/null 2>&1; then engine=rg
@@ -38,6 +44,11 @@ elif echo x | grep -qP x 2>/dev/null; then engine=perl
 elif echo x | grep -qZ x 2>/dev/null; then engine=posix
 else engine=busybox; fi
 echo $engine
+if command -v find >/dev/null 2>&1; then large=$({find} -size +{blocks} -print | head -n {left_out}); fi
+if [ -n "$large" ]; then
+  [ -d {root} ] || exit {too_large}
+  printf '%s\n' "$large" | while IFS= read -r file; do printf '\000%s\n' "$file"; done
+fi
 echo | case $engine in
   rg) {rg} -e {pattern} - ;;
   perl) grep -P -e {pattern} ;;
@@ -46,9 +57,9 @@ esac >/dev/null
 [ $? -le 1 ] || exit {bad_pattern}
 case $engine in
   rg) {rg} -e {pattern} -- {root} ;;
-  perl) {find} -exec grep -HnIZP -e {pattern} {{}} + ;;
-  posix) {find} -exec grep -HnIZE -e {pattern} {{}} + ;;
-  *) {find} -exec grep -lE -e {pattern} {{}} + | while IFS= read -r file; do
+  perl) {find} ! -size +{blocks} -exec grep -HnIZP -e {pattern} {{}} + ;;
+  posix) {find} ! -size +{blocks} -exec grep -HnIZE -e {pattern} {{}} + ;;
+  *) {find} ! -size +{blocks} -exec grep -lE -e {pattern} {{}} + | while IFS= read -r file; do
        [ "$(head -c 8000 "$file" | tr -dc '\000' | wc -c)" -eq 0 ] && grep -HnE -e {pattern} "$file"
      done ;;
 esac | head -n {lines} | head -c {bytes}
@@ -67,6 +78,15 @@ class Match:
         return f"{escape_name(self.path)}:{self.line}:{text}"
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search printed: its engine's name, the first of the files that were too large for it, and the matches."""
+
+    engine: str
+    left_out: list[str]
+    matches: list[Match]
+
+
 class Collected:
     """Bounded copies of a search's stdout and stderr."""
 
@@ -82,10 +102,14 @@ class Collected:
     def error(self) -> str:
         return self.streams["stderr"].decode("utf-8", "replace").strip()
 
-    def parse(self) -> tuple[str, list[Match]]:
-        """The engine's name and the matches."""
+    def parse(self) -> Found:
         engine, _, found = bytes(self.streams["stdout"]).partition(b"\n")
-        return engine.decode("ascii", "replace"), parse_matches(found, b":" if engine == b"busybox" else b"\x00")
+        left_out = []
+        while found.startswith(b"\x00"):
+            path, _, found = found[1:].partition(b"\n")
+            left_out.append(_shown_path(path))
+        matches = parse_matches(found, b":" if engine == b"busybox" else b"\x00")
+        return Found(engine.decode("ascii", "replace"), left_out, matches)
 
 
 def parse_matches(output: bytes, separator: bytes) -> list[Match]:
@@ -104,7 +128,7 @@ def search_script(pattern: str, root: str, globs: list[str]) -> str:
     globbed = "".join(f" --glob {quote(glob)}" for glob in [*globs, "!.git", f"!{broken_name}"])
     rg = (
         "rg --no-config --no-ignore --hidden --null --line-number --no-heading --with-filename --color never "
-        f"--sort path --max-columns 2000 --max-columns-preview{globbed}"
+        f"--sort path --max-filesize {MAX_FILE_MB}M --max-columns 2000 --max-columns-preview{globbed}"
     )
     names = " -o ".join(f"-name {quote(glob)}" for glob in globs)
     find = rf"find {quote(root)} \( -name .git -o -name {quote(broken_name)} \) -prune -o -type f"
@@ -115,8 +139,11 @@ def search_script(pattern: str, root: str, globs: list[str]) -> str:
         root=quote(root),
         lines=MAX_MATCHES + 1,
         bytes=MAX_OUTPUT_BYTES,
+        blocks=MAX_FILE_MB * 2048,
+        left_out=_LEFT_OUT_SHOWN + 1,
         bad_pattern=_BAD_PATTERN,
         no_engine=_NO_ENGINE,
+        too_large=_TOO_LARGE,
     )
 
 
@@ -158,7 +185,7 @@ class SearchFiles:
     description: ClassVar[str] = (
         "Searches file contents with a regular expression and returns path:line:text for each matching line, at most "
         f"{MAX_MATCHES}. Hidden and ignored files are searched, .git and binary files are not, links are not followed. "
-        "Narrow it by path and glob."
+        f"Files larger than {MAX_FILE_MB} MiB are named instead of searched. Narrow it by path and glob."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = SearchFilesArguments
@@ -173,12 +200,17 @@ class SearchFiles:
         collected = Collected()
         result = await sandbox.exec(script, timeout_s=context.command_timeout_s, on_output=collected.add)
         _refuse_failure(result, collected.error)
-        engine, matches = collected.parse()
-        shown = sorted(matches[:MAX_MATCHES], key=lambda match: (match.path, match.line))
+        found = collected.parse()
+        shown = sorted(found.matches[:MAX_MATCHES], key=lambda match: (match.path, match.line))
         context.output.write("stdout", "".join(f"{match}\n" for match in shown).encode())
-        cut = len(matches) > MAX_MATCHES or len(collected.streams["stdout"]) >= MAX_OUTPUT_BYTES
+        cut = len(found.matches) > MAX_MATCHES or len(collected.streams["stdout"]) >= MAX_OUTPUT_BYTES
         status = ToolStatus.ERROR if result.timed_out else ToolStatus.COMPLETED
-        return ToolOutcome(status=status, note=_note(result, context, engine, len(shown), cut, collected.error))
+        notes = [
+            _extent_note(result, context, found.engine, len(shown), cut),
+            _left_out_note(found.left_out),
+            f"[the search reported: {collected.error[:MAX_LINE_CHARS]}]" if collected.error and not cut else "",
+        ]
+        return ToolOutcome(status=status, note="\n".join(filter(None, notes)))
 
 
 def _shown_path(path: bytes) -> str:
@@ -190,11 +222,13 @@ def _refuse_failure(result: ExecResult, error: str) -> None:
         return
     if result.exit_code == _BAD_PATTERN:
         raise ToolError(f"The search engine refused the pattern or glob: {error}")
+    if result.exit_code == _TOO_LARGE:
+        raise ToolError(f"The file is larger than {MAX_FILE_MB} MiB; search it with execute_command.")
     how = f"was {result.remark}" if result.exit_code is None else f"failed with exit code {result.exit_code}"
     raise ToolError(f"The search {how}: {error or 'no message'}")
 
 
-def _note(result: ExecResult, context: ToolContext, engine: str, shown: int, cut: bool, error: str) -> str:
+def _extent_note(result: ExecResult, context: ToolContext, engine: str, shown: int, cut: bool) -> str:
     notes = []
     if cut:
         notes.append(f"[there are more than these {shown} matches; narrow the search by path, glob or pattern]")
@@ -203,6 +237,12 @@ def _note(result: ExecResult, context: ToolContext, engine: str, shown: int, cut
     elif not shown:
         posix = engine in ("posix", "busybox")
         notes.append("[no match]" + (" [POSIX syntax: \\d is not known here, write [0-9]]" if posix else ""))
-    if error and not cut:
-        notes.append(f"[the search reported: {error[:MAX_LINE_CHARS]}]")
     return "\n".join(notes)
+
+
+def _left_out_note(left_out: list[str]) -> str:
+    if not left_out:
+        return ""
+    names = ", ".join(map(escape_name, left_out[:_LEFT_OUT_SHOWN]))
+    more = " and others" if len(left_out) > _LEFT_OUT_SHOWN else ""
+    return f"[not searched, larger than {MAX_FILE_MB} MiB: {names}{more}; use execute_command for them]"

@@ -12,7 +12,8 @@ SHELLS: dict[str, Sequence[str]] = {"dash": ["dash"], "bash": ["bash"], "busybox
 
 _COMMON = ("head", "tr", "wc", "sh")
 _TOOLS = {
-    "rg": (*_COMMON, "rg"),
+    "rg": (*_COMMON, "find", "rg"),
+    "rg alone": (*_COMMON, "rg"),
     "perl": (*_COMMON, "find", "grep"),
     "posix": (*_COMMON, "find"),
     "busybox": (),

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from app.errors import ForbiddenError, NotFoundError, ToolError
 from app.messages import ToolStatus
 from app.tools.search import (
+    MAX_FILE_MB,
     MAX_LINE_CHARS,
     MAX_MATCHES,
     Collected,
@@ -173,6 +174,29 @@ class TestEveryEngine:
         text, _ = await workbench.run(search, pattern="needle", path="a")
         assert text == f"a:1:needle{'x' * (MAX_LINE_CHARS - 6)}…\n"
 
+    async def test_huge_files_are_named_instead_of_searched(self, workbench: Workbench) -> None:
+        fill(workbench.root, {"a": "needle\n", "z": "needle\n", "huge\\n": "needle\n", "huge.py": "needle\n"})
+        for name in ("huge\\n", "huge.py"):
+            os.truncate(workbench.root / name, MAX_FILE_MB * 2**20 + 1)
+        text, outcome = await workbench.run(search, pattern="needle")
+        assert text == "a:1:needle\nz:1:needle\n"
+        assert sorted(outcome.note.removeprefix("[not searched, larger than 64 MiB: ").split("; ")[0].split(", ")) == [
+            "huge.py",
+            "huge\\\\n",
+        ]
+        _, outcome = await workbench.run(search, pattern="needle", glob="*.py")
+        assert outcome.note.endswith("[not searched, larger than 64 MiB: huge.py; use execute_command for them]")
+        with pytest.raises(ToolError, match="larger than 64 MiB"):
+            await workbench.run(search, pattern="needle", path="huge.py")
+
+    async def test_of_many_huge_files_some_are_named(self, workbench: Workbench) -> None:
+        for number in range(7):
+            fill(workbench.root, {f"huge{number}": "needle\n"})
+            os.truncate(workbench.root / f"huge{number}", MAX_FILE_MB * 2**20 + 1)
+        text, outcome = await workbench.run(search, pattern="needle")
+        assert text == ""
+        assert (outcome.note.count("huge"), " and others; " in outcome.note) == (5, True)
+
     async def test_an_empty_workspace(self, workbench: Workbench) -> None:
         assert (await workbench.run(search, pattern="x"))[1].note.startswith("[no match]")
 
@@ -186,6 +210,14 @@ async def test_every_shell_runs_every_engine(tmp_path: Path, shell: str, engine_
     assert (text, outcome.note) == ("it's/a.py:1:say 'needle'\n", "")
     with pytest.raises(ToolError, match="refused the pattern"):
         await bench.run(search, pattern="[")
+
+
+async def test_without_find_huge_files_are_left_out_unnamed(tmp_path: Path) -> None:
+    bench = bench_with(tmp_path, "dash", "rg alone")
+    fill(bench.root, {"a": "needle\n", "huge": "needle\n"})
+    os.truncate(bench.root / "huge", MAX_FILE_MB * 2**20 + 1)
+    text, outcome = await bench.run(search, pattern="needle")
+    assert (text, outcome.note) == ("a:1:needle\n", "")
 
 
 async def test_without_an_engine_the_error_says_so(tmp_path: Path) -> None:
