@@ -1,0 +1,88 @@
+/** Calls of the public API: JSON in and out, problems as errors, a key asked for where the server wants one. */
+
+import { signal } from "./ui.js";
+
+/** Whether the server has refused a call for want of a key; the page then shows the login. */
+export const needsKey = signal(false);
+
+/** An answer that is no 2xx, as RFC 9457 has it: `status`, `code`, `title`, `detail` and the code's own fields in
+ * `body`. `code` is "unreachable" and `status` 0 where there was no answer at all. `retryAfterS` says in how many
+ * seconds to try again, null where the server does not. */
+export class Problem extends Error {
+  constructor(status, body, retryAfterS = null) {
+    super(body.detail || body.title || `The server answered ${status}.`);
+    this.name = "Problem";
+    this.status = status;
+    this.code = body.code ?? "unknown";
+    this.title = body.title ?? "";
+    this.detail = body.detail ?? "";
+    this.body = body;
+    this.retryAfterS = retryAfterS;
+  }
+}
+
+/** Seconds since the epoch that the server's clock is ahead of the browser's; read from answers' Date. */
+let skew = 0;
+
+/** The server's time now, in milliseconds. */
+export function serverNow() {
+  return Date.now() + skew;
+}
+
+/** Sends a request and gives the response, whatever kind it is. Throws `Problem` unless it is a 2xx. */
+export async function request(method, path, { body, headers = {}, signal: abort, raw } = {}) {
+  const init = { method, headers: { ...headers }, signal: abort, credentials: "same-origin", cache: "no-store" };
+  if (raw !== undefined) {
+    init.body = raw;
+  } else if (body !== undefined) {
+    init.headers["Content-Type"] = "application/json";
+    init.body = JSON.stringify(body);
+  }
+  const response = await reached(path, init);
+  const date = Date.parse(response.headers.get("Date") ?? "");
+  // Its resolution is a second.
+  if (!Number.isNaN(date) && Math.abs(date - Date.now()) > 2000) skew = date - Date.now();
+  if (response.ok) return response;
+  const wait = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
+  const problem = new Problem(response.status, await problemOf(response), Number.isNaN(wait) ? null : wait);
+  if (response.status === 401) needsKey.value = true;
+  throw problem;
+}
+
+async function reached(path, init) {
+  try {
+    return await fetch(path, init);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { code: "unreachable", detail: "The server cannot be reached." });
+  }
+}
+
+async function problemOf(response) {
+  try {
+    return await response.json();
+  } catch {
+    return { title: response.statusText };
+  }
+}
+
+/** Sends a request and gives the JSON that it is answered with, or null where there is none. */
+export async function call(method, path, options) {
+  const response = await request(method, path, options);
+  return response.status === 204 ? null : response.json();
+}
+
+export const get = (path, options) => call("GET", path, options);
+export const post = (path, body, options) => call("POST", path, { ...options, body: body ?? {} });
+export const patch = (path, body) => call("PATCH", path, { body });
+export const remove = (path) => call("DELETE", path);
+
+/** A path of the API: `sessionPath(id, "queue", messageId)`. */
+export function sessionPath(id, ...rest) {
+  return ["/v1/sessions", id, ...rest].map((part, index) => (index ? encodeURIComponent(part) : part)).join("/");
+}
+
+/** The path of a file in a session's workspace. */
+export function filePath(id, path) {
+  return `${sessionPath(id, "files")}/${path.split("/").map(encodeURIComponent).join("/")}`;
+}

@@ -1,0 +1,5 @@
+/** The library of the virtual list, with the one thing that it expects of a bundler. */
+
+import "./process.js";
+
+export { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "../vendor/virtual/index.js";
