@@ -2,7 +2,7 @@
 
 import { ago, day } from "../core/format.js";
 import { serverNow } from "../core/http.js";
-import { html, signal, useEffect, useRef, useState } from "../core/ui.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/ui.js";
 
 /** Notes that come and go at the edge of the page: `{id, kind: "error" | "info", text}`. */
 const notes = signal([]);
@@ -56,7 +56,8 @@ export function Button({ onClick, children, disabled = false, kind = "", ...rest
 /** A modal dialog; Escape and a click beside it call `onClose`. The browser keeps the focus in it and gives it back. */
 export function Dialog({ title, onClose, children, wide = false }) {
   const dialog = useRef(null);
-  useEffect(() => {
+  // Not an effect that runs later: a dialog that is gone from the page cannot give the focus back.
+  useLayoutEffect(() => {
     const element = dialog.current;
     element.showModal();
     return () => element.close();

@@ -139,12 +139,12 @@ export class Follower {
   }
 
   async #pause() {
-    const wait = needsKey.value ? LONGEST_WAIT_MS : this.#waitMs;
+    const wait = (needsKey.value ? LONGEST_WAIT_MS : this.#waitMs) * (0.75 + Math.random() / 2);
     this.state.value = "offline";
     this.retryAt.value = Date.now() + wait;
     this.#waitMs = Math.min(LONGEST_WAIT_MS, this.#waitMs * 2);
     await new Promise((resolve) => {
-      const timer = setTimeout(resolve, wait * (0.75 + Math.random() / 2));
+      const timer = setTimeout(resolve, wait);
       this.#wake = () => {
         clearTimeout(timer);
         resolve();

@@ -40,11 +40,17 @@ export function lastAttempts(attempts) {
 /** Rounds as they stand: what the page knows live, told in full by the stored list where that is as new. */
 export function mergedRounds(stored, live, working) {
   const rounds = new Map(stored.map((round) => [round.round, round]));
+  const put = (round) => rounds.set(round.round, { ...EMPTY_ROUND, ...rounds.get(round.round), ...told(round) });
   for (const round of live) {
-    if (rounds.get(round.round)?.status !== round.status) rounds.set(round.round, { ...EMPTY_ROUND, ...round });
+    if (rounds.get(round.round)?.status !== round.status) put(round);
   }
-  for (const [number, round] of working) rounds.set(number, { ...EMPTY_ROUND, ...round, status: "running" });
+  for (const round of working.values()) put({ ...round, status: "running" });
   return [...rounds.values()].sort((one, other) => one.round - other.round);
+}
+
+/** What an event says; it tells only of what it is about. */
+function told(round) {
+  return Object.fromEntries(Object.entries(round).filter(([, value]) => value != null));
 }
 
 const EMPTY_ROUND = {

@@ -62,6 +62,11 @@ class Files {
     this.folders.value = new Map(this.folders.value).set(path, { ...before, ...changes });
   }
 
+  /** What the folder of a path tells of it, as far as it is loaded. */
+  entry(path) {
+    return this.folders.value.get(folderOf(path))?.items?.find((item) => item.path === path);
+  }
+
   open(path) {
     this.expanded.value = new Set(this.expanded.value).add(path);
     return this.load(path);
@@ -141,14 +146,14 @@ class Files {
   /** The first bytes of a file as text, null where they are none, and the size of all of it. */
   async #beginning(path) {
     try {
-      const headers = { Range: `bytes=0-${SHOWN_BYTES - 1}` };
+      // An empty file has no first byte that could be asked for.
+      const headers = this.entry(path)?.size === 0 ? {} : { Range: `bytes=0-${SHOWN_BYTES - 1}` };
       const response = await request("GET", filePath(this.#id, path), { headers });
       const bytes = new Uint8Array(await response.arrayBuffer());
       const total = response.headers.get("Content-Range")?.split("/")[1];
       const size = total ? Number(total) : bytes.length;
       return { size, text: asText(bytes.subarray(0, SHOWN_BYTES), size > bytes.length) };
     } catch (problem) {
-      // An empty file has no first byte that could be asked for.
       if (problem.status === 416) return { size: 0, text: "" };
       throw problem;
     }

@@ -8,6 +8,7 @@
 import { Follower } from "../core/follow.js";
 import { get, sessionPath } from "../core/http.js";
 import { batch, signal } from "../core/ui.js";
+import { latestPlan } from "./plan.js";
 import { Transcript } from "./transcript.js";
 
 /** Events that the raw view keeps, newest last. */
@@ -28,7 +29,7 @@ export class SessionState {
   prunes = signal([]);
   /** Attempts at steps that were seen live, as in the list of steps; by message id. */
   steps = signal(new Map());
-  /** The plan's items; null until the model has made one that the page saw. */
+  /** The plan's items; null until the model has made one. */
   plan = signal(null);
   /** The attempt that waits before it is tried again: `{attempt, until, code, detail}`, or null. */
   retrying = signal(null);
@@ -62,6 +63,7 @@ export class SessionState {
         onConnected: () => this.transcript.connected(),
         onLost: (problem) => this.#lost(problem),
       });
+      this.#findPlan();
     } catch (problem) {
       this.problem.value = problem;
     }
@@ -98,20 +100,14 @@ export class SessionState {
         rounds.items.filter(({ status }) => status === "running").map((round) => [round.round, round]),
       );
     });
-    this.#findPlan();
     return Math.min(newest, ...[session, queue, approvals, rounds].map(({ last_seq }) => last_seq));
   }
 
-  /** The newest plan among the messages that are held. */
-  #findPlan() {
-    for (const id of this.transcript.order.value.toReversed()) {
-      const { parts } = this.transcript.message(id).value;
-      const call = parts.findLast(({ type, name }) => type === "tool_call" && name === "update_plan");
-      if (call && this.transcript.result(call.call_id).value?.status === "completed") {
-        this.plan.value = call.arguments.items ?? null;
-        return;
-      }
-    }
+  /** Nothing waits for the plan. One that came with an event meanwhile is newer. */
+  async #findPlan() {
+    const before = this.plan.value;
+    const found = await latestPlan(this.#id).catch(() => null);
+    if (found && this.plan.value === before) this.plan.value = found;
   }
 
   #lost(problem) {
@@ -176,11 +172,22 @@ function upsertRound(state, round) {
   state.rounds.value = [...rounds, round].sort((one, other) => one.round - other.round);
 }
 
+/** Of a round that ended before a model was asked; its event says nothing. */
+const NOTHING_USED = Object.freeze({
+  input_tokens: 0,
+  cache_read_tokens: 0,
+  cache_write_tokens: 0,
+  output_tokens: 0,
+  reasoning_tokens: 0,
+  cost_usd: 0,
+});
+
 function roundEnded(status) {
   return (state, { session_id, at, ...data }) => {
     const begun = ended(state, data.round);
     const known = state.rounds.value.find(({ round }) => round === data.round);
-    upsertRound(state, { created_at: at, ...begun, ...known, ...data, status });
+    const usage = data.usage ?? known?.usage ?? NOTHING_USED;
+    upsertRound(state, { created_at: at, ...begun, ...known, ...data, usage, status });
   };
 }
 

@@ -6,7 +6,7 @@
 
 import { Follower } from "../core/follow.js";
 import { get, sessionPath } from "../core/http.js";
-import { batch, signal } from "../core/ui.js";
+import { batch, effect, signal, untracked } from "../core/ui.js";
 import { matches, place } from "./session_order.js";
 
 const PAGE = 50;
@@ -37,6 +37,7 @@ export class SessionList {
   /** Events that came while a list was being loaded, which may not know of them; null when none is. */
   #missed = null;
   #timer = null;
+  #unwatch = () => {};
 
   open() {
     this.follower.value = new Follower("/v1/events", {
@@ -45,11 +46,17 @@ export class SessionList {
       onLost: (problem) => (this.problem.value = problem),
     });
     this.#timer = setInterval(() => this.#refreshRunning(), RUNNING_MS);
+    this.#unwatch = effect(() => {
+      const { value: state } = this.follower.value.state;
+      // The server may have no stream left for us, and a list all the same.
+      if (state === "offline" && !this.loaded.peek()) untracked(() => this.load());
+    });
   }
 
   close() {
     this.follower.value?.stop();
     clearInterval(this.#timer);
+    this.#unwatch();
     this.#stale.clear();
     this.#request += 1;
   }

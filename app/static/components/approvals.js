@@ -1,0 +1,121 @@
+/** Calls that wait for a person: what would be done, in full, how long it waits, and the decision. */
+
+import { Button, now, sayProblem } from "./basic.js";
+import { CallArguments } from "./call_arguments.js";
+import { duration, plainLine } from "../core/format.js";
+import { call, sessionPath } from "../core/http.js";
+import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
+
+/** After a call is decided the next one takes its place; a click this soon after, in ms, was meant for the one before. */
+const STRAY_CLICK_MS = 500;
+/** From here on, in ms, the countdown is marked. */
+const SOON_MS = 30_000;
+/** Longest reason that the server takes, in characters. */
+const LONGEST_REASON = 4_000;
+
+/** All calls that wait, with a decision for each. */
+export function Approvals({ state }) {
+  const waiting = state.approvals.value;
+  const section = useRef(null);
+  const changedAt = useChange(waiting, section);
+  const post = (callId, answer) => call("POST", sessionPath(state.id, "approvals", callId), { body: answer });
+  const isStray = () => performance.now() - changedAt.current < STRAY_CLICK_MS;
+  const decide = async (callId, decision, reason) => {
+    if (!isStray()) await post(callId, { decision, ...(reason ? { reason } : {}) });
+  };
+  const all = async (decision) => {
+    if (!isStray()) for (const { call_id: callId } of waiting) await post(callId, { decision });
+  };
+  return html`<section class="approvals" aria-label="Approvals" ref=${section} hidden=${waiting.length === 0}>
+    <p class="hidden" role="status">${announcement(waiting)}</p>
+    ${waiting.length > 1 &&
+    html`<div class="approvals-all">
+      <p>${waiting.length} calls wait. None of them starts before all are decided.</p>
+      <${Button} onClick=${() => all("approve")}>Approve all<//>
+      <${Button} kind="danger" onClick=${() => all("deny")}>Deny all<//>
+    </div>`}
+    ${waiting.map(
+      (approval, place) => html`<${Approval}
+        key=${approval.call_id}
+        approval=${approval}
+        place=${waiting.length > 1 ? `${place + 1} of ${waiting.length}` : ""}
+        decide=${decide}
+      />`,
+    )}
+  </section>`;
+}
+
+const announcement = (waiting) =>
+  waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => plainLine(name)).join(", ")}.` : "";
+
+/** When the calls that wait were last other ones; and where the focus was on one that is gone, it goes to the next. */
+function useChange(waiting, section) {
+  const ids = waiting.map(({ call_id: id }) => id).join();
+  const changedAt = useRef(-Infinity);
+  const before = useRef("");
+  useEffect(() => {
+    // A first call that comes has nothing before it that a click could have been meant for.
+    if (before.current) changedAt.current = performance.now();
+    const hadFocus = before.current && document.activeElement === document.body;
+    before.current = ids;
+    if (!hadFocus) return;
+    const next = section.current?.querySelector("h2") ?? section.current?.parentElement.querySelector("textarea");
+    next?.focus();
+  }, [ids]);
+  return changedAt;
+}
+
+function Approval({ approval, place, decide }) {
+  const { call_id: callId, name, arguments: args, expires_at: expiresAt } = approval;
+  const id = useId();
+  const [hasReason, setHasReason] = useState(false);
+  const [reason, setReason] = useState("");
+  const deny = () => decide(callId, "deny", reason.trim());
+  return html`<article class="approval" aria-labelledby=${id} data-call-id=${callId}>
+    <header>
+      <h2 id=${id} tabindex="-1">Run <code>${plainLine(name)}</code>?</h2>
+      ${place && html`<span class="dim">${place}</span>`}
+      <${Countdown} until=${Date.parse(expiresAt)} />
+    </header>
+    <${CallArguments} name=${name} args=${args} />
+    ${hasReason && html`<${Reason} value=${reason} onInput=${setReason} onEnter=${deny} />`}
+    <footer>
+      <${Button} kind="primary" onClick=${() => decide(callId, "approve")}>Approve<//>
+      <${Button} kind="danger" onClick=${deny}>${reason.trim() ? "Deny with this reason" : "Deny"}<//>
+      <button type="button" class="plain" aria-expanded=${hasReason} onClick=${() => setHasReason(!hasReason)}>
+        ${hasReason ? "No reason" : "Give a reason"}
+      </button>
+    </footer>
+  </article>`;
+}
+
+function Reason({ value, onInput, onEnter }) {
+  const id = useId();
+  const input = useRef(null);
+  useEffect(() => {
+    input.current.focus();
+    return () => onInput("");
+  }, []);
+  const onKeyDown = (event) => {
+    if (event.key === "Enter" && !event.isComposing) onEnter().catch(sayProblem);
+  };
+  return html`<div class="field">
+    <label for=${id}>Reason of the denial, which the model is told</label>
+    <input
+      ref=${input}
+      id=${id}
+      maxlength=${LONGEST_REASON}
+      value=${value}
+      onInput=${(event) => onInput(event.target.value)}
+      onKeyDown=${onKeyDown}
+    />
+  </div>`;
+}
+
+/** How long the call waits still, by the server's clock. */
+function Countdown({ until }) {
+  const left = until - now.value;
+  if (left <= 0) return html`<span class="countdown badge bad">time is over: denied</span>`;
+  const text = `denied in ${duration(Math.ceil(left / 1000) * 1000)}`;
+  return html`<span role="timer" class="countdown badge ${left < SOON_MS ? "bad" : "waiting"}">${text}</span>`;
+}
