@@ -5,33 +5,37 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, expect
 
 from scripts.screenshots.shop import FILES
 from scripts.screenshots.story import SUMMARY, TASK, answers
 from tests.behaviour.harness import Client
 from tests.behaviour.long_task import asks_for_summary
-from tests.dashboard.browser import DESKTOP, PHONE, launched
+from tests.dashboard.browser import DESKTOP, PHONE, launched, watched
 from tests.dashboard.places import messages, open_session, tab
 from tests.dashboard.site import Script, link, server
 from tests.provider import FakeProvider, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall, running_provider
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 GPT, CLAUDE = "openai/gpt-5", "anthropic/claude-sonnet-5"
-WINDOW = 24_000
+WINDOW = 10_000
 """Small, so that the session has rounds within a few steps."""
 
 COMPACTION = {
     **{"policy": "reactive", "tail_tokens": 2_500, "min_turns_to_keep": 0, "recent_messages_to_keep": 2},
-    **{"prune_protect": 3_000, "prune_minimum": 1_500},
+    **{"prune_protect": 3_000, "prune_minimum": 2_000},
 }
 GATE = "in the middle of a sentence"
+
+DONE = (
+    ("Move the price list to the new table", CLAUDE, "The list is moved, and the old table is gone."),
+    ("Which of our dependencies have had no release for two years?", GPT, "Three of them: see the list."),
+    ("Make the search in the archive case-insensitive", CLAUDE, "Done, with an index on the lowered names."),
+)
 
 OTHERS: tuple[tuple[str, dict[str, Any], list[Any]], ...] = (
     (
@@ -69,7 +73,7 @@ async def main() -> None:
             **{"OPENAI_API_KEY": "a-key", "OPENAI_BASE_URL": provider.openai_url},
             **{"ANTHROPIC_API_KEY": "a-key", "ANTHROPIC_BASE_URL": provider.url},
         }
-        with server(Path(folder), provider, **environment) as process:
+        with server(Path(folder), provider, environment=environment) as process:
             async with Client(process.url) as client, launched() as browser:
                 await _play_others(provider, client)
                 session_id = await _play(provider, client)
@@ -79,7 +83,10 @@ async def main() -> None:
 
 
 async def _play_others(provider: FakeProvider, client: Client) -> None:
-    for task, fields, said in OTHERS:
+    done: list[tuple[str, dict[str, Any], list[Any]]] = [
+        (task, {"model": model}, [Reply(Text(text))]) for task, model, text in DONE
+    ]
+    for task, fields, said in (*done, *OTHERS):
         _script(provider, task, said)
         made = await client.create(task, **fields)
         if not any(isinstance(part, Hang | ToolCall) for part in getattr(said[0], "parts", ())):
@@ -96,7 +103,6 @@ async def _play(provider: FakeProvider, client: Client) -> str:
         assert stored.is_success, stored.text
     await client.post(session_id, TASK)
     await provider.reached(GATE, timeout=120)
-    await client.post(session_id, "Say in the note who was charged too little, with the order numbers.", "follow_up")
     return session_id
 
 
@@ -113,17 +119,9 @@ def _script(provider: FakeProvider, task: str, said: list[Any], summary: str = S
     provider.respond(answer, when=concerns)
 
 
-@asynccontextmanager
-async def _page(browser: Browser, url: str, **options: Any) -> AsyncIterator[Page]:
-    context = await browser.new_context(base_url=url, locale="en-GB", timezone_id="UTC", **options)
-    try:
-        yield await context.new_page()
-    finally:
-        await context.close()
-
-
 async def _take(browser: Browser, url: str, session_id: str, scheme: Any) -> None:
-    async with _page(browser, url, viewport=DESKTOP, color_scheme=scheme) as page:
+    async with watched(browser, url, viewport=DESKTOP, color_scheme=scheme) as (context, _):
+        page = await context.new_page()
 
         async def shoot(name: str) -> None:
             await page.screenshot(path=IMAGES / f"{name}-{scheme}.png")
@@ -133,8 +131,10 @@ async def _take(browser: Browser, url: str, session_id: str, scheme: Any) -> Non
         await expect(page.locator(f'[data-session-id="{session_id}"]')).to_be_visible()
         await shoot("sessions")
         await open_session(page, session_id)
-        await expect(messages(page).last).to_contain_text("What is left is a note")
-        await page.get_by_role("region", name="Pending messages").wait_for()
+        await expect(messages(page).last).to_contain_text("what is left is a note")
+        plan = page.get_by_role("region", name="Plan")
+        await plan.get_by_role("button").click()
+        await expect(plan.get_by_role("listitem").last).to_be_visible()
         await shoot("session")
         await tab(page, "Context").click()
         await expect(page.locator(".chart-said")).to_contain_text("Step")
@@ -150,9 +150,10 @@ async def _take(browser: Browser, url: str, session_id: str, scheme: Any) -> Non
 
 async def _take_phone(browser: Browser, url: str, session_id: str) -> None:
     options: dict[str, Any] = {"viewport": PHONE, "device_scale_factor": 2, "has_touch": True, "color_scheme": "light"}
-    async with _page(browser, url, **options) as page:
+    async with watched(browser, url, **options) as (context, _):
+        page = await context.new_page()
         await page.goto(link(session_id))
-        await expect(messages(page).last).to_contain_text("What is left is a note")
+        await expect(messages(page).last).to_contain_text("what is left is a note")
         await page.screenshot(path=IMAGES / "session-phone.png")
         print("session-phone.png")
 

@@ -15,8 +15,8 @@ TASK = (
 STEPS = (
     "Read the shop's code",
     "Find the orders that were charged wrongly",
+    "Add a test, and see it fail",
     "Mend the rate that is kept too long",
-    "Add a test, and see it fail without the change",
     "Write down what happened",
 )
 
@@ -100,8 +100,14 @@ def answers(gate: str) -> list[Any]:
         ),
         *hours(),
         Reply(
-            Text("Ten orders were charged at 10.942 after midnight. The change itself is small.", 6),
+            Text("Ten orders were charged at 10.942 after midnight. First the test, which has to fail.", 6),
             plan(2),
+            ToolCall("write_file", {"path": "tests/test_orders.py", "content": NEW_TEST}),
+            run("PYTHONPATH=. python3 -m unittest discover -s tests 2>&1"),
+        ),
+        Reply(
+            Text("It fails as it should, at the second day. The key needs the day.", 4),
+            plan(3),
             ToolCall(
                 "edit_file",
                 {
@@ -112,7 +118,7 @@ def answers(gate: str) -> list[Any]:
             ),
         ),
         Reply(
-            Text("Now the function, which asks by currency *and* day.", 4),
+            Reasoning("The function asks by currency alone in three places; all of them take the pair."),
             ToolCall(
                 "edit_file",
                 {
@@ -126,30 +132,17 @@ def answers(gate: str) -> list[Any]:
                     "    return _cache[key]\n",
                 },
             ),
-        ),
-        Reply(
-            Text("A test with both days in one process, and a run of all tests.", 4),
-            plan(3),
-            ToolCall("write_file", {"path": "tests/test_orders.py", "content": NEW_TEST}),
-            run("PYTHONPATH=. python3 -m unittest discover -s tests -v 2>&1"),
-        ),
-        Reply(
-            Reasoning("It has to fail without the change, or it proves nothing. I put the old key back for a moment."),
-            Text("Green. But does it fail without the change? I try the old key on a copy.", 6),
-            run(
-                "cp -r . /tmp/old && cd /tmp/old && sed -i 's/key = currency, day/key = currency/' shop/rates.py"
-                " && PYTHONPATH=. python3 -m unittest discover -s tests 2>&1"
-            ),
+            run("PYTHONPATH=. python3 -m unittest discover -s tests 2>&1"),
         ),
         Reply(
             Text(
-                "It fails with the old key and passes with the new one, so the test guards the change:\n\n"
+                "Green, and the test **fails without the change**. These orders were charged wrongly:\n\n"
                 "| orders of 17 November | charged at | should be |\n| --- | ---: | ---: |\n"
-                "| 00:00 to 01:35, ten of them | 10.942 | 11.108 |\n| all later ones | 11.108 | 11.108 |\n\n"
-                "What is left is a note for those who ",
+                "| 00:00 to 01:35, ten of them | `10.942` | `11.108` |\n| all later ones | `11.108` | `11.108` |\n\n"
+                "The cache holds a pair of currency and day now; what is left is a note for those who",
                 30,
             ),
             Gate(gate),
-            Text("refund the difference.", 3),
+            Text(" refund the difference.", 3),
         ),
     ]

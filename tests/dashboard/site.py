@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,14 +73,19 @@ class Site:
 
 
 def server(
-    folder: Path, provider: FakeProvider, sandbox: str = "bubblewrap", *, port: int = 0, **environment: str
+    folder: Path,
+    provider: FakeProvider,
+    sandbox: str = "bubblewrap",
+    *,
+    port: int = 0,
+    environment: Mapping[str, str] | None = None,
 ) -> ServerProcess:
     """A server on a folder's data, with the models and the compaction of these tests; `environment` is set besides."""
     windows = {OPENAI: 128_000, SMALL: SMALL_WINDOW}
     more = {
         "PALIMPSEST_MODELS": json.dumps({name: {"context_window": window} for name, window in windows.items()}),
         "PALIMPSEST_COMPACTION": json.dumps(SHORT_TAIL),
-        **environment,
+        **(environment or {}),
     }
     image = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
     return ServerProcess(folder / "data", provider, sandbox, image, more, port)
@@ -93,7 +98,7 @@ def serving(folder: Path, sandbox: str = "bubblewrap", **environment: str) -> It
         for name in [*os.environ]:
             if name.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_")) and not name.startswith("PALIMPSEST_TEST_"):
                 patch.delenv(name)
-        with server(folder, provider, sandbox, **environment) as process:
+        with server(folder, provider, sandbox, environment=environment) as process:
             yield Site(process, provider)
         assert provider.broken == []
 

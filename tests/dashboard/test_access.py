@@ -10,6 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.behaviour.harness import Client
+from tests.behaviour.rounds import compacted
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import DESKTOP, PHONE, watched
 from tests.dashboard.conftest import ServeSite
@@ -85,6 +86,7 @@ async def full_session(site: Site) -> str:
         approval = {"policy": {"tools": [], "commands": ["deploy"]}, "timeout_s": 600}
         session_id: str = (await client.create(task, model=SMALL, approval=approval))["id"]
         await client.until_idle(session_id)
+        await compacted(client, session_id)
         await client.post(session_id, "Go on.")
         await client.wait_for(session_id, lambda event: event.type == "approval.requested")
         await client.post(session_id, "And tell me when it is over.", "follow_up")
@@ -152,6 +154,27 @@ async def test_no_view_has_a_serious_fault(
     # axe looks at style sheets in ways that the page's own policy refuses.
     async with watched(browser, site.url, bypass_csp=True, reduced_motion="reduce", **options) as (context, _):
         assert await _look_at_all(await context.new_page(), full_session) == {}
+
+
+async def test_a_fault_is_seen_by_these_tests(site: Site, browser: Browser) -> None:
+    """The alarm itself: a button without a name, text that is too pale, and a box that is too wide."""
+    async with watched(browser, site.url, bypass_csp=True, viewport=PHONE) as (context, _):
+        page = await context.new_page()
+        await page.goto("/")
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+        await page.evaluate("""() => {
+          const main = document.querySelector("main");
+          main.append(document.createElement("button"));
+          const pale = document.createElement("p");
+          pale.textContent = "Pale";
+          Object.assign(pale.style, { color: "#bbb", background: "#fff" });
+          document.body.append(pale);
+          const wide = document.createElement("div");
+          Object.assign(wide.style, { width: "900px", height: "1px" });
+          document.body.append(wide);
+        }""")
+        found = " ".join(await _faults(page))
+    assert all(word in found for word in ("button-name", "color-contrast", "> 390"))
 
 
 async def _tab_to(page: Page, target: Locator) -> None:

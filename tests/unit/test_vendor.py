@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from scripts.vendor import IMPORTS, PACKAGES, VENDOR, with_relative_imports
+from scripts.vendor import IMPORTS, PACKAGES, TEST_VENDOR, VENDOR, with_relative_imports
 from tests.behaviour.process import ROOT
 from tests.behaviour.test_page import IMPORT, without_comments
 
@@ -86,3 +86,9 @@ def test_vendored_files_are_left_alone_by_what_corrects_ours() -> None:
     settings = (ROOT / "pyproject.toml").read_text("utf-8")
     assert re.search(r'extend-exclude = \[[^\]]*"app/static/vendor/"', settings)
     assert re.search(r'^files = \[[^\]]*"scripts"', settings, re.MULTILINE)
+
+
+def test_the_library_of_the_tests_is_what_was_fetched() -> None:
+    for name, entry in json.loads((TEST_VENDOR / "manifest.json").read_text("utf-8")).items():
+        assert hashlib.sha256((TEST_VENDOR / name).read_bytes()).hexdigest() == entry["sha256"]
+        assert (TEST_VENDOR / entry["licence"]).is_file()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
@@ -75,31 +76,46 @@ async def get_static(request: Request, path: str) -> Response:
 
 async def file_response(request: Request, path: str) -> Response:
     """The file below `static`, or 304 where the browser has it. Raises `NotFoundError`."""
-    type_ = TYPES.get(Path(path).suffix)
-    content = await asyncio.to_thread(read, path) if type_ is not None else None
-    if content is None:
+    file = await found(path)
+    if file is None:
         raise NotFoundError("There is no such file of the page.")
-    tag = tag_of(content)
-    headers = {**HEADERS, "ETag": tag}
-    if has_tag(request.headers.get("if-none-match", ""), tag):
+    headers = {**HEADERS, "ETag": file.tag}
+    if has_tag(request.headers.get("if-none-match", ""), file.tag):
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=type_, headers=headers)
+    return Response(file.content, media_type=file.type, headers=headers)
 
 
-def read(path: str) -> bytes | None:
-    """The content of a file below `static`; None where there is none."""
-    names = path.split("/")
-    if any(name in ("", ".", "..") for name in names):
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of the page as it was read; `seen` is what its place on the disk looked like then. `tag` changes with the
+    content and with nothing else: times of files say little where packages are unpacked."""
+
+    content: bytes
+    type: str
+    tag: str
+    seen: tuple[int, int, int]
+
+
+_read: dict[str, File] = {}
+"""Files by path, since a browser asks for more than a hundred to show the page; all of them have about a megabyte."""
+
+
+async def found(path: str) -> File | None:
+    """The file below `static`, as it is on the disk now; None where there is none."""
+    type_, names = TYPES.get(Path(path).suffix), path.split("/")
+    if type_ is None or any(name in ("", ".", "..") for name in names):
         return None
+    place = STATIC.joinpath(*names)
     try:
-        return STATIC.joinpath(*names).read_bytes()
+        status = place.stat()
+        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if path not in _read or _read[path].seen != seen:
+            content = await asyncio.to_thread(place.read_bytes)
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            _read[path] = File(content, type_, tag, seen)
     except (OSError, ValueError):
         return None
-
-
-def tag_of(content: bytes) -> str:
-    """What changes with the content and with nothing else: times of files say little where packages are unpacked."""
-    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return _read[path]
 
 
 def has_tag(if_none_match: str, tag: str) -> bool:

@@ -6,7 +6,7 @@ import { duration, plainLine } from "../core/format.js";
 import { call, sessionPath } from "../core/http.js";
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 
-/** After a call is decided the next one takes its place; a click this soon after, in ms, was meant for the one before. */
+/** After a call is decided the next one takes its place: a click this soon after, in ms, was meant for the first. */
 const STRAY_CLICK_MS = 500;
 /** From here on, in ms, the countdown is marked. */
 const SOON_MS = 30_000;
@@ -17,8 +17,11 @@ const LONGEST_REASON = 4_000;
 export function Approvals({ state }) {
   const waiting = state.approvals.value;
   const section = useRef(null);
-  const changedAt = useChange(waiting, section);
-  const post = (callId, answer) => call("POST", sessionPath(state.id, "approvals", callId), { body: answer });
+  const { changedAt, decidedHere } = useChange(waiting, section);
+  const post = async (callId, answer) => {
+    decidedHere.current = true;
+    await call("POST", sessionPath(state.id, "approvals", callId), { body: answer });
+  };
   const isStray = () => performance.now() - changedAt.current < STRAY_CLICK_MS;
   const decide = async (callId, decision, reason) => {
     if (!isStray()) await post(callId, { decision, ...(reason ? { reason } : {}) });
@@ -26,43 +29,46 @@ export function Approvals({ state }) {
   const all = async (decision) => {
     if (!isStray()) for (const { call_id: callId } of waiting) await post(callId, { decision });
   };
-  return html`<section class="approvals" aria-label="Approvals" ref=${section} hidden=${waiting.length === 0}>
-    <p class="hidden" role="status">${announcement(waiting)}</p>
-    ${waiting.length > 1 &&
-    html`<div class="approvals-all">
-      <p>${waiting.length} calls wait. None of them starts before all are decided.</p>
-      <${Button} onClick=${() => all("approve")}>Approve all<//>
-      <${Button} kind="danger" onClick=${() => all("deny")}>Deny all<//>
-    </div>`}
-    ${waiting.map(
-      (approval, place) => html`<${Approval}
-        key=${approval.call_id}
-        approval=${approval}
-        place=${waiting.length > 1 ? `${place + 1} of ${waiting.length}` : ""}
-        decide=${decide}
-      />`,
-    )}
-  </section>`;
+  return html`<p class="hidden" role="status">${announcement(waiting)}</p>
+    <section class="approvals" aria-label="Approvals" ref=${section} hidden=${waiting.length === 0}>
+      ${waiting.length > 1 &&
+      html`<div class="approvals-all">
+        <p>${waiting.length} calls wait. None of them starts before all are decided.</p>
+        <${Button} onClick=${() => all("approve")}>Approve all<//>
+        <${Button} kind="danger" onClick=${() => all("deny")}>Deny all<//>
+      </div>`}
+      ${waiting.map(
+        (approval, place) => html`<${Approval}
+          key=${approval.call_id}
+          approval=${approval}
+          place=${waiting.length > 1 ? `${place + 1} of ${waiting.length}` : ""}
+          decide=${decide}
+        />`,
+      )}
+    </section>`;
 }
 
 const announcement = (waiting) =>
   waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => plainLine(name)).join(", ")}.` : "";
 
-/** When the calls that wait were last other ones; and where the focus was on one that is gone, it goes to the next. */
+/** When the calls that wait were last other ones, and whether that was by a decision made here: then the focus, which
+ * was on what is gone, goes to the next call, or to the box. */
 function useChange(waiting, section) {
   const ids = waiting.map(({ call_id: id }) => id).join();
   const changedAt = useRef(-Infinity);
+  const decidedHere = useRef(false);
   const before = useRef("");
   useEffect(() => {
     // A first call that comes has nothing before it that a click could have been meant for.
     if (before.current) changedAt.current = performance.now();
-    const hadFocus = before.current && document.activeElement === document.body;
     before.current = ids;
-    if (!hadFocus) return;
-    const next = section.current?.querySelector("h2") ?? section.current?.parentElement.querySelector("textarea");
-    next?.focus();
+    if (!decidedHere.current) return;
+    decidedHere.current = false;
+    if (document.activeElement !== document.body) return;
+    const next = section.current.querySelector("h2") ?? section.current.closest(".steering").querySelector("textarea");
+    next.focus();
   }, [ids]);
-  return changedAt;
+  return { changedAt, decidedHere };
 }
 
 function Approval({ approval, place, decide }) {

@@ -15,16 +15,17 @@ export function CallArguments({ name, args }) {
   }
   const entries = Object.entries(args).map(([key, value]) => [plainLine(key), asText(value)]);
   if (entries.length === 0) return html`<p class="dim">Called without arguments.</p>`;
-  const isBrief = ([key, text]) => text.length <= BRIEF && !text.includes("\n") && !(name === "execute_command" && key === "command");
+  const isCommand = (key) => name === "execute_command" && key === "command";
+  const isBrief = ([key, text]) => text.length <= BRIEF && !text.includes("\n") && !isCommand(key);
   const brief = entries.filter(isBrief);
   return html`<div class="call-arguments">
+    ${entries
+      .filter((entry) => !isBrief(entry))
+      .map(([key, text]) => html`<${Argument} key=${key} label=${key} text=${text} />`)}
     ${brief.length > 0 &&
     html`<dl>
       ${brief.map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd><code>${plainLine(text)}</code></dd></div>`)}
     </dl>`}
-    ${entries
-      .filter((entry) => !isBrief(entry))
-      .map(([key, text]) => html`<${Argument} key=${key} label=${key} text=${text} />`)}
   </div>`;
 }
 

@@ -10,6 +10,8 @@ const REUSE_HEIGHT = 86;
 const AXIS_WIDTH = 46;
 /** Px that a step needs to have a dot of its own. */
 const DOT_ROOM = 9;
+/** Room at both ends of the steps, in steps. */
+const MARGIN = 0.5;
 const WHOLE_NUMBERS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
 const COLOURS = ["accent", "bad", "dim", "line", "running", "surface", "waiting", "warn"];
@@ -35,9 +37,13 @@ export class ContextPlot {
     const hover = (plot) => onHover(plot.cursor.idx ?? null);
     this.#tokens = new uPlot(this.#tokensOptions(width, hover), this.#columns(), element);
     this.#reuse = new uPlot(this.#reuseOptions(width, hover), [[], []], element);
-    this.#tokens.over.addEventListener("click", () => {
+    const { over } = this.#tokens;
+    let pressedAt = 0;
+    over.addEventListener("mousedown", (event) => (pressedAt = event.clientX));
+    over.addEventListener("click", (event) => {
       const { idx } = this.#tokens.cursor;
-      if (idx != null) onPick(idx);
+      // What ends a drag is no click.
+      if (idx != null && Math.abs(event.clientX - pressedAt) < 4) onPick(idx);
     });
   }
 
@@ -82,9 +88,11 @@ export class ContextPlot {
 
   /** The part of the steps that somebody has zoomed to; null where all are shown. */
   #zoom() {
+    if (this.#points.length === 0) return null;
     const { min, max } = this.#tokens.scales.x;
-    const isPart = min != null && this.#points.length && (min > this.#points[0].x || max < this.#points.at(-1).x);
-    return isPart ? { min, max } : null;
+    // The scale has been given its margin already, and gets it again.
+    const zoom = { min: min + MARGIN, max: max - MARGIN };
+    return zoom.min > this.#points[0].x || zoom.max < this.#points.at(-1).x ? zoom : null;
   }
 
   #columns() {
@@ -202,7 +210,7 @@ function shared(width, height) {
 
 function xRange(_, low, high) {
   if (low === null) return [0, 1];
-  return [low - 0.5, high + 0.5];
+  return [low - MARGIN, high + MARGIN];
 }
 
 /** Undefined where there is no step, so that it does not count for the width of the bars. */

@@ -31,14 +31,18 @@ export function Composer({ state }) {
   };
   const sending = draft.sending.value;
   const tooLong = text.length > LONGEST;
-  return html`<form class="composer" aria-label="Write to the session" onSubmit=${(event) => (event.preventDefault(), send())}>
+  const onSubmit = (event) => {
+    event.preventDefault();
+    send();
+  };
+  return html`<form class="composer" aria-label="Write to the session" onSubmit=${onSubmit}>
     <${SendFailure} draft=${draft} />
     <label class="hidden" for="${ids}-text">Message</label>
     <textarea
       ref=${area}
       id="${ids}-text"
       rows="2"
-      placeholder=${isTouch.matches ? "Write to the agent" : "Write to the agent · Enter sends, Shift+Enter breaks the line"}
+      placeholder=${`Write to the agent${isTouch.matches ? "" : " · Enter sends, Shift+Enter breaks the line"}`}
       value=${text}
       aria-describedby="${ids}-hint"
       enterkeyhint=${isTouch.matches ? "enter" : "send"}
@@ -64,7 +68,13 @@ function ModeChooser({ draft, name }) {
     <legend class="hidden">How the message is delivered</legend>
     ${Object.entries(MODES).map(
       ([mode, label]) => html`<label key=${mode}>
-        <input type="radio" name=${name} value=${mode} checked=${draft.mode.value === mode} onChange=${() => draft.choose(mode)} />
+        <input
+          type="radio"
+          name=${name}
+          value=${mode}
+          checked=${draft.mode.value === mode}
+          onChange=${() => draft.choose(mode)}
+        />
         <span>${label}</span>
       </label>`,
     )}
@@ -76,11 +86,14 @@ function SendFailure({ draft }) {
   const failure = draft.failure.value;
   if (!failure) return null;
   const { problem, at } = failure;
+  const { retryAfterS } = problem;
   return html`<div class="send-failure">
     <p role="alert">Not sent, your text is kept: ${problem.message}</p>
     ${problem.status === 0 && html`<p>Send it again; it will arrive once.</p>`}
-    ${problem.retryAfterS !== null && html`<p role="timer">${tryAgain(at + problem.retryAfterS * 1000 - now.value)}</p>`}
+    ${retryAfterS !== null && html`<p role="timer">${tryAgain(at + retryAfterS * 1000 - now.value)}</p>`}
   </div>`;
 }
 
-const tryAgain = (ms) => (ms > 0 ? `Try again in ${duration(Math.ceil(ms / 1000) * 1000)}.` : "It can be tried again now.");
+function tryAgain(ms) {
+  return ms > 0 ? `Try again in ${duration(Math.ceil(ms / 1000) * 1000)}.` : "It can be tried again now.";
+}

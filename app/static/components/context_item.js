@@ -6,7 +6,6 @@ import { storedMessage } from "../state/seen.js";
 import { Badge, Failure } from "./basic.js";
 import { CoveredMessages, Originals } from "./covered.js";
 import { MessageParts, preview } from "./message_parts.js";
-import { OriginalOutput } from "./original_output.js";
 import { ITEM_REASONS } from "./round_words.js";
 import { showEntry } from "./rounds.js";
 
@@ -78,17 +77,7 @@ function Stored({ item, state }) {
     ${isSame(stored.value, message)
       ? html`<p>The same, word for word.</p>`
       : html`<${MessageParts} message=${stored.value} />`}
-    <${Cleared} item=${item} state=${state} />
     <${Originals} id=${state.id} message=${stored.value} />`;
-}
-
-/** Ways to the raw output behind each placeholder. */
-function Cleared({ item, state }) {
-  if (item.reason !== "placeholder") return null;
-  const results = item.message.parts.filter(({ type, truncated }) => type === "tool_result" && !truncated);
-  return results.map(
-    ({ call_id: callId }) => html`<${OriginalOutput} key=${callId} sessionId=${state.id} callId=${callId} />`,
-  );
 }
 
 function isSame(stored, sent) {
@@ -100,10 +89,11 @@ function isSame(stored, sent) {
 function StandsFor({ message, state, history }) {
   const round = history.rounds.value.findLast((made) => hasMade(made, message));
   if (!round) return html`<p>The round that has made it is not known any more.</p>`;
+  const show = () => showEntry(history, `round-${round.round}`);
   return html`<p>
       Made by round ${round.round}, which merged what earlier ones had: ${count(round.messages_compacted)} messages
       were new to it.
-      ${" "}<button class="plain link" onClick=${() => showEntry(history, `round-${round.round}`)}>Show the round</button>
+      ${" "}<button class="plain link" onClick=${show}>Show the round</button>
     </p>
     <${CoveredMessages} state=${state} history=${history} range=${round} total=${round.messages_compacted} />`;
 }

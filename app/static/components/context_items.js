@@ -102,8 +102,11 @@ function Context({ data, state, history }) {
     <${Fold} name="${count(tools.length)} tools, ${count(sum(tools))} tokens" foldKey="tools" history=${history}>
       <${Tools} tools=${tools} history=${history} />
     <//>
-    <div class="cx-item-heads dim" aria-hidden="true"><span>What the model sees</span><span>What happened</span></div>
-    <${Items} messages=${messages} state=${state} history=${history} />`;
+    ${messages.length > 0 &&
+    html`<div class="cx-item-heads dim" aria-hidden="true">
+        <span>What the model sees</span><span>What happened</span>
+      </div>
+      <${Items} messages=${messages} state=${state} history=${history} />`}`;
 }
 
 const sum = (items) => items.reduce((total, { tokens }) => total + tokens, 0);

@@ -36,7 +36,7 @@ export function CoveredMessages({ state, history, range, total, isKept = () => f
       )}
     </ol>
     ${!covered.isWhole.value &&
-    html`<${Button} onClick=${more}>Show more (${count(messages.length)} of ${count(Math.max(total, messages.length))})<//>`}`;
+    html`<${Button} onClick=${more}>Show more, ${count(messages.length)} of about ${count(total)} are here<//>`}`;
 }
 
 function Row({ id, message, kept }) {

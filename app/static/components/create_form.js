@@ -42,7 +42,8 @@ export function CreateForm({ onClose }) {
         <summary>More</summary>
         <${CreateMore} />
       </details>
-      ${rest.length > 0 && html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
+      ${rest.length > 0 &&
+      html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
       <footer>
         <button type="submit" class="primary" disabled=${isBusy} aria-busy=${isBusy}>Start</button>
         ${onClose && html`<button type="button" onClick=${onClose}>Not now</button>`}

@@ -37,10 +37,13 @@ function TypeChooser({ types, onTypes }) {
   const toggle = (type) => onTypes(types.includes(type) ? types.filter((each) => each !== type) : [...types, type]);
   return html`<div class="type-chooser" ref=${box} onKeyDown=${onKeyDown}>
     <button type="button" aria-expanded=${isOpen} aria-controls=${id} onClick=${() => setOpen(!isOpen)}>
-      ${types.length === 0 ? "All types" : types.length === 1 ? types[0] : `${types.length} types`} <span aria-hidden="true">▾</span>
+      ${types.length === 0 ? "All types" : types.length === 1 ? types[0] : `${types.length} types`}
+      ${" "}<span aria-hidden="true">▾</span>
     </button>
     <div id=${id} class="type-panel" hidden=${!isOpen}>
-      ${Object.entries(TYPES).map(([group, names]) => html`<${Group} key=${group} ...${{ group, names, types, toggle }} />`)}
+      ${Object.entries(TYPES).map(
+        ([group, names]) => html`<${Group} key=${group} ...${{ group, names, types, toggle }} />`,
+      )}
       <button type="button" disabled=${types.length === 0} onClick=${() => onTypes([])}>Show all types</button>
     </div>
   </div>`;

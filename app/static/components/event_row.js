@@ -25,7 +25,7 @@ export function textOf({ data }) {
 /** An event: its number, time, type, and its data on a line, or in full where it `isOpen`. */
 export function EventRow({ event, isOpen, onToggle }) {
   const { seq, type, data } = event;
-  const whole = () => JSON.stringify({ seq, type, data }, null, 2);
+  const copyWhole = () => copy(JSON.stringify({ seq, type, data }, null, 2)).then(() => say("Copied."));
   return html`<div class="event-line">
       <button type="button" class="event-head" aria-expanded=${isOpen} onClick=${onToggle}>
         <span class="fold-mark" aria-hidden="true">${isOpen ? "▾" : "▸"}</span>
@@ -34,7 +34,7 @@ export function EventRow({ event, isOpen, onToggle }) {
         <span class="event-type">${plainLine(type)}</span>
         <span class="event-brief dim">${plainLine(textOf(event).slice(0, BRIEF))}</span>
       </button>
-      <${Button} kind="plain" aria-label=${`Copy event ${seq}`} onClick=${() => copy(whole()).then(() => say("Copied."))}>Copy<//>
+      <${Button} kind="plain" aria-label=${`Copy event ${seq}`} onClick=${copyWhole}>Copy<//>
     </div>
     ${isOpen && html`<${LongText} label=${`Event ${seq} as JSON`} text=${plain(JSON.stringify(data, null, 2))} />`}`;
 }

@@ -22,7 +22,8 @@ export function Field({ name, label, help, control }) {
 export function TextField({ name, label, help, ...rest }) {
   const { values, change } = useContext(Form);
   const onInput = (event) => change({ [name]: event.currentTarget.value });
-  const control = (props) => html`<input type="text" value=${values[name]} onInput=${onInput} ...${props} ...${rest} />`;
+  const control = (props) =>
+    html`<input type="text" value=${values[name]} onInput=${onInput} ...${props} ...${rest} />`;
   return html`<${Field} name=${name} label=${label} help=${help} control=${control} />`;
 }
 
@@ -30,7 +31,8 @@ export function TextField({ name, label, help, ...rest }) {
 export function AreaField({ name, label, help, ...rest }) {
   const { values, change } = useContext(Form);
   const onInput = (event) => change({ [name]: event.currentTarget.value });
-  const control = (props) => html`<textarea value=${values[name]} onInput=${onInput} ...${props} ...${rest}></textarea>`;
+  const control = (props) =>
+    html`<textarea value=${values[name]} onInput=${onInput} ...${props} ...${rest}></textarea>`;
   return html`<${Field} name=${name} label=${label} help=${help} control=${control} />`;
 }
 

@@ -152,11 +152,18 @@ function folderUnder(event, rows) {
 
 const isWithin = ({ path }, folder) => folder === "" || path === folder || path.startsWith(`${folder}/`);
 
+function markOf({ type, isFolder, isExpanded }) {
+  if (isFolder) return isExpanded ? "▾" : "▸";
+  return type === "symlink" ? "↪" : "";
+}
+
 function Row({ id, row, index, isActive, isOpen, isTarget, onPress }) {
   const { path, level, said, type, size, modified_at: modifiedAt, isFolder, isExpanded } = row;
   const shared = { id, role: "treeitem", "aria-level": level, "data-index": index, style: { "--level": level } };
   const state = `${isActive ? "active" : ""} ${isTarget ? "target" : ""}`;
-  if (said) return html`<div ...${shared} class="tree-row said ${state}" aria-disabled="true"><span>${said}</span></div>`;
+  if (said) {
+    return html`<div ...${shared} class="tree-row said ${state}" aria-disabled="true"><span>${said}</span></div>`;
+  }
   return html`<div
     ...${shared}
     class="tree-row ${type} ${state}"
@@ -165,7 +172,7 @@ function Row({ id, row, index, isActive, isOpen, isTarget, onPress }) {
     title=${`${plainLine(path)}\n${KINDS[type]}${isFolder ? "" : `, ${bytes(size)}`}\n${day(modifiedAt)}`}
     onClick=${onPress}
   >
-    <span class="tree-mark" aria-hidden="true">${isFolder ? (isExpanded ? "▾" : "▸") : type === "symlink" ? "↪" : ""}</span>
+    <span class="tree-mark" aria-hidden="true">${markOf(row)}</span>
     <span class="tree-name">${plainLine(nameOf(path))}</span>
     <span class="tree-size dim">${type === "file" ? bytes(size) : type === "symlink" ? "link" : ""}</span>
     <span class="tree-time dim"><${Ago} time=${modifiedAt} /></span>

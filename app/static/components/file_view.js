@@ -36,7 +36,9 @@ export function FileView({ files, sessionId, modifiedAt }) {
         <a class="button" href=${filePath(sessionId, path)} download=${nameOf(path)}>Download</a>
         ${text && html`<${Button} onClick=${() => copy(text).then(() => say("Copied."))}>Copy<//>`}
         ${text &&
-        html`<button type="button" aria-pressed=${wraps.value} onClick=${() => (wraps.value = !wraps.value)}>Wrap lines</button>`}
+        html`<button type="button" aria-pressed=${wraps.value} onClick=${() => (wraps.value = !wraps.value)}>
+          Wrap lines
+        </button>`}
         <button type="button" onClick=${() => files.hide()}>Close</button>
       </div>
     </header>

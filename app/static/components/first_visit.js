@@ -30,23 +30,23 @@ function WhatToDo() {
   if (hasKey || !first || !isDemo(first)) {
     return html`<h2>Your first session</h2>
       <${CreateForm} />
-      ${demo && html`<p class="dim">Or <${WatchDemo} demo=${demo} kind="" />: a script, no real model.</p>`}`;
+      ${demo && html`<p class="dim"><${WatchDemo} demo=${demo} kind="" /> It is a script, no real model.</p>`}`;
   }
   return html`<div class="choices">
       <div>
         <h2>See it at work</h2>
         <p>
-          No model is set up yet, so a script plays its part: every word is written in advance, but the tools, the sandbox
-          and the events are real.
+          No model is set up yet, so a script plays its part: every word is written in advance, but the tools, the
+          sandbox and the events are real.
         </p>
         <${WatchDemo} demo=${demo} kind="primary" />
       </div>
       <div>
         <h2>Set up a model</h2>
         <p>
-          Start the server with a key, <code>OPENAI_API_KEY</code> or <code>ANTHROPIC_API_KEY</code>, or with a provider of
-          your own in <code>PALIMPSEST_PROVIDERS</code>, which needs no key. A file <code>.env</code> in its directory will
-          do. Then load this page again.
+          Start the server with a key, <code>OPENAI_API_KEY</code> or <code>ANTHROPIC_API_KEY</code>, or with a provider
+          of your own in <code>PALIMPSEST_PROVIDERS</code>, which needs no key. A file <code>.env</code> in its directory
+          will do. Then load this page again.
         </p>
       </div>
     </div>`;

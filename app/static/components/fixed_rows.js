@@ -29,9 +29,10 @@ export function FixedRows({ count, height, row, box, onWidth, inner = {}, ...res
   const first = Math.max(0, Math.min(count, Math.floor(sight.top / height)) - BEYOND);
   const last = Math.min(count, Math.ceil((sight.top + sight.height) / height) + BEYOND);
   const rows = Array.from({ length: Math.max(0, last - first) }, (_, place) => row(first + place));
+  const place = { transform: `translateY(${first * height}px)` };
   return html`<div ref=${ref} ...${rest}>
     <div ...${inner} style=${{ height: `${count * height}px` }}>
-      <div class="rows-in-sight" role="presentation" style=${{ transform: `translateY(${first * height}px)` }}>${rows}</div>
+      <div class="rows-in-sight" role="presentation" style=${place}>${rows}</div>
     </div>
   </div>`;
 }

@@ -33,7 +33,12 @@ export function ForkDialog({ sessionId, afterMessageId, onClose }) {
     </p>
     <div class="field">
       <label for=${id}>Title of the fork; left out, it has this one's</label>
-      <input id=${id} maxlength=${LONGEST_TITLE} value=${title} onInput=${(event) => setTitle(event.currentTarget.value)} />
+      <input
+        id=${id}
+        maxlength=${LONGEST_TITLE}
+        value=${title}
+        onInput=${(event) => setTitle(event.currentTarget.value)}
+      />
     </div>
     <footer>
       <button type="button" onClick=${onClose}>Not now</button>

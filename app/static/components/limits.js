@@ -8,8 +8,8 @@ import { now } from "./basic.js";
 
 const seconds = (number) => duration(number * 1000);
 
-/** `run` is a RunMeter's, `attempts` those of all steps; `knownCost` is the part of the cost whose price is known, which
- * is what counts. */
+/** `run` is a RunMeter's, `attempts` those of all steps; `knownCost` is the part of the cost whose price is known, and
+ * counts. */
 export function Limits({ session, run, attempts, knownCost }) {
   const { limits, usage } = session;
   return html`<div class="limits">

@@ -5,7 +5,7 @@ import { Code } from "./highlight.js";
 import { inBlocks } from "./long_text.js";
 import { plain, plainLine } from "../core/format.js";
 import { GrowingMarkdown, safeAddress, unescaped } from "../core/markdown.js";
-import { h, html, useEffect, useState } from "../core/ui.js";
+import { h, html, useEffect, useLayoutEffect, useState } from "../core/ui.js";
 
 /** Parsed texts that are kept for rows that scroll out of sight and back. */
 const KEPT = 150;
@@ -17,7 +17,11 @@ const drawn = new WeakMap();
 export function Markdown({ id, text, isWhole }) {
   const [, again] = useState(0);
   const markdown = parsedOf(id);
+  const began = performance.now();
   const wait = markdown.update(text, isWhole);
+  useLayoutEffect(() => {
+    if (wait === 0) markdown.spent(performance.now() - began);
+  });
   useEffect(() => {
     if (wait === 0) return undefined;
     const timer = setTimeout(() => again((count) => count + 1), wait);

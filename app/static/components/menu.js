@@ -1,12 +1,12 @@
-/** A button with a short list of things to do, as the WAI's menu button has it: arrows move, Escape and whatever happens
- * beside it close it. The browser puts the list above everything else, so that no box that scrolls cuts it off. */
+/** A button with a short list of things to do, as the WAI's menu button has it: arrows move, Escape and whatever
+ * happens beside it close it. The browser puts the list above everything else, so no box that scrolls cuts it off. */
 
 import { html, useId, useRef, useState } from "../core/ui.js";
 
 const GAP_PX = 4;
 
-/** `items` are `{label, onClick, kind?}`. `label` is what the button says; `name` says more to those who do not see what
- * it stands beside. */
+/** `items` are `{label, onClick, kind?}`. `label` is what the button says; `name` says more to those who do not see
+ * what it stands beside. */
 export function Menu({ label, name, items, kind = "" }) {
   const id = useId();
   const button = useRef(null);
@@ -47,7 +47,9 @@ function Item({ item: { label, onClick, kind = "" }, menu }) {
     menu.current.hidePopover();
     onClick();
   };
-  return html`<button type="button" role="menuitem" tabindex="-1" class="plain ${kind}" onClick=${choose}>${label}</button>`;
+  return html`<button type="button" role="menuitem" tabindex="-1" class="plain ${kind}" onClick=${choose}>
+    ${label}
+  </button>`;
 }
 
 /** Below the button, or above it where the window ends, with the right edges in line. */

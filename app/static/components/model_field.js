@@ -19,7 +19,12 @@ export function ModelField() {
       <option value=${OTHER}>Another one …</option>
     <//>
     ${values.model === OTHER &&
-    html`<${TextField} name="otherModel" label="Name of the model" placeholder="provider/model" autocapitalize="none" />`}`;
+    html`<${TextField}
+      name="otherModel"
+      label="Name of the model"
+      placeholder="provider/model"
+      autocapitalize="none"
+    />`}`;
 }
 
 function byProvider(items) {

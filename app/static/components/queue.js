@@ -30,8 +30,8 @@ export function Queue({ state }) {
     <ol>
       ${items.map((item) =>
         editing?.id === item.id
-          ? html`<${Editor} key=${item.id} state=${state} item=${item} editing=${editing} onChange=${setEditing} onClose=${close} />`
-          : html`<${Pending} key=${item.id} state=${state} item=${item} edited=${edited} onEdit=${() => setEditing(item)} />`,
+          ? html`<${Editor} key=${item.id} ...${{ state, item, editing, onChange: setEditing, onClose: close }} />`
+          : html`<${Pending} key=${item.id} ...${{ state, item, edited, onEdit: () => setEditing(item) }} />`,
       )}
     </ol>
     ${lost && html`<${Overtaken} state=${state} text=${lost.content} onClose=${() => setEditing(null)} />`}
@@ -120,7 +120,11 @@ function Editor({ state, item, editing, onChange, onClose }) {
     ></textarea>
     <div class="queue-buttons">
       <label class="hidden" for="${id}-mode">Mode</label>
-      <select id="${id}-mode" value=${editing.mode} onChange=${(event) => onChange({ ...editing, mode: event.target.value })}>
+      <select
+        id="${id}-mode"
+        value=${editing.mode}
+        onChange=${(event) => onChange({ ...editing, mode: event.target.value })}
+      >
         ${Object.entries(MODES).map(([mode, label]) => html`<option key=${mode} value=${mode}>${label}</option>`)}
       </select>
       <${Button} kind="primary" disabled=${!editing.content.trim()} onClick=${save}>Save<//>

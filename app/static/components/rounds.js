@@ -29,7 +29,7 @@ export function Rounds({ state, history }) {
     ...history.prunes.value.map((prune) => ({ key: `prune-${prune.seq}`, time: prune.at, prune })),
   ].sort((one, other) => Date.parse(other.time) - Date.parse(one.time));
   if (entries.length === 0) {
-    return html`<p class="dim">Nothing has been taken out of the context yet: the model sees all that happened.</p>`;
+    return html`<p class="dim">None yet: the model sees all that happened.</p>`;
   }
   const seen = entries.filter(({ key }, index) => index < shown.value || history.isOpen(key));
   const left = entries.length - seen.length;

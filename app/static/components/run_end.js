@@ -27,13 +27,14 @@ export function RunEnd({ state, session }) {
   if (!SAID[outcome]) return null;
   const limit = outcome === "limit_reached" ? LIMITS[error?.code] : undefined;
   const resume = () => post(sessionPath(state.id, "resume"));
+  const verb = limit ? `Resume with ${same(error.code, session)}` : "Resume";
   return html`<section class="run-end ${outcome}" aria-label="How the last run ended">
     <p role="status">${inWords(outcome, error, session)}</p>
     ${error && outcome === "failed" && html`<p class="dim">${plainLine(String(error.code))}</p>`}
     <div class="run-end-ways">
-      ${limit && html`<${Raise} state=${state} session=${session} name=${error.code} limit=${limit} onRaised=${resume} />`}
+      ${limit && html`<${Raise} ...${{ state, session, name: error.code, limit, onRaised: resume }} />`}
       ${(!limit || limit.ofRun) &&
-      html`<${Button} kind=${limit ? "" : "primary"} onClick=${resume}>${limit ? `Resume with ${same(error.code, session)}` : "Resume"}<//>`}
+      html`<${Button} kind=${limit ? "" : "primary"} onClick=${resume}>${verb}<//>`}
     </div>
   </section>`;
 }
@@ -54,9 +55,10 @@ function inWords(outcome, error, session) {
   }
 }
 
+/** What a resume gives the run under a limit that counts anew. */
 function same(code, { limits }) {
-  if (code === "max_seconds") return limits.max_seconds === null ? "no limit" : `another ${duration(limits.max_seconds * 1000)}`;
-  return limits.max_steps === null ? "no limit" : `another ${count(limits.max_steps)} steps`;
+  if (limits[code] === null) return "no limit";
+  return `another ${code === "max_seconds" ? duration(limits[code] * 1000) : `${count(limits[code])} steps`}`;
 }
 
 /** A higher limit, and the run goes on under it. */

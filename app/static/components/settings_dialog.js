@@ -33,7 +33,8 @@ export function SettingsDialog({ session, onClose }) {
       <${ApprovalFields} />
       <${LimitFields} />
     <//>
-    ${rest.length > 0 && html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
+    ${rest.length > 0 &&
+    html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
     <footer>
       <button type="button" onClick=${onClose}>Keep as it is</button>
       <${Button} kind="primary" onClick=${save}>Save<//>
@@ -52,9 +53,19 @@ function ModelName() {
   const known = models.value ?? [];
   const chosen = known.find(({ name }) => name === values.model);
   const help = chosen && !chosen.key_present ? "The server has no key for this model's provider." : undefined;
-  return html`<${TextField} name="model" label="Model" help=${help} list=${list} autocomplete="off" autocapitalize="none" spellcheck="false" />
+  return html`<${TextField}
+      name="model"
+      label="Model"
+      help=${help}
+      list=${list}
+      autocomplete="off"
+      autocapitalize="none"
+      spellcheck="false"
+    />
     <datalist id=${list}>
-      ${known.map(({ name, key_present: hasKey }) => html`<option key=${name} value=${name}>${hasKey ? "" : "no key"}</option>`)}
+      ${known.map(
+        ({ name, key_present: hasKey }) => html`<option key=${name} value=${name}>${hasKey ? "" : "no key"}</option>`,
+      )}
     </datalist>`;
 }
 

@@ -1,19 +1,21 @@
 /** Markdown as marked's tokens, for texts that grow while they are read, and that may be hostile.
  *
  * Only tokens are taken from marked, never its HTML. A text that grows is parsed from where it may still change: what
- * is two blocks before its end is settled.
+ * stands before its last two blocks is settled.
  */
 
 import { Lexer } from "../vendor/marked.js";
 
 const OPTIONS = { gfm: true, breaks: false };
 /** Longer texts are shown as they are: to lay them out would stop the page for a second. */
-export const LONGEST = 300_000;
+export const LONGEST = 200_000;
+/** So is a block of this length, code apart, such as a list of a thousand items. */
+const LONGEST_BLOCK = 50_000;
 /** Longer paragraphs are shown as they are; the parser's time grows with the square of some. */
 const LONGEST_INLINE = 10_000;
 /** Blocks that are drawn together once they are settled. */
 const GROUP = 40;
-/** Parsing takes at most this share of the time while a text grows. */
+/** Parsing and drawing take at most this share of the time while a text grows. */
 const SHARE = 1 / 6;
 /** A fence at the beginning of the rest that nothing has closed yet. */
 const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*\n/;
@@ -21,7 +23,9 @@ const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*\n/;
 /** The blocks of a text that is all there: marked's tokens. */
 export function blocksOf(text) {
   if (text.length > LONGEST) return [plainBlock(text)];
-  return lex(text.replace(/\r\n?/g, "\n"));
+  return lex(text.replace(/\r\n?/g, "\n")).map((block) =>
+    block.raw.length > LONGEST_BLOCK && block.type !== "code" ? plainBlock(block.raw) : block,
+  );
 }
 
 function lex(source) {
@@ -41,12 +45,15 @@ function lex(source) {
 
 const plainBlock = (text) => ({ type: "plain", raw: text, text });
 
-/** A text that grows. `groups` are its settled blocks in lists that never change, `tail` the blocks that still may. */
+/** A text that grows. `groups` are blocks that are settled, in lists that never change, `tail` the blocks after them. */
 export class GrowingMarkdown {
   groups = [];
   tail = [];
+  /** Settled blocks that make no group yet. */
+  #recent = [];
   #text = null;
   #isWhole = false;
+  /** Where the text begins that is parsed again. */
   #settled = 0;
   #cost = 0;
   #parsedAt = 0;
@@ -58,49 +65,63 @@ export class GrowingMarkdown {
     const wait = this.#parsedAt + this.#cost / SHARE - now;
     if (!isWhole && wait > 0) return wait;
     this.#parse(text, isWhole);
-    this.#cost = performance.now() - now;
     this.#parsedAt = now;
     return 0;
   }
 
+  /** Says what the last update has cost until it was drawn, in ms. */
+  spent(time) {
+    this.#cost = time;
+  }
+
   #parse(text, isWhole) {
-    const grows = !isWhole && this.#text !== null && text.startsWith(this.#text) && text.length <= LONGEST;
+    const grows = !isWhole && this.#text !== null && text.startsWith(this.#text);
     this.#text = text;
     this.#isWhole = isWhole;
-    if (isWhole || !grows) {
+    if (!grows || text.length > LONGEST) {
       this.groups = [];
+      this.#recent = [];
       this.#settled = 0;
     }
     if (isWhole || text.length > LONGEST) {
-      this.tail = blocksOf(text);
-      this.#group(Math.floor(this.tail.length / GROUP) * GROUP);
+      this.#settle(blocksOf(text));
+      this.tail = this.#recent;
       return;
     }
-    const rest = text.slice(this.#settled).replace(/\r\n?/g, "\n");
-    this.tail = openFence(rest) ?? lex(rest);
-    this.#settle(rest);
-  }
-
-  /** Takes what cannot change any more out of the tail: all but its last two blocks. */
-  #settle(rest) {
-    let kept = 2;
-    let first = this.tail.length;
-    while (first > 0 && kept > 0) {
-      first -= 1;
-      if (this.tail[first].type !== "space") kept -= 1;
-    }
-    first = Math.floor(first / GROUP) * GROUP;
-    const left = this.tail.slice(first).map(({ raw }) => raw).join("");
+    const rest = copied(text.slice(this.#settled)).replace(/\r\n?/g, "\n");
+    const open = openFence(rest) ?? (rest.length > LONGEST_BLOCK ? [plainBlock(rest)] : lex(rest));
+    const first = firstOpen(open);
+    const left = open.slice(first).map(({ raw }) => raw).join("");
     // A text with carriage returns is longer than what was parsed of it: it settles where none are left behind.
-    if (first === 0 || !rest.endsWith(left) || !this.#text.endsWith(left)) return;
-    this.#settled = this.#text.length - left.length;
-    this.#group(first);
+    if (first > 0 && rest.endsWith(left) && text.endsWith(left)) {
+      this.#settled = text.length - left.length;
+      this.#settle(open.splice(0, first));
+    }
+    this.tail = [...this.#recent, ...open];
   }
 
-  #group(end) {
-    for (let start = 0; start < end; start += GROUP) this.groups = [...this.groups, this.tail.slice(start, start + GROUP)];
-    this.tail = this.tail.slice(end);
+  #settle(blocks) {
+    this.#recent = [...this.#recent, ...blocks];
+    while (this.#recent.length >= GROUP) this.groups = [...this.groups, this.#recent.splice(0, GROUP)];
   }
+}
+
+const ENCODER = new TextEncoder();
+const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** The same text by itself. Browsers keep a slice as a place in the whole text, so that each settled block would hold on
+ * to all that had been written when it was parsed. */
+const copied = (text) => DECODER.decode(ENCODER.encode(text));
+
+/** The first of the blocks that more text may still change: the last but one. */
+function firstOpen(blocks) {
+  let left = 2;
+  let first = blocks.length;
+  while (first > 0 && left > 0) {
+    first -= 1;
+    if (blocks[first].type !== "space") left -= 1;
+  }
+  return first;
 }
 
 /** A code block that is still being written needs no parser. */
@@ -109,8 +130,9 @@ function openFence(rest) {
   if (!opened) return null;
   const [head, fence, lang] = opened;
   const closing = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`, "m");
-  if (closing.test(rest.slice(head.length))) return null;
-  return [{ type: "code", raw: rest, lang, text: rest.slice(head.length), isOpen: true }];
+  const text = rest.slice(head.length);
+  if (closing.test(text)) return null;
+  return [{ type: "code", raw: rest, lang, text: text.replace(/\n$/, ""), isOpen: true }];
 }
 
 /** Whether an address may be a link: http, https and mailto may. */

@@ -10,7 +10,9 @@ export const MOST = 10_000;
 
 /** The names of durable events, by what they are about; the others are in no log. */
 export const TYPES = {
-  Session: ["session.created", "session.updated", "session.deleted", "session.running", "session.idle", "session.recovered"],
+  Session: [
+    "session.created", "session.updated", "session.deleted", "session.running", "session.idle", "session.recovered",
+  ],
   Messages: ["message.queued", "message.edited", "message.withdrawn", "message.dequeued", "message.created"],
   Steps: ["step.started", "step.retrying", "step.finished", "text.completed", "reasoning.completed", "plan.updated"],
   Tools: ["tool.call", "tool.result", "approval.requested", "approval.resolved"],
@@ -47,7 +49,7 @@ export class EventLog {
     const live = this.#state.log.peek();
     const newest = live.at(-1)?.seq ?? this.#state.follower.peek()?.lastId ?? this.#state.session.peek().last_seq;
     batch(() => {
-      this.items.value = live.filter(this.#isAsked);
+      this.items.value = ascending(live.filter(this.#isAsked));
       this.hasLater.value = false;
       this.#to = newest;
       this.#setCursor(String(live[0]?.seq ?? newest + 1));
@@ -66,7 +68,7 @@ export class EventLog {
     const fresh = live.filter(({ seq }) => seq > this.#to);
     if (fresh.length === 0) return;
     this.#to = live.at(-1).seq;
-    const items = [...this.items.peek(), ...fresh.filter(this.#isAsked)];
+    const items = ascending([...this.items.peek(), ...fresh.filter(this.#isAsked)]);
     if (items.length > MOST) this.#setCursor(String(items.at(-MOST).seq));
     this.items.value = items.slice(-MOST);
   }
@@ -85,7 +87,7 @@ export class EventLog {
       found = page.items.length;
       batch(() => {
         this.#setCursor(page.next_cursor);
-        this.#letGoLater([...page.items.toReversed(), ...this.items.peek()]);
+        this.#letGoLater(ascending([...page.items.toReversed(), ...this.items.peek()]));
       });
     }
   }
@@ -102,7 +104,7 @@ export class EventLog {
     const page = await this.#page({ after: String(this.#to) });
     if (page === null || begun !== this.#begun) return;
     batch(() => {
-      const items = [...this.items.peek(), ...page.items];
+      const items = ascending([...this.items.peek(), ...page.items]);
       if (items.length > MOST) this.#setCursor(String(items.at(-MOST).seq));
       this.items.value = items.slice(-MOST);
       this.#to = page.next_cursor === null ? page.last_seq : Number(page.next_cursor);
@@ -133,4 +135,14 @@ export class EventLog {
   }
 
   #isAsked = ({ type }) => this.#types.length === 0 || this.#types.includes(type);
+}
+
+/** The events without those that stand in them already: one may come with a page and with the stream. */
+function ascending(events) {
+  let last = 0;
+  return events.filter(({ seq }) => {
+    const isNew = seq > last;
+    last = Math.max(last, seq);
+    return isNew;
+  });
 }

@@ -23,7 +23,7 @@ class MessageDraft {
   /** Why the last try failed, `{problem, at}`, `at` in ms by the server's clock; or null. */
   failure = signal(null);
   #state;
-  /** The id that a text was sent under: a text that is sent again goes under the same one, so the server takes it once. */
+  /** The id that a text was sent under: sent again, it goes under the same one, so that the server takes it once. */
   #attempt = null;
   #timer = null;
 

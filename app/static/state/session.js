@@ -119,7 +119,8 @@ export class SessionState {
   #take(events) {
     batch(() => {
       for (const event of events) this.#apply(event);
-      const durable = events.filter(({ seq }) => seq !== null);
+      const newest = this.log.value.at(-1)?.seq ?? 0;
+      const durable = events.filter(({ seq }) => seq !== null && seq > newest);
       if (durable.length) this.log.value = [...this.log.value, ...durable].slice(-LOG_KEPT);
     });
   }

@@ -53,9 +53,12 @@ function Sum({ state, history }) {
     0,
   );
   const last = rounds.at(-1)?.created_at;
+  const isFresh = rounds.length + prunes.length === 0;
   return html`<p class="dim numbers">
-    Policy ${compaction.policy}. ${count(rounds.length)} ${rounds.length === 1 ? "round" : "rounds"} in force,
-    ${" "}outputs cleared ${count(prunes.length)} ${prunes.length === 1 ? "time" : "times"},
-    ${" "}${count(freed)} tokens taken out in all.${last ? ` Last round ${day(last)}.` : ""}
+    Policy ${compaction.policy}${isFresh ? ": nothing has been taken out yet." : ""}
+    ${!isFresh &&
+    html`: ${count(rounds.length)} ${rounds.length === 1 ? "round" : "rounds"} completed, outputs cleared
+      ${" "}${count(prunes.length)} ${prunes.length === 1 ? "time" : "times"}; ${count(freed)} tokens taken out in all.
+      ${last ? ` Last round ${day(last)}.` : ""}`}
   </p>`;
 }

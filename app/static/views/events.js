@@ -73,7 +73,7 @@ function Rows({ log, items, follows, isSearched }) {
     initialOffset: () => Number.MAX_SAFE_INTEGER,
     overscan: 8,
     anchorTo: "end",
-    followOnAppend: follows.peek(),
+    followOnAppend: follows.value,
   });
   useEnds({ box, virtualizer, log, follows, size: items.length, isSearched });
   const toggle = (seq) => {
@@ -134,7 +134,9 @@ function Ways({ log, live, follows, isSearched }) {
     if (log.hasLater.peek()) log.start();
   };
   return html`<div class="events-ways">
-    ${isSearched && log.hasEarlier.value && html`<${Button} onClick=${() => log.loadEarlier()}>Search earlier events<//>`}
+    ${isSearched &&
+    log.hasEarlier.value &&
+    html`<${Button} onClick=${() => log.loadEarlier()}>Search earlier events<//>`}
     ${isAway &&
     html`<button type="button" class="primary" onClick=${toNewest}>
       Jump to newest${fresh > 0 ? html` <span class="numbers">(${count(fresh)} new)</span>` : ""}

@@ -17,6 +17,7 @@ export function FilesView({ state }) {
   useFresh(state, files);
   const [asked, ask] = useState(null);
   const root = files.folders.value.get("");
+  const { path } = files.file.value ?? {};
   const target = targetOf(files, active.value);
   const take = async (found, folder) => {
     const replaced = await existing(files, found, folder);
@@ -37,7 +38,7 @@ export function FilesView({ state }) {
     <div class="files-panes ${files.file.value ? "has-file" : ""}">
       <${FileTree} files=${files} active=${active} onDrop=${drop} />
       ${files.file.value
-        ? html`<${FileView} files=${files} sessionId=${state.id} modifiedAt=${files.entry(files.file.value.path)?.modified_at} />`
+        ? html`<${FileView} files=${files} sessionId=${state.id} modifiedAt=${files.entry(path)?.modified_at} />`
         : html`<p class="file-none dim">Choose a file to see it here, or drop files on a folder to upload them.</p>`}
     </div>
     ${asked && html`<${Replace} files=${files} ...${asked} onClose=${() => ask(null)} />`}
@@ -128,7 +129,8 @@ function Uploads({ files }) {
           html`<progress value=${item.share} max="1" aria-label=${`Upload of ${plainLine(item.path)}`}></progress>
             <span class="dim numbers">${percent(item.share)}</span>`}
           ${item.status === "done" && html`<span class="badge good">uploaded</span>`}
-          ${item.status === "failed" && html`<span class="badge bad">not uploaded</span> <span role="alert">${item.detail}</span>`}
+          ${item.status === "failed" &&
+          html`<span class="badge bad">not uploaded</span> <span role="alert">${item.detail}</span>`}
         </li>`,
       )}
     </ul>

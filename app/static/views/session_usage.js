@@ -30,7 +30,7 @@ export function SessionUsageView({ state }) {
     <section aria-labelledby="used">
       <h2 id="used">Used</h2>
       <${Figures} usage=${session.usage} atLeast=${knownCost}>
-        <${Compaction} usage=${sumUsage(rounds.map(({ usage }) => usage))} total=${session.usage} rounds=${rounds.length} />
+        <${Compaction} rounds=${rounds} total=${session.usage} />
       <//>
       ${session.usage.cost_usd === null &&
       html`<p class="hint">
@@ -71,13 +71,14 @@ function useTotals(state, meter, version) {
 }
 
 /** What the rounds of compaction took of all that was used: of the cost where it is known, else of the tokens. */
-function Compaction({ usage, total, rounds }) {
+function Compaction({ rounds, total }) {
+  const usage = sumUsage(rounds.map((round) => round.usage));
   const byCost = total.cost_usd !== null && total.cost_usd > 0;
   const share = byCost ? usage.cost_usd / total.cost_usd : totalTokens(usage) / (totalTokens(total) || 1);
-  const value = rounds === 0 ? "none" : percent(share);
-  return html`<${Figure} name="Compaction" value=${value}>
-    ${rounds > 0 &&
-    `of the ${byCost ? "cost" : "tokens"}: ${count(totalTokens(usage))} tokens, ${usage.cost_usd === null ? "cost unknown" : dollars(usage.cost_usd)}`}
+  if (rounds.length === 0) return html`<${Figure} name="Compaction" value="none" />`;
+  const cost = usage.cost_usd === null ? "cost unknown" : dollars(usage.cost_usd);
+  return html`<${Figure} name="Compaction" value=${percent(share)}>
+    of the ${byCost ? "cost" : "tokens"}: ${count(totalTokens(usage))} tokens, ${cost}
   <//>`;
 }
 
@@ -101,7 +102,9 @@ function Steps({ attempts, isLoading }) {
       </tbody>
     <//>
     ${left > 0 &&
-    html`<button type="button" onClick=${() => setShown(shown + 5 * ROWS)}>Show earlier steps (${count(left)})</button>`}`;
+    html`<button type="button" onClick=${() => setShown(shown + 5 * ROWS)}>
+      Show earlier steps (${count(left)})
+    </button>`}`;
 }
 
 function Step({ row: { step, attempt, usage, finish_reason: reason }, most }) {

@@ -57,13 +57,16 @@ function Head({ isFirst }) {
     <h1>${isFirst ? "Welcome" : "Sessions"}</h1>
     <${ConnectionState} follower=${list.follower.value} />
     ${!isFirst &&
-    html`<button type="button" class="primary" aria-expanded=${isCreating.value} onClick=${toggle}>New session</button>`}
+    html`<button type="button" class="primary" aria-expanded=${isCreating.value} onClick=${toggle}>
+      New session
+    </button>`}
   </div>`;
 }
 
 function Filter() {
   const { status, q } = list.filter.value;
   const [text, setText] = useState(q);
+  const onStatus = (event) => list.setFilter({ status: event.currentTarget.value });
   useEffect(() => {
     if (text === q) return undefined;
     const timer = setTimeout(() => list.setFilter({ q: text }), SEARCH_MS);
@@ -78,7 +81,7 @@ function Filter() {
       value=${text}
       onInput=${(event) => setText(event.currentTarget.value)}
     />
-    <select aria-label="Status" value=${status} onChange=${(event) => list.setFilter({ status: event.currentTarget.value })}>
+    <select aria-label="Status" value=${status} onChange=${onStatus}>
       ${Object.entries(STATUSES).map(([value, name]) => html`<option key=${value} value=${value}>${name}</option>`)}
     </select>
   </div>`;
@@ -115,6 +118,8 @@ function useKeptFocus(items) {
     rows.current?.children[Math.min(index, items.length - 1)]?.querySelector("a").focus();
   }, [items]);
   const onFocusIn = ({ target }) => {
+    // A dialog that is closed as the list goes gives the focus back to a row that is no longer in it.
+    if (!rows.current) return;
     const row = target.closest(".session-row");
     last.current = { id: row.dataset.sessionId, index: [...rows.current.children].indexOf(row) };
   };
@@ -163,7 +168,8 @@ function News() {
       if (session.status === "running") return;
       changes.set(session.id, `${nameOf(session)}: ${stateOf(session)}.`);
       timer ??= setTimeout(() => {
-        setText(changes.size > 3 ? `${changes.size} sessions have ended or wait for you.` : [...changes.values()].join(" "));
+        const isMany = changes.size > 3;
+        setText(isMany ? `${changes.size} sessions have ended or wait for you.` : [...changes.values()].join(" "));
         changes.clear();
         timer = null;
       }, SAY_MS);

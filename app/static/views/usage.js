@@ -52,7 +52,8 @@ function useReport() {
 
 function Report({ report: { total, items } }) {
   const [shown, setShown] = useState(DAYS);
-  const days = [...Map.groupBy(items, ({ day }) => day)].map(([day, models]) => ({ day, models, usage: sumOf(models) }));
+  const byDay = [...Map.groupBy(items, ({ day }) => day)];
+  const days = byDay.map(([day, models]) => ({ day, models, usage: sumOf(models) }));
   const most = Math.max(...days.map(({ usage }) => totalTokens(usage)));
   return html`<section aria-label="In all"><${Figures} usage=${total} atLeast=${knownCost(items)} /></section>
     <${Unpriced} items=${items} />
@@ -70,7 +71,9 @@ function Report({ report: { total, items } }) {
         ${days.slice(0, shown).map((day) => html`<${Day} key=${day.day} ...${day} most=${most} />`)}
       <//>
       ${days.length > shown &&
-      html`<button type="button" onClick=${() => setShown(shown + DAYS)}>Show earlier days (${count(days.length - shown)})</button>`}
+      html`<button type="button" onClick=${() => setShown(shown + DAYS)}>
+        Show earlier days (${count(days.length - shown)})
+      </button>`}
     </section>`;
 }
 

@@ -105,7 +105,7 @@ def test_keys_are_described_whether_or_not_there_are_any(keyed_app: FastAPI) -> 
     assert keyed == keyless, "the documents differ in more than whether a key is optional"
     for (method, path), asked in needed.items():
         is_open = path in ("/healthz", "/readyz", "/v1/login")
-        either = [{"key": []}, {"login": []}]
+        either: list[dict[str, Any]] = [{"key": []}, {"login": []}]
         assert (asked, optional[method, path]) == ((None, None) if is_open else (either, [*either, {}]))
         assert ("unauthorized" in json.dumps(keyed["paths"][path][method]["responses"])) == (not is_open)
 
