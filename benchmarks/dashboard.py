@@ -11,11 +11,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
 from benchmarks.http import Connection
 from benchmarks.processes import PROVIDER, Server, start_service, start_source
@@ -65,16 +64,20 @@ def history(messages: int) -> list[dict[str, str]]:
 
 
 @asynccontextmanager
-async def opened(browser: Browser, server: Server, session_id: str, *scripts: str) -> Any:
-    """A session's conversation in a fresh profile."""
+async def opened(
+    browser: Browser, server: Server, session_id: str, *scripts: str
+) -> AsyncIterator[tuple[Page, CDPSession]]:
+    """A session's conversation in a fresh profile, and the meter of its processor time."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
     for script in scripts:
         await context.add_init_script(script)
     page = await context.new_page()
     page.on("pageerror", lambda error: print(f"error in the page: {error}", file=sys.stderr))
+    meter = await context.new_cdp_session(page)
+    await meter.send("Performance.enable", {"timeDomain": "threadTicks"})
     await page.goto(f"http://127.0.0.1:{server.port}/#/sessions/{session_id}")
     await page.wait_for_selector("[data-message-id]")
-    yield page
+    yield page, meter
     await context.close()
 
 
@@ -86,12 +89,12 @@ async def measure_long_session(browser: Browser, server: Server, messages: int, 
     first, frames = [], []
     opening = scrolling = 0.0
     for _ in range(rounds):
-        async with opened(browser, server, session_id, FIRST_CONTENT) as page:
+        async with opened(browser, server, session_id, FIRST_CONTENT) as (page, meter):
             await page.wait_for_function("window.firstContent")
             first.append(await page.evaluate("window.firstContent"))
-            opening += (begun := await processor_ms(page))
+            opening += (begun := await processor_ms(meter))
             frames += await page.evaluate(SCROLL, [SCROLL_MS, SCROLL_STEP])
-            scrolling += await processor_ms(page) - begun
+            scrolling += await processor_ms(meter) - begun
     note = f"The page's own thread used {opening / rounds:.0f} ms of the processor."
     frame_note = (
         f"{len(frames)} frames in {rounds} rounds; the longest took {max(frames):.0f} ms. The page's own thread used"
@@ -104,12 +107,9 @@ async def measure_long_session(browser: Browser, server: Server, messages: int, 
     ]
 
 
-async def processor_ms(page: Page) -> float:
+async def processor_ms(meter: CDPSession) -> float:
     """Milliseconds that the page's main thread has used since the page was opened, whatever else the machine did."""
-    session = await page.context.new_cdp_session(page)
-    await session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    metrics = (await session.send("Performance.getMetrics"))["metrics"]
-    await session.detach()
+    metrics = (await meter.send("Performance.getMetrics"))["metrics"]
     return 1000 * float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
 
@@ -129,7 +129,7 @@ async def measure_stream(browser: Browser, server: Server, deltas: int) -> list[
     async with Connection(server.port) as connection:
         body = {"model": f"{PROVIDER}/{ENDLESS}", "task": "go", "limits": {"max_steps": steps}}
         session_id = (await connection.ask("POST", "/v1/sessions", body))["id"]
-    async with opened(browser, server, session_id) as page:
+    async with opened(browser, server, session_id) as (page, _):
         before = await heap_of(page)
         readings = [before]
         while not await page.locator(".session-head .badge").get_by_text("limit reached").count():

@@ -29,7 +29,7 @@ COMPACTION = {
     **{"policy": "reactive", "tail_tokens": 2_500, "min_turns_to_keep": 0, "recent_messages_to_keep": 2},
     **{"prune_protect": 3_000, "prune_minimum": 2_000},
 }
-GATE = "in the middle of a sentence"
+HALF, END = "half of it", "in the middle of a sentence"
 
 DONE = (
     ("Move the price list to the new table", CLAUDE, "The list is moved, and the old table is gone."),
@@ -95,14 +95,18 @@ async def _play_others(provider: FakeProvider, client: Client) -> None:
 
 async def _play(provider: FakeProvider, client: Client) -> str:
     """The session of the pictures, up to the middle of its last step."""
-    _script(provider, TASK, answers(GATE), SUMMARY)
+    _script(provider, TASK, answers(HALF, END), SUMMARY)
     made = await client.create(model=GPT, title="Orders after midnight have yesterday’s rate")
     session_id: str = made["id"]
     for path, text in FILES.items():
         stored = await client.http.put(f"/v1/sessions/{session_id}/files/{path}", content=text.encode())
         assert stored.is_success, stored.text
     await client.post(session_id, TASK)
-    await provider.reached(GATE, timeout=120)
+    await provider.reached(HALF, timeout=120)
+    asked = {"instructions": "Keep which orders were charged wrongly, and what the logs have ruled out."}
+    assert (await client.http.post(f"/v1/sessions/{session_id}/compactions", json=asked)).status_code == 202
+    provider.open(HALF)
+    await provider.reached(END, timeout=120)
     return session_id
 
 
@@ -117,6 +121,12 @@ def _script(provider: FakeProvider, task: str, said: list[Any], summary: str = S
         return script.concerns(request) or (task == TASK and any(summary[:80] in text for text in request.user_texts))
 
     provider.respond(answer, when=concerns)
+
+
+AT_END = """() => {
+  const { scrollHeight, clientHeight, scrollTop } = document.querySelector('[role="feed"]');
+  return scrollHeight - clientHeight - scrollTop < 5;
+}"""
 
 
 async def _take(browser: Browser, url: str, session_id: str, scheme: Any) -> None:
@@ -135,6 +145,7 @@ async def _take(browser: Browser, url: str, session_id: str, scheme: Any) -> Non
         plan = page.get_by_role("region", name="Plan")
         await plan.get_by_role("button").click()
         await expect(plan.get_by_role("listitem").last).to_be_visible()
+        await page.wait_for_function(AT_END)
         await shoot("session")
         await tab(page, "Context").click()
         await expect(page.locator(".chart-said")).to_contain_text("Step")

@@ -57,8 +57,8 @@ def read(path: str) -> ToolCall:
     return ToolCall("read_file", {"path": path})
 
 
-def hours() -> list[Any]:
-    """Looks through the logs, hour by hour, as agents do."""
+def hours(gate: str) -> list[Any]:
+    """Looks through the logs, hour by hour, as agents do. The last of these steps stands at the gate."""
     said = (
         "The night of the 17th first: that is where the complaints are from.",
         "The rate changes in the middle of the night, and not at midnight. When exactly?",
@@ -77,11 +77,12 @@ def hours() -> list[Any]:
         "sed -n '40,95p' logs/orders-2026-11-17.log",
         "grep -c 'rate=10.942' logs/orders-2026-11-17.log; grep 'rate=10.942' logs/orders-2026-11-17.log",
     )
-    return [Reply(Text(text, 6), run(command)) for text, command in zip(said, commands, strict=True)]
+    steps = [Reply(Text(text, 6), run(command)) for text, command in zip(said[:-1], commands[:-1], strict=True)]
+    return [*steps, Reply(Text(said[-1], 6), Gate(gate), run(commands[-1]))]
 
 
-def answers(gate: str) -> list[Any]:
-    """The whole session; its last step stands at the gate in the middle of a sentence."""
+def answers(half: str, end: str) -> list[Any]:
+    """The whole session; it stands at two gates: when half of it is done, and in the middle of its last sentence."""
     return [
         Reply(
             Reasoning("Wrong at night, right by day: something is kept too long, or a time zone is mixed up."),
@@ -98,7 +99,7 @@ def answers(gate: str) -> list[Any]:
             Text("`_cache` looks suspicious: its key is the currency alone. Let us see whether the logs agree.", 8),
             plan(1),
         ),
-        *hours(),
+        *hours(half),
         Reply(
             Text("Ten orders were charged at 10.942 after midnight. First the test, which has to fail.", 6),
             plan(2),
@@ -142,7 +143,7 @@ def answers(gate: str) -> list[Any]:
                 "The cache holds a pair of currency and day now; what is left is a note for those who",
                 30,
             ),
-            Gate(gate),
+            Gate(end),
             Text(" refund the difference.", 3),
         ),
     ]

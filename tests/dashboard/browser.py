@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from playwright.async_api import (
@@ -79,7 +81,11 @@ async def launched() -> AsyncIterator[Browser]:
     """The machine's Chromium, without a window."""
     expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
+        browser = await playwright.chromium.launch(
+            executable_path=Path(__file__).with_name("deaf_chromium.py"),
+            env={**os.environ, "PALIMPSEST_TEST_CHROMIUM": chromium()},
+            args=list(ARGUMENTS),
+        )
         try:
             yield browser
         finally:
@@ -97,6 +103,10 @@ async def watched(browser: Browser, origin: str, **options: Any) -> AsyncIterato
     await context.add_init_script(TELL_VIOLATIONS)
     try:
         yield context, faults
+    except BaseException as error:
+        # What went wrong in the page is mostly why a test did not see what it waited for.
+        error.add_note("\n".join(["Faults of the page:", *faults.found]))
+        raise
     finally:
         await context.close()
     assert not faults.found, "\n".join(faults.found)

@@ -11,7 +11,7 @@ from tests.behaviour.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.places import messages, open_session
 from tests.dashboard.site import Site
-from tests.provider import Reply, Text
+from tests.provider import Reply, Text, ToolCall
 
 pytestmark = [*IN_BROWSER]
 
@@ -56,6 +56,28 @@ async def test_only_what_is_in_sight_is_drawn(page: Page, site: Site, client: Cl
     await page.get_by_role("button", name=re.compile("Jump to newest")).click()
     await expect(messages(page).last).to_contain_text("The newest answer.")
     assert await messages(page).count() < MOST_ROWS
+
+
+AT_END = """() => {
+  const { scrollHeight, clientHeight, scrollTop } = document.querySelector('[role="feed"]');
+  return scrollHeight - clientHeight - scrollTop < 5;
+}"""
+
+
+async def test_the_newest_stays_in_sight_when_its_room_gets_smaller(page: Page, site: Site, client: Client) -> None:
+    items = [{"text": f"Item {number}", "status": "pending"} for number in range(6)]
+    task = site.task("Planned", Reply(ToolCall("update_plan", {"items": items})), Reply(Text("Line.\n\n" * 60)))
+    made = await client.create(task)
+    await client.until_idle(made["id"])
+    await open_session(page, made["id"])
+    await expect(messages(page).last).to_contain_text("Line.")
+    await page.wait_for_function(AT_END)
+    height = await page.get_by_role("feed", name="Messages").evaluate("(box) => box.clientHeight")
+
+    await page.get_by_role("region", name="Plan").get_by_role("button").click()
+
+    await page.wait_for_function("(height) => document.querySelector('[role=feed]').clientHeight < height", arg=height)
+    await page.wait_for_function(AT_END)
 
 
 async def test_somebody_who_reads_further_up_is_left_there(page: Page, site: Site, client: Client) -> None:

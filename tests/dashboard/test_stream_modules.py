@@ -109,7 +109,7 @@ PUT = """({ OpenText }, deltas) => {
         ([(0, "a😀"), (2, "b"), (3, "c")], [True, True, True], "a😀bc"),
         ([(0, "abc"), (0, "abcd"), (4, "e")], [True, True, True], "abcde"),
         ([(0, "😀😀x"), (1, "y")], [True, True], "😀y"),
-        ([(0, "ab"), (3, "c"), (2, "d")], [True, False, True], "abd"),
+        ([(0, "ab"), (3, "x"), (2, "c")], [True, False, True], "abc"),
         ([(1, "a")], [False], ""),
         ([(0, "ab"), (2, "")], [True, True], "ab"),
     ],

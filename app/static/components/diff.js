@@ -1,7 +1,7 @@
 /** Two texts, line by line: what was taken out and what was put in. */
 
 import { inBlocks } from "./long_text.js";
-import { count, plain } from "../core/format.js";
+import { plain } from "../core/format.js";
 import { html, useMemo } from "../core/ui.js";
 import { diffLines } from "../vendor/diff/diff/line.js";
 
@@ -41,10 +41,3 @@ function Piece({ kind, text }) {
 }
 
 const signed = (text, sign) => text.split("\n").map((line) => `${sign} ${line}`).join("\n");
-
-/** How many lines an edit takes out and puts in, as "+3 −1". */
-export function changeCount(before, after) {
-  const lines = { added: 0, removed: 0, same: 0 };
-  for (const { kind, text } of differences(before, after)) lines[kind] += text.split("\n").length;
-  return `+${count(lines.added)} −${count(lines.removed)}`;
-}

@@ -18,8 +18,9 @@ export const FoldsContext = createContext(new Folds());
 /** A button that shows and hides what `children`, a function, draws. `id` names the thing among all folds. */
 export function Fold({ id, head, kind = "", children }) {
   const isOpen = useContext(FoldsContext).of(id);
+  const toggle = () => (isOpen.value = !isOpen.value);
   return html`<div class="fold ${kind}">
-    <button type="button" class="fold-head" aria-expanded=${isOpen.value} onClick=${() => (isOpen.value = !isOpen.value)}>
+    <button type="button" class="fold-head" aria-expanded=${isOpen.value} onClick=${toggle}>
       <span class="fold-mark" aria-hidden="true">${isOpen.value ? "▾" : "▸"}</span>${head}
     </button>
     ${isOpen.value && html`<div class="fold-body">${children()}</div>`}

@@ -1,4 +1,4 @@
-/** Code with its words coloured, by highlight.js, whose tokens become elements. Languages are loaded as they are met. */
+/** Code with its words in colours, by the tokens of highlight.js. Languages are loaded as they are met. */
 
 import { inBlocks } from "./long_text.js";
 import { plain } from "../core/format.js";
@@ -11,8 +11,8 @@ const KEPT = 200;
 
 const LANGUAGES = new Set(
   (
-    "bash c cpp css diff dockerfile go ini java javascript json makefile markdown python ruby rust shell sql typescript" +
-    " xml yaml"
+    "bash c cpp css diff dockerfile go ini java javascript json makefile markdown python ruby rust shell sql" +
+    " typescript xml yaml"
   ).split(" "),
 );
 const ALIASES = {
@@ -101,7 +101,10 @@ async function highlighter(language) {
 
 /** Colours wait for a moment in which nothing else is to be done, so that they never hold up a scroll. */
 const idle = () =>
-  new Promise((resolve) => (window.requestIdleCallback ? requestIdleCallback(resolve, { timeout: 1000 }) : setTimeout(resolve, 50)));
+  new Promise((resolve) => {
+    if (window.requestIdleCallback) requestIdleCallback(resolve, { timeout: 1000 });
+    else setTimeout(resolve, 50);
+  });
 
 /** The tokens of a text, in a language that `languageOf` gave: a tree of texts and `{scope, children}`; null where that
  * fails. */

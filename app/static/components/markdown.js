@@ -1,4 +1,4 @@
-/** Markdown as elements. All of it comes from models and their tools: HTML in it is shown as text, images are links, and
+/** Markdown as elements. All of it comes from models and their tools: HTML is shown as text, images are links, and
  * links go to the web or to mail alone. */
 
 import { Code } from "./highlight.js";
@@ -29,7 +29,9 @@ export function Markdown({ id, text, isWhole }) {
   });
   const { groups, tail } = markdown;
   return html`<div class="prose" dir="auto">
-    ${groups.map((group, place) => once(group, () => html`<div key=${place} class="prose-group">${group.map(block)}</div>`))}
+    ${groups.map((group, place) =>
+      once(group, () => html`<div key=${place} class="prose-group">${group.map(block)}</div>`),
+    )}
     <div key="tail" class="prose-group">${tail.map(block)}</div>
   </div>`;
 }
@@ -59,9 +61,11 @@ const BLOCKS = {
   hr: () => html`<hr />`,
   list,
   table,
-  code: ({ text, lang, isOpen }) => html`<${Code} text=${text} language=${(lang ?? "").split(/\s/)[0]} isOpen=${isOpen} />`,
+  code: ({ text, lang, isOpen }) =>
+    html`<${Code} text=${text} language=${(lang ?? "").split(/\s/)[0]} isOpen=${isOpen} />`,
   html: ({ text }) => html`<p class="as-is">${plain(text.trimEnd())}</p>`,
-  plain: ({ text }) => inBlocks(plain(text)).map((piece, place) => html`<div key=${place} class="as-is block">${piece}</div>`),
+  plain: ({ text }) =>
+    inBlocks(plain(text)).map((piece, place) => html`<div key=${place} class="as-is block">${piece}</div>`),
 };
 
 function list({ ordered, start, items }) {

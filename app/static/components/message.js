@@ -62,7 +62,8 @@ function Part({ state, part, isOpen }) {
 /** Text as it was written, and what else people and the service put in. */
 function Plain({ part }) {
   if (part.type === "text") {
-    return inBlocks(plain(part.text)).map((piece, place) => html`<div key=${place} class="as-is block" dir="auto">${piece}</div>`);
+    const pieces = inBlocks(plain(part.text));
+    return pieces.map((piece, place) => html`<div key=${place} class="as-is block" dir="auto">${piece}</div>`);
   }
   if (part.type !== "image") return null;
   const size = part.width && part.height ? `, ${part.width} × ${part.height}` : "";

@@ -16,7 +16,9 @@ export function Plan({ state }) {
     ${current && html`<span class="plan-current">${plainLine(String(current.text))}</span>`}`;
   return html`<section class="plan" aria-label="Plan">
     <${Fold} id="plan" head=${head}>
-      ${() => html`<ol class="plan-items">${items.map((item, place) => html`<${Item} key=${place} item=${item} />`)}</ol>`}
+      ${() => html`<ol class="plan-items">
+        ${items.map((item, place) => html`<${Item} key=${place} item=${item} />`)}
+      </ol>`}
     <//>
   </section>`;
 }

@@ -10,6 +10,8 @@ export function Reasoning({ part, isWriting }) {
   const head = html`<span>${isWriting ? "Reasoning …" : "Reasoning"}</span> <span class="dim numbers">${size}</span>`;
   return html`<${Fold} id=${part.id} head=${head} kind="reasoning">
     ${() =>
-      inBlocks(plain(part.text)).map((piece, place) => html`<div key=${place} class="as-is block" dir="auto">${piece}</div>`)}
+      inBlocks(plain(part.text)).map(
+        (piece, place) => html`<div key=${place} class="as-is block" dir="auto">${piece}</div>`,
+      )}
   <//>`;
 }

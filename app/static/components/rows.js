@@ -8,7 +8,7 @@ const FOLD = 34;
 const ACROSS = 95;
 
 /** The rows in order: `{key, id}` for a message, `{key, round}` for a round, which follows the last message that it
- * covers, the results of its calls included. Reverted rounds have none. Reads the signals of the order and the rounds. */
+ * covers, the results of its calls included. Reverted rounds have none. Reads the signal of the order. */
 export function rowsOf(transcript, rounds) {
   const after = roundsByLast(rounds);
   const rows = [];

@@ -34,7 +34,8 @@ export function ToolCall({ state, part }) {
 }
 
 function measures({ duration_ms: time, bytes: size, compacted_at: pruned }) {
-  return [size > 0 && bytes(size), time > 0 && duration(time), pruned && "cleared from the context"].filter(Boolean).join(" · ");
+  const told = [size > 0 && bytes(size), time > 0 && duration(time), pruned && "cleared from the context"];
+  return told.filter(Boolean).join(" · ");
 }
 
 function Opened({ state, part, result }) {

@@ -1,4 +1,4 @@
-/** Markdown as marked's tokens, for texts that grow while they are read, and that may be hostile.
+/** Markdown as tokens of marked, for texts that grow while they are read, and that may be hostile.
  *
  * Only tokens are taken from marked, never its HTML. A text that grows is parsed from where it may still change: what
  * stands before its last two blocks is settled.
@@ -45,7 +45,7 @@ function lex(source) {
 
 const plainBlock = (text) => ({ type: "plain", raw: text, text });
 
-/** A text that grows. `groups` are blocks that are settled, in lists that never change, `tail` the blocks after them. */
+/** A text that grows. `groups` are settled blocks, in lists that never change, `tail` the blocks after them. */
 export class GrowingMarkdown {
   groups = [];
   tail = [];
@@ -109,7 +109,7 @@ export class GrowingMarkdown {
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** The same text by itself. Browsers keep a slice as a place in the whole text, so that each settled block would hold on
+/** The same text by itself. Browsers keep a slice as a place in the whole text: each settled block would hold on
  * to all that had been written when it was parsed. */
 const copied = (text) => DECODER.decode(ENCODER.encode(text));
 
