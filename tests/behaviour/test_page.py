@@ -63,7 +63,8 @@ async def loaded(client: Client) -> dict[str, httpx.Response]:
 async def test_all_that_the_page_loads_is_there_for_a_stranger(stranger: Client) -> None:
     found = await loaded(stranger)
     assert len(found) > 40
-    assert {"/static/main.js", "/static/vendor/preact.js", "/static/styles/base.css"} <= found.keys()
+    plain = {re.sub("v-[0-9a-f]{16}/", "", address) for address in found}
+    assert {"/static/main.js", "/static/vendor/preact.js", "/static/styles/base.css"} <= plain
     for address, answer in found.items():
         expected = HTML if address == "/" else TYPE_OF[Path(address).suffix]
         assert answer.headers["content-type"].partition(";")[0] == expected, address
@@ -116,8 +117,27 @@ async def test_a_file_is_sent_once_until_it_changes(client: Client) -> None:
             assert again.headers["cache-control"] == "no-cache"
         for unknown in ('"other"', tag.strip('"'), "*x"):
             assert (await client.http.get(address, headers={"If-None-Match": unknown})).content == first.content
-    pages = {(await client.http.get(address)).headers["etag"] for address in ("/", "/static/index.html")}
-    assert len(pages) == 1, "the tag is the content's"
+
+
+async def test_under_the_address_of_a_version_files_are_kept_for_good(client: Client) -> None:
+    page = (await client.http.get("/")).text
+    addresses = linked(page)
+    (version,) = {address.split("/")[2] for address in addresses}
+    assert re.fullmatch("v-[0-9a-f]{16}", version)
+    for address in addresses:
+        answer = await client.http.get(address)
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        plain = await client.http.get(address.replace(f"{version}/", ""))
+        assert (plain.content, plain.headers["cache-control"]) == (answer.content, "no-cache")
+    earlier = await client.http.get("/static/v-0123456789abcdef/main.js")
+    assert (earlier.status_code, earlier.headers["cache-control"]) == (200, "no-cache"), "as of a page left open"
+
+
+async def test_the_page_names_all_modules_that_it_loads_at_once(stranger: Client) -> None:
+    page = (await stranger.http.get("/")).text
+    named = set(re.findall(r'<link rel="modulepreload" href="([^"]+)"', page))
+    later = {address for address in await loaded(stranger) if "/vendor/highlight/" in address}
+    assert {address for address in await loaded(stranger) if address.endswith(".js")} - later == named
 
 
 async def test_the_head_of_a_file_is_told_alone(client: Client) -> None:

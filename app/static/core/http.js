@@ -21,6 +21,8 @@ export class Problem extends Error {
   }
 }
 
+const AGAIN_MS = 300;
+
 /** Seconds since the epoch that the server's clock is ahead of the browser's; read from answers' Date. */
 let skew = 0;
 
@@ -49,11 +51,17 @@ export async function request(method, path, { body, headers = {}, signal: abort,
   throw problem;
 }
 
-async function reached(path, init) {
+/** A browser drops what it has asked for when a network of its machine comes or goes, as one does with each container;
+ * what only reads is asked for once more. */
+async function reached(path, init, isAgain = false) {
   try {
     return await fetch(path, init);
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    if (init.method === "GET" && !isAgain) {
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      return reached(path, init, true);
+    }
     throw new Problem(0, { code: "unreachable", detail: "The server cannot be reached." });
   }
 }
