@@ -299,7 +299,7 @@ async def test_a_server_that_stays_away_is_given_up(
 
 
 async def test_without_a_server_the_command_brings_its_own(terminal: Terminal) -> None:
-    terminal.env["PALIMPSEST_QUEUE_LIMT"] = "secret"
+    terminal.env["PALIMPSEST_QUEUE_LIMITS"] = "secret"
     ran = await terminal.ok("run", "show me", "-o", "out")
 
     assert "PALIMPSEST_QUEUE_LIMIT" in ran.err, "the name that the misspelt setting should have"

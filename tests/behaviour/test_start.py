@@ -163,7 +163,7 @@ async def test_what_is_not_as_it_was_meant_is_said_once_and_holds_nothing_up(
 ) -> None:
     data = make_database(tmp_path / "data" / "palimpsest.db").parent
     data.chmod(0o750)
-    (tmp_path / ".env").write_text("PALIMPSEST_MODLE=secret-one\nPALIMPSEST_QUEUE_LIMIT=5\nPALIMPSEST_URL=x\n")
+    (tmp_path / ".env").write_text("PALIMPSEST_MODEL_NAME=secret-one\nPALIMPSEST_QUEUE_LIMIT=5\nPALIMPSEST_URL=x\n")
     more = {"PALIMPSEST_TEST_OF_OURS": "1", "PALIMPSEST_XYZZY": "secret-two"}
     with ServerProcess(data, provider, "local-unsafe", "", more) as server:
         async with Client(server.url) as client:
@@ -172,7 +172,7 @@ async def test_what_is_not_as_it_was_meant_is_said_once_and_holds_nothing_up(
         warned = [line for line in map(json.loads, server.log.splitlines()) if line["level"] == "warning"]
     assert [line["event"] for line in warned] == ["unknown_setting", "unknown_setting", "data_dir_open_to_others"]
     misspelt, unlike, loose = warned
-    assert (misspelt["variable"], misspelt["did_you_mean"]) == ("PALIMPSEST_MODLE", "PALIMPSEST_MODEL")
+    assert (misspelt["variable"], misspelt["did_you_mean"]) == ("PALIMPSEST_MODEL_NAME", "PALIMPSEST_MODEL")
     assert (unlike["variable"], "did_you_mean" in unlike) == ("PALIMPSEST_XYZZY", False)
     assert (loose["mode"], loose["remedy"]) == ("0750", f"chmod 700 {data}")
     assert "secret" not in server.log

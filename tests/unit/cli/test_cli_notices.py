@@ -16,7 +16,7 @@ from app.settings import Settings
     ("written", "near"),
     [
         ("PALIMPSEST_MAXSTEPS", "PALIMPSEST_MAX_STEPS"),
-        ("PALIMPSEST_MODLE", "PALIMPSEST_MODEL"),
+        ("PALIMPSEST_MODEL_NAME", "PALIMPSEST_MODEL"),
         ("PALIMPSEST_API_KEYES", "PALIMPSEST_API_KEYS"),
         ("PALIMPSEST_SANDBOX_MEMORY", "PALIMPSEST_SANDBOX_MEMORY_MB"),
         ("palimpsest_prot", "PALIMPSEST_PORT"),
