@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from app.cli.errors import CANCELLED, CLOSED_PIPE, FAILED
-from app.cli.loading import loading, look_for_garbage_rarely
+from app.cli.loading import loading, prepare_to_serve
 from app.cli.options import CallId, Json, JsonLines, Key, Policy, Server, SessionId
 from app.cli.session_commands import sessions
 from app.errors import PalimpsestError
@@ -90,7 +90,7 @@ def serve(
     settings = load_settings(host=host, port=port)
     with loading():
         from app.cli.serve import serve as start
-    look_for_garbage_rarely()
+    prepare_to_serve()
     start(settings)
 
 
