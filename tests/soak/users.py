@@ -16,7 +16,7 @@ from tests.soak.plan import PAUSE_S, POLICIES, Deed, SessionPlan
 from tests.soak.readers import read
 
 SETTLE_S = 240.0
-"""How long a session may take to its rest after its last deed, in seconds; the machine is busy, and faults go on."""
+"""How long a session may take to its rest after its last deed, in seconds; the machine is busy."""
 CANCEL_S = 30.0
 """The contract says 2 s; the rest is for a machine that is busy. What was measured is in the summary."""
 POLL_S = 0.7
