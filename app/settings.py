@@ -70,7 +70,8 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         Path("~/.local/share/palimpsest"),
         validate_default=True,
-        description="Where the database, raw outputs and workspaces are kept; made with mode 0700.",
+        description="Where the database, raw outputs and workspaces are kept; made with mode 0700. One that is"
+        " there keeps its mode; a start warns where that lets others in.",
     )
     database_url: str | None = Field(
         None, description="SQLAlchemy URL of the database; default is `palimpsest.db` in the data directory (SQLite)."
@@ -274,6 +275,12 @@ class Settings(BaseSettings):
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
+
+    @classmethod
+    def variables(cls) -> frozenset[str]:
+        """Names that begin with the prefix and are read. That of a field with a name of its own is among them:
+        `PALIMPSEST_OPENAI_API_KEY` does for `OPENAI_API_KEY`."""
+        return frozenset(f"{cls.model_config['env_prefix']}{name}".upper() for name in cls.model_fields)
 
     @property
     def url(self) -> str:

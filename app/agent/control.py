@@ -21,7 +21,7 @@ def control_message(kind: ControlKind) -> Message:
 
 def is_last_word(message: Message) -> bool:
     """Whether this tells the model that it makes the last step of a run."""
-    return message.role is Role.CONTROL and message.text == _LAST_STEP
+    return message.role is Role.CONTROL and message.text in _LAST_STEPS
 
 
 def had_last_word(history: Sequence[Message], began: datetime) -> bool:
@@ -30,4 +30,4 @@ def had_last_word(history: Sequence[Message], began: datetime) -> bool:
     return any(map(is_last_word, own))
 
 
-_LAST_STEP = control_text("last_step")
+_LAST_STEPS = (control_text("last_step"), control_text("last_step_of_session"))

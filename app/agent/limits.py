@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from app.agent.interrupt import Interrupt
 from app.errors import PalimpsestError
@@ -20,6 +21,30 @@ class LimitReached(PalimpsestError):
     status = 409
     code = "limit_reached"
     title = "A limit was reached"
+
+
+SessionLimit = Literal["max_tokens", "max_cost_usd"]
+
+SESSION_LIMITS: frozenset[str] = frozenset(get_args(SessionLimit))
+"""Limits that count for the whole session: the next run would meet them again at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsedUp:
+    """A limit of a session, its value, and how much is used: tokens or US dollars."""
+
+    name: SessionLimit
+    limit: float
+    used: float
+
+
+def used_up(limits: Limits, tokens: int, cost_usd: float) -> UsedUp | None:
+    """The limit of its session that such a usage has come to."""
+    if limits.max_tokens is not None and tokens >= limits.max_tokens:
+        return UsedUp("max_tokens", limits.max_tokens, tokens)
+    if limits.max_cost_usd is not None and cost_usd >= limits.max_cost_usd:
+        return UsedUp("max_cost_usd", limits.max_cost_usd, cost_usd)
+    return None
 
 
 @dataclass(slots=True)
@@ -55,10 +80,11 @@ class RunLimits:
         limits, progress = self._limits(), self._progress
         if limits.max_steps is not None and progress.run_steps >= limits.max_steps:
             return _reached("max_steps", limits.max_steps)
-        if limits.max_tokens is not None and progress.usage.total_tokens >= limits.max_tokens:
-            return _reached("max_tokens", limits.max_tokens)
-        if limits.max_cost_usd is not None and progress.cost_usd >= limits.max_cost_usd:
-            return _reached("max_cost_usd", limits.max_cost_usd)
+        match used_up(limits, progress.usage.total_tokens, progress.cost_usd):
+            case UsedUp("max_tokens", limit):
+                return _reached("max_tokens", limit)
+            case UsedUp("max_cost_usd", limit):
+                return _reached("max_cost_usd", limit)
         return None
 
     def timed_out(self) -> LimitReached | None:
@@ -96,4 +122,6 @@ def in_circles() -> LimitReached:
 
 
 def _reached(code: str, value: float) -> LimitReached:
-    return LimitReached(f"The run has reached its limit: {code} = {value:g}.", code=code, limit=value)
+    whose = "session" if code in SESSION_LIMITS else "run"
+    # 15 digits are what a float surely holds; `g` alone would round a million tokens.
+    return LimitReached(f"The {whose} has reached its limit: {code} = {value:.15g}.", code=code, limit=value)

@@ -15,7 +15,7 @@ from app.agent.compactor import Compactor
 from app.agent.control import control_message, had_last_word
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt
-from app.agent.limits import LimitReached, Progress, RunLimits, in_circles
+from app.agent.limits import SESSION_LIMITS, LimitReached, Progress, RunLimits, in_circles
 from app.agent.loop_guard import NO_GUARD, GuardRules, LoopGuard, Verdict
 from app.agent.ports import Inbox, Sink
 from app.agent.rounds import Room
@@ -28,6 +28,7 @@ from app.sessions import Limits
 from app.sessions import Outcome as RunOutcome
 
 NOT_RUN = "[not run: a limit of the run is reached, and this was its last step]"
+NOT_RUN_IN_SESSION = "[not run: a limit of the session is reached, and this was the last step of its run]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,20 +264,21 @@ class AgentLoop:
         self._is_over = True
         self._interrupt.lift()
         with self._limits.within(self._last_step_s):
-            await self._last_word()
+            await self._last_word(of_session=(result.error or {}).get("code") in SESSION_LIMITS)
         self._interrupt.lift()
         return self._stopped() or result
 
-    async def _last_word(self) -> None:
-        """The last step, in a context that it fits; without room, or time to make it, there is none."""
+    async def _last_word(self, *, of_session: bool) -> None:
+        """The last step, in a context that it fits; without room, or time to make it, there is none. `of_session` says
+        whether the limit is one of the session, and not of the run."""
         room = Room.MADE
         while self._interrupt.reason is None and room is not Room.NONE:
             config = self._config()
             before = await self._refreshed(config)
             room = await self._fit(config, before)
             if room is Room.ENOUGH:
-                await self._say("last_step")
-                await self._make_step(config, before, NOT_RUN)
+                await self._say("last_step_of_session" if of_session else "last_step")
+                await self._make_step(config, before, NOT_RUN_IN_SESSION if of_session else NOT_RUN)
                 return
 
 

@@ -75,9 +75,23 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ConflictError("The id was used with other content.", code="id_in_use"),
     ConflictError("The message is delivered already.", code="message_not_pending"),
     ConflictError("The step of this message is still under way.", code="message_open"),
-    ConflictError("The call waits no more: deny by timeout.", code="approval_resolved"),
+    ConflictError("The call waits no more: denied by timeout at 2026-11-22T10:11:12.345Z.", code="approval_resolved"),
     ConflictError("The session is running.", code="session_running"),
     ConflictError("The last run completed: there is nothing to resume.", code="nothing_to_resume"),
+    ConflictError(
+        "The session has used 203,518 of the 200,000 tokens that limits.max_tokens allows. Raise that limit with PATCH"
+        " /v1/sessions/{id}, then resume.",
+        code="max_tokens",
+        limit=200_000,
+        used=203_518,
+    ),
+    ConflictError(
+        "The session has cost 1.52 of the 1.5 US dollars that limits.max_cost_usd allows. Raise that limit with PATCH"
+        " /v1/sessions/{id}, then resume.",
+        code="max_cost_usd",
+        limit=1.5,
+        used=1.52,
+    ),
     ConflictError("The call has no result yet.", code="call_open"),
     ConflictError("The session's last event is 41, not 50.", code="ahead_of_log", last_seq=41),
     TooLargeError("The body is larger than 1048576 bytes.", limit_bytes=1_048_576),

@@ -1,24 +1,23 @@
-"""Calls that wait for a person: listed, decided by a command, or asked for while a run is followed in a terminal."""
+"""Calls that wait for a person: listed, and decided by a command."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+import shlex
+from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 import typer
 
+from app.cli import amounts, ids
 from app.cli.calls import Call, whole
 from app.cli.client import Client
 from app.cli.errors import CliError
-from app.cli.screen import Screen, one_line, visible
-from app.cli.sse import ServerEvent
+from app.cli.screen import one_line, visible
+from app.messages import now
 
-Hear = Callable[[ServerEvent], None]
+_SAID = {"approve": "approved", "deny": "denied"}
 
 
 async def pending(client: Client, session_id: str) -> list[dict[str, Any]]:
@@ -38,133 +37,88 @@ async def show(client: Client, prefix: str, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(items, indent=2))
         return
+    known = _ids(items)
     for item in items:
-        call = Call(item["name"], item["arguments"])
-        typer.echo(visible(f"{item['call_id']}  until {item['expires_at']}\n  {whole(call)}"))
+        head = f"{ids.short(item['call_id'], known)}  {time_left(item)}, until {item['expires_at']}"
+        typer.echo(visible(f"{head}\n  {whole(_call(item))}"))
 
 
-async def answer(client: Client, prefix: str, call: str, decision: str, reason: str | None) -> None:
-    """Decides on the one call whose id begins with `call`, and says which it was."""
+async def waiting_lines(client: Client, session_id: str) -> list[str]:
+    """How many calls of a session wait and how to decide on them, and each of them on a line; nothing where none do."""
+    items = await pending(client, session_id)
+    if not items:
+        return []
+    known = _ids(items)
+    return [
+        f"{len(items)} waiting; {how_to_decide(client, session_id, 'CALL')}",
+        *(f"{ids.short(item['call_id'], known)}  {time_left(item)}  {_brief(item)}" for item in items),
+    ]
+
+
+def how_to_decide(client: Client, session_id: str, call: str) -> str:
+    """The command that approves a call, as it can be typed on this machine, and how to deny it."""
+    server = f" --server {shlex.quote(client.url)}" if client.has_to_be_named else ""
+    rest = f"{session_id} {call}{server}"
+    return f"`palimpsest approve {rest}` lets it run, `deny` in place of `approve` does not"
+
+
+def time_left(item: dict[str, Any]) -> str:
+    """How long a call still waits, by the clock of this machine."""
+    left = int((datetime.fromisoformat(item["expires_at"]) - now()).total_seconds())
+    return f"{amounts.seconds(left)} left" if left > 0 else "time over"
+
+
+async def answer(client: Client, prefix: str, given: str, decision: str, reason: str | None) -> None:
+    """Decides on the one call that waits and whose id begins or ends with `given`, and says which it was. Of a call
+    that was decided already the server's refusal says how."""
     session_id = await client.find(prefix)
-    found = [item for item in await pending(client, session_id) if item["call_id"].startswith(call.strip().lower())]
+    piece = ids.typed(given, "call")
+    items = {item["call_id"]: item for item in await pending(client, session_id)}
+    found = ids.matching(piece, items)
+    if len(found) > 1:
+        which = ids.listed([f"{ids.short(each, items)} ({_brief(items[each])})" for each in found])
+        raise CliError(f"{len(found)} calls that wait begin or end with {piece}: {which}.", code="ambiguous_id")
+    call_id = found[0] if found else await _past_call(client, session_id, piece)
+    await decide(client, session_id, call_id, decision, reason)
+    about = one_line(whole(_call(items[call_id])), 300) if call_id in items else f"call {ids.short(call_id)}"
+    typer.echo(visible(f"{_SAID[decision]} {about}"))
+
+
+async def _past_call(client: Client, session_id: str, piece: str) -> str:
+    """The id of the one call of a session's history that begins or ends with `piece`. Raises `CliError`."""
+    if len(piece) >= ids.FULL:
+        return piece
+    found = ids.matching(piece, [call_id async for call_id in _all_calls(client, session_id)])
     if len(found) != 1:
-        many = f"{len(found)} calls that wait" if found else "No call that waits"
         raise CliError(
-            f"{many} in {session_id} begin{'' if found else 's'} with {call}; see `palimpsest approvals {prefix}`.",
-            code="ambiguous_id" if found else "approval_not_found",
+            f"No call that waits in {session_id} begins or ends with {piece}; `palimpsest approvals {session_id}`"
+            " lists those that do wait.",
+            code="approval_not_found",
         )
-    (item,) = found
-    await decide(client, session_id, item["call_id"], decision, reason)
-    said = "approved" if decision == "approve" else "denied"
-    typer.echo(visible(f"{said} {one_line(whole(Call(item['name'], item['arguments'])), 300)}"))
+    return found[0]
 
 
-@asynccontextmanager
-async def asking(client: Client, session_id: str, *, as_json: bool) -> AsyncIterator[Hear]:
-    """Asks the person at the terminal about every call that waits while the context lasts; it has to be told of the
-    session's events. Nobody is asked without a terminal: the events say what waits, and others may answer."""
-    if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        yield lambda _: None
-        return
-    asker = Asker(client, session_id, Screen(sys.stderr))
-    task = asyncio.create_task(asker.run())
-    try:
-        yield asker.hear
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-class Asker:
-    """Asks about one call after the other, as long as it waits."""
-
-    def __init__(self, client: Client, session_id: str, screen: Screen) -> None:
-        self._client = client
-        self._session_id = session_id
-        self._screen = screen
-        self._waiting: dict[str, Call] = {}
-        self._news = asyncio.Event()
-
-    def hear(self, event: ServerEvent) -> None:
-        """Takes an event of the session."""
-        if event.event == "approval.requested":
-            self._waiting[event.data["call_id"]] = Call(event.data["name"], event.data["arguments"])
-        elif event.event == "approval.resolved":
-            self._waiting.pop(event.data["call_id"], None)
-        else:
+async def _all_calls(client: Client, session_id: str) -> AsyncIterator[str]:
+    """The ids of all tool calls of a session's history."""
+    query: dict[str, str] = {}
+    while True:
+        page = await client.call("GET", f"/v1/sessions/{session_id}/messages", params=query)
+        for message in page["items"]:
+            for part in message["parts"]:
+                if part["type"] == "tool_call":
+                    yield part["call_id"]
+        if page["next_cursor"] is None:
             return
-        self._news.set()
-
-    async def run(self) -> None:
-        """Asks until it is cancelled, or the terminal's input ends."""
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._waiting:
-                call_id, call = next(iter(self._waiting.items()))
-                if await self._is_pending(call_id) and not await self._ask(call_id, call):
-                    return
-                self._waiting.pop(call_id, None)
-
-    async def _is_pending(self, call_id: str) -> bool:
-        """Whether the call still waits: what is read of an old log was decided long ago."""
-        try:
-            return call_id in [item["call_id"] for item in await pending(self._client, self._session_id)]
-        except CliError as error:
-            self._screen.line(error.detail, fg="yellow")
-            return False
-
-    async def _ask(self, call_id: str, call: Call) -> bool:
-        """Asks about a call until it is decided, here or elsewhere; False where nobody can be asked any more."""
-        self._screen.line(whole(call), bold=True)
-        while call_id in self._waiting:
-            _forget_typed()
-            self._screen.write("allow it? y, or n and the reason: ", fg="yellow")
-            line = await self._line(call_id)
-            if line is None:
-                self._screen.fresh()
-                continue
-            if not line:
-                return False
-            word, _, reason = line.strip().partition(" ")
-            decision = {"y": "approve", "yes": "approve", "n": "deny", "no": "deny"}.get(word.lower().rstrip(",:"))
-            if decision is not None:
-                self._waiting.pop(call_id, None)
-                await self._decide(call_id, decision, reason.strip() or None)
-        return True
-
-    async def _decide(self, call_id: str, decision: str, reason: str | None) -> None:
-        try:
-            await decide(self._client, self._session_id, call_id, decision, reason)
-        except CliError as error:
-            self._screen.line(error.detail, fg="yellow")
-
-    async def _line(self, call_id: str) -> str | None:
-        """The next line of the terminal, empty at its end; None where the call was decided elsewhere meanwhile."""
-        loop = asyncio.get_running_loop()
-        read: asyncio.Future[str] = loop.create_future()
-
-        def take() -> None:
-            if not read.done():
-                read.set_result(os.read(sys.stdin.fileno(), 64 * 1024).decode("utf-8", "replace"))
-
-        loop.add_reader(sys.stdin.fileno(), take)
-        try:
-            while not read.done() and call_id in self._waiting:
-                self._news.clear()
-                news = asyncio.ensure_future(self._news.wait())
-                both: set[asyncio.Future[Any]] = {read, news}
-                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-                news.cancel()
-        finally:
-            loop.remove_reader(sys.stdin.fileno())
-        return read.result() if read.done() else None
+        query = {"after": page["next_cursor"]}
 
 
-def _forget_typed() -> None:
-    """What was typed before a question is no answer to it."""
-    import termios
+def _ids(items: list[dict[str, Any]]) -> list[str]:
+    return [item["call_id"] for item in items]
 
-    with suppress(termios.error):
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+def _call(item: dict[str, Any]) -> Call:
+    return Call(item["name"], item["arguments"])
+
+
+def _brief(item: dict[str, Any]) -> str:
+    return one_line(whole(_call(item)), 80)

@@ -71,7 +71,7 @@ def whole(call: Call) -> str:
     return (
         text
         if left <= 0
-        else f"{text[:MAX_SHOWN]}\n… {left:,} characters more; `palimpsest approvals --json` has them all"
+        else f"{text[:MAX_SHOWN]}\n… {left:,} characters more; `palimpsest approvals ID --json` has them all"
     )
 
 

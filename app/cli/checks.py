@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from app.bootstrap import default_model, provider_configs
+from app.cli.config import unknown_variables
+from app.cli.notices import how_to_close
 from app.cli.target import answers, own_url
 from app.db.engine import sqlite_path
 from app.db.migrate import revisions
@@ -45,6 +47,19 @@ def python() -> Check:
     return Check("python", "missing", version, "Install Python 3.11 or newer.")
 
 
+def variables() -> list[Check]:
+    """Variables that look like settings and are none; nothing where there are none. Values are not printed."""
+    return [
+        Check(
+            "settings",
+            "warning",
+            f"{name} is no setting, and nothing reads it",
+            f"Set {near} instead, if that was meant." if near else "Unset it, or look the name up in docs/settings.md.",
+        )
+        for name, near in unknown_variables().items()
+    ]
+
+
 def storage(settings: Settings) -> list[Check]:
     """The data directory and the state of the database's schema."""
     return [_data_dir(settings.data_dir), _database(settings)]
@@ -54,7 +69,11 @@ def _data_dir(path: Path) -> Check:
     if (reason := _refusal(path)) is not None:
         detail = f"{path} cannot be written: {reason}"
         return Check("data", "missing", detail, "Give this user the directory, or set PALIMPSEST_DATA_DIR.")
-    return Check("data", "ok", f"{path}" if path.exists() else f"{path}, made at the first start")
+    if not path.exists():
+        return Check("data", "ok", f"{path}, made at the first start")
+    if (remedy := how_to_close(path)) is not None:
+        return Check("data", "warning", f"others on this machine may read {path}", f"`{remedy}` closes it to them.")
+    return Check("data", "ok", f"{path}")
 
 
 def _refusal(folder: Path) -> str | None:

@@ -11,6 +11,7 @@ from typing import IO, Any, Self
 
 import httpx
 
+from app.cli import ids
 from app.cli.errors import (
     CliError,
     ConnectionLostError,
@@ -27,19 +28,18 @@ RECONNECT_DELAY_S = 1.0
 """What the server itself asks for with `retry`."""
 SILENCE_S = 45.0
 """A stream without a byte for so long is dead: the server sends a comment every 15 s."""
-MIN_PREFIX = 4
 ANSWER_S = 60.0
 """How long a server may be silent in the middle of an answer that is no stream of events, in seconds."""
-_FULL_ID = 36
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server and the key it is called with."""
+    """A server and the key it is called with. `has_to_be_named` says that another command finds it by its URL alone."""
 
     url: str
     key: str | None = None
+    has_to_be_named: bool = False
 
 
 class Client:
@@ -49,6 +49,7 @@ class Client:
     def __init__(self, target: Target, on_notice: Callable[[str], None] = lambda _: None) -> None:
         """`on_notice` is told in a sentence when a connection is lost."""
         self.url = target.url.rstrip("/")
+        self.has_to_be_named = target.has_to_be_named
         self._on_notice = on_notice
         host = _host(self.url)
         self._http = httpx.AsyncClient(
@@ -91,20 +92,18 @@ class Client:
         session: dict[str, Any] = await self.call("GET", f"/v1/sessions/{session_id}")
         return session
 
-    async def find(self, prefix: str) -> str:
-        """The id of the only session whose id begins with `prefix`."""
-        prefix = prefix.strip().lower()
-        if len(prefix) >= _FULL_ID:
-            return prefix
-        if len(prefix) < MIN_PREFIX:
-            raise CliError(f"Give at least {MIN_PREFIX} characters of the session's id.", code="short_id")
-        found = [item["id"] async for item in self.sessions() if item["id"].startswith(prefix)]
+    async def find(self, given: str) -> str:
+        """The id of the only session whose id begins or ends with `given`. Raises `CliError`."""
+        piece = ids.typed(given, "session")
+        if len(piece) >= ids.FULL:
+            return piece
+        found = ids.matching(piece, [str(item["id"]) async for item in self.sessions()])
         if not found:
-            raise CliError(f"There is no session whose id begins with {prefix}.", code="session_not_found")
+            raise CliError(f"There is no session whose id begins or ends with {piece}.", code="session_not_found")
         if len(found) > 1:
-            some = ", ".join(found[:3])
-            raise CliError(f"{len(found)} sessions begin with {prefix}, such as {some}.", code="ambiguous_id")
-        return str(found[0])
+            several = f"{len(found)} sessions begin or end with {piece}: {ids.listed(found)}."
+            raise CliError(several, code="ambiguous_id")
+        return found[0]
 
     async def sessions(self, limit: int | None = None, **filters: str | None) -> AsyncIterator[dict[str, Any]]:
         """Sessions, newest first, at most `limit`."""

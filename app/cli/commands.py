@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from app.cli.errors import CANCELLED, CLOSED_PIPE, FAILED
-from app.cli.loading import loading, look_for_garbage_rarely
+from app.cli.loading import loading, prepare_to_serve
 from app.cli.options import CallId, Json, JsonLines, Key, Policy, Server, SessionId
 from app.cli.session_commands import sessions
 from app.errors import PalimpsestError
@@ -48,8 +48,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Runs coding agents that never run out of context.\n\n`palimpsest doctor` says whether all that is needed is"
-    " here, `palimpsest run` carries out one task, and `palimpsest serve` starts the server that `sessions` and"
-    " `compact` talk to. Settings are environment variables or lines of a `.env` file in the working directory.",
+    " here, `palimpsest run` carries out one task, and `palimpsest serve` starts the server that `sessions`, `fork`,"
+    " `compact`, `approvals`, `approve` and `deny` talk to. Settings are environment variables or lines of a `.env`"
+    " file in the working directory.",
 )
 database = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(sessions, name="sessions")
@@ -80,7 +81,8 @@ def serve(
 ) -> None:
     """Start the server and say how to try it.
 
-    It runs until Ctrl-C. Sessions that were running go on at the next start.
+    It runs until Ctrl-C. Sessions that were running go on at the next start, or wait for a resume with
+    PALIMPSEST_RECOVER=park.
     """
     from app.cli.config import load_settings
 
@@ -88,7 +90,7 @@ def serve(
     settings = load_settings(host=host, port=port)
     with loading():
         from app.cli.serve import serve as start
-    look_for_garbage_rarely()
+    prepare_to_serve()
     start(settings)
 
 
@@ -116,7 +118,9 @@ def run(
     """Run a task and follow it to its end.
 
     Talks to the server that is named or runs here, else starts one for this task. Ctrl-C cancels the run, a second one
-    quits at once. Exit status: 0 completed, 1 failed or a limit reached, 130 cancelled, 141 where nobody reads on.
+    quits at once. Calls that need approval are asked about in the terminal; without one, or with --json, standard error
+    says which command decides. Exit status: 0 completed, 1 failed or a limit reached, 130 cancelled, 141 where nobody
+    reads on.
     """
     from app.cli.run import TaskOptions, run_task
 
@@ -171,7 +175,10 @@ def fork(
 
 @app.command()
 def approvals(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
-    """List the calls of a session that wait for approval."""
+    """List the calls of a session that wait for approval.
+
+    Each with enough of its id for `palimpsest approve` and `palimpsest deny`, and the time that is left to decide.
+    """
     from app.cli import approvals as work
     from app.cli.sessions import connected
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from app.cli.errors import InvalidSettingsError
@@ -52,6 +53,31 @@ def _field_named_in(message: str) -> str:
 
 def _lower_first(message: str) -> str:
     return message[:1].lower() + message[1:]
+
+
+PREFIX = "PALIMPSEST_"
+OF_TESTS = f"{PREFIX}TEST_"
+
+NO_SETTINGS = frozenset({"PALIMPSEST_URL", "PALIMPSEST_API_KEY", "PALIMPSEST_SESSION"})
+"""Variables that have their use and are no settings: where commands find a server, the key that they send, and the mark
+of what an unsafe sandbox runs."""
+
+
+def unknown_variables() -> dict[str, str | None]:
+    """Variables of ours, by their name, that nothing reads, each with the known one that it is like, if there is one.
+    An empty one counts as unset, and what is no name at all may be a key on a line of `.env` that went wrong."""
+    from app.settings import Settings
+
+    known = {name.removeprefix(PREFIX): name for name in sorted(Settings.variables() | NO_SETTINGS)}
+    found: dict[str, str | None] = {}
+    for name, value in sorted(environment().items()):
+        written = name.upper()
+        ours = written.startswith(PREFIX) and not written.startswith(OF_TESTS) and name.isidentifier()
+        if ours and value and written.removeprefix(PREFIX) not in known:
+            # Without the prefix, by which any two names would be alike.
+            near = get_close_matches(written.removeprefix(PREFIX), known, n=1)
+            found[name] = known[near[0]] if near else None
+    return found
 
 
 def environment() -> dict[str, str]:

@@ -44,7 +44,7 @@ async def _all() -> list[Check]:
         settings = await asyncio.to_thread(load_settings)
     except InvalidSettingsError as error:
         return [*first, Check("settings", "missing", error.detail, "Set the variable to a value that its field takes.")]
-    return [*first, *await _of(settings)]
+    return [*first, *await asyncio.to_thread(checks.variables), *await _of(settings)]
 
 
 async def _of(settings: Settings) -> list[Check]:

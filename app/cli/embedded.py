@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from app.bootstrap import prepare_data_dir, secrets_of
+from app.cli.notices import warn_of_unknown_variables
 from app.cli.presence import claimed
 from app.logs import configure_logging
 from app.server import Server, bind, make_server
@@ -45,6 +46,7 @@ class EmbeddedServer:
     def _start(self) -> str:
         settings = self._settings
         configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
+        warn_of_unknown_variables()
         prepare_data_dir(settings)
         self._stack.enter_context(claimed(settings.data_dir))
         listener = self._stack.enter_context(bind(settings))

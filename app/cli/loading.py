@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 RARELY = (10_000, 20, 100)
 """How many more objects than before make Python look for garbage among the newest, and how many such looks one among
@@ -12,9 +13,17 @@ all. Nearly all of a server's objects go without it, and a look among all, which
 tenth of a second where a hundred sessions run; with Python's own numbers it came every few seconds there."""
 
 
-def look_for_garbage_rarely() -> None:
-    """For a process that serves for long."""
+ARENAS = 2
+"""Heaps that glibc's allocator makes for threads that allocate at once, of which it would make 8 for each processor.
+Little of what lives in them for a moment is ever given back. Measured after 400 sessions: 153 MB instead of 159."""
+_M_ARENA_MAX = -8
+
+
+def prepare_to_serve() -> None:
+    """For a process that serves for long: it looks for garbage rarely, and keeps few heaps. Before it has threads."""
     gc.set_threshold(*RARELY)
+    with suppress(OSError, AttributeError):  # other C libraries have neither heaps of that kind nor `mallopt`
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
 
 
 @contextmanager

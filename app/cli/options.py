@@ -19,5 +19,10 @@ Key = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON, for scripts.")]
 Policy = Literal["reactive", "threshold", "handoff"]
-SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or enough of its beginning.")]
-CallId = Annotated[str, typer.Argument(metavar="CALL", help="The call's id, or enough of its beginning.")]
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or enough of its beginning or end.")]
+CallId = Annotated[
+    str,
+    typer.Argument(
+        metavar="CALL", help="The call's id, or enough of its beginning or end, as `palimpsest approvals` lists it."
+    ),
+]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.cli.approvals import asking
+from app.cli.asking import asking
 from app.cli.client import Client
 from app.cli.errors import UsageError
 from app.cli.following import CtrlC, exit_status, show_all, writer

@@ -9,10 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from app import __version__
-from app.bootstrap import Runtime, prepare_data_dir
+from app.bootstrap import Runtime, prepare_data_dir, secrets_of
 from app.cli.checks import A_DEMO, GIVE_A_KEY, NO_KEY, missing_key
+from app.cli.notices import warn_of_open_directory, warn_of_unknown_variables
 from app.cli.presence import announce, claimed
 from app.cli.screen import Screen
+from app.logs import configure_logging
 from app.server import run
 from app.settings import DEMO_MODEL, Settings
 
@@ -21,6 +23,9 @@ NO_SANDBOX = "none: commands cannot run. `palimpsest doctor` says what is missin
 
 def serve(settings: Settings) -> None:
     """Serves until a signal ends it."""
+    configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
+    # Before all else: what keeps the server from starting may be a setting that has not got its value.
+    warn_of_unknown_variables()
     prepare_data_dir(settings)
     with claimed(settings.data_dir) as file:
 
@@ -28,6 +33,7 @@ def serve(settings: Settings) -> None:
             url = reachable(url)
             announce(file, url)
             Screen().line(greeting(settings, runtime.model, runtime.sandbox, url))
+            warn_of_open_directory(settings.data_dir)
 
         with suppress(KeyboardInterrupt):
             run(settings, ready)

@@ -33,7 +33,7 @@ def list_sessions(
 
 @sessions.command()
 def show(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
-    """Show a session: its state, use, limits and what waits in its queue."""
+    """Show a session: its state, use and limits, how many messages are pending, and which calls wait for approval."""
     from app.cli import sessions as work
 
     work.connected(server, key, lambda client: work.show(client, session, json))
@@ -82,7 +82,7 @@ def cancel(session: SessionId, server: Server = None, key: Key = None) -> None:
 
 @sessions.command()
 def resume(session: SessionId, server: Server = None, key: Key = None) -> None:
-    """Go on after a run that was cancelled, failed or reached a limit."""
+    """Go on after a run that was cancelled or interrupted, failed or reached a limit."""
     from app.cli import sessions as work
 
     work.connected(server, key, lambda client: work.act(client, session, "resume"))

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import typer
 
 from app.cli import amounts
-from app.cli.approvals import asking
+from app.cli.approvals import waiting_lines
+from app.cli.asking import asking
 from app.cli.client import Client
 from app.cli.errors import COMPLETED
 from app.cli.following import exit_status, show_all, writer
@@ -61,7 +62,11 @@ async def show(client: Client, prefix: str, as_json: bool) -> None:
     if as_json:
         _print_json(session)
         return
-    for name, value in _facts(session):
+    facts = _facts(session)
+    if session["status"] == "awaiting_approval":
+        lines = await waiting_lines(client, session["id"])
+        facts += [("" if place else "approvals", line) for place, line in enumerate(lines)]
+    for name, value in facts:
         typer.echo(visible(f"{name:<10} {value}").rstrip())
 
 

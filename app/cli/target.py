@@ -25,7 +25,7 @@ def given(server: str | None, key: str | None) -> Target | None:
     """The server named by the option or by PALIMPSEST_URL; None where neither does."""
     known = environment()
     url = server or known.get("PALIMPSEST_URL")
-    return Target(url, key or first_key(known)) if url else None
+    return Target(url, key or first_key(known), has_to_be_named=server is not None) if url else None
 
 
 def first_key(known: dict[str, str]) -> str | None:
@@ -91,4 +91,4 @@ async def running_or_embedded(server: str | None, key: str | None) -> AsyncItera
         from app.cli.embedded import EmbeddedServer
 
     async with EmbeddedServer(settings) as url:
-        yield Target(url, key or first_key(environment())), True
+        yield Target(url, key or first_key(environment()), has_to_be_named=True), True

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.cli import amounts, rounds
 from app.cli.calls import COMMAND, Call, command_rest, outcome_line, whole
+from app.cli.ids import short
 from app.cli.screen import Screen, one_line
 from app.cli.sse import ServerEvent
 
@@ -163,15 +164,14 @@ class View:
                 self._enter(next(iter(self._pending)))
 
     def _approval(self, data: Data) -> None:
-        call = Call(data["name"], data["arguments"])
-        self._note(f"call {data['call_id']} waits for approval until {data['expires_at']}", fg="yellow")
-        self._note(whole(call), fg="yellow")
+        call_id = short(data["call_id"], self._pending)
+        self._note(f"call {call_id} waits for approval until {data['expires_at']}", fg="yellow")
+        self._note(whole(Call(data["name"], data["arguments"])), fg="yellow")
 
     def _approved(self, data: Data) -> None:
         ended = {"approve": "approved", "deny": "denied"}.get(data["decision"], data["decision"])
-        self._note(
-            f"call {data['call_id']} {ended} ({data['by']})", **({} if ended == "approved" else {"fg": "yellow"})
-        )
+        call_id = short(data["call_id"], self._pending)
+        self._note(f"call {call_id} {ended} ({data['by']})", **({} if ended == "approved" else {"fg": "yellow"}))
 
     def _plan(self, data: Data) -> None:
         self._screen.line("plan", dim=True)

@@ -42,7 +42,7 @@ PLAN_HEAD = (
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
-ControlKind = Literal["resume", "continue", "interrupted", "limit", "last_step", "loop_guard"]
+ControlKind = Literal["resume", "continue", "interrupted", "limit", "last_step", "last_step_of_session", "loop_guard"]
 
 _CONTROL: dict[ControlKind, str] = {
     "resume": "[The run is resumed. Look at where the work stands, then go on with the task.]",
@@ -57,6 +57,10 @@ _CONTROL: dict[ControlKind, str] = {
     "last_step": (
         "[A limit of this run is reached, and this is its last step: no call will be run. Say in a few sentences what"
         " is done, what is not, and what comes next.]"
+    ),
+    "last_step_of_session": (
+        "[A limit of this session is reached, and this is the last step of its run: no call will be run. Say in a few"
+        " sentences what is done, what is not, and what comes next.]"
     ),
     "loop_guard": (
         "[You have made the same calls with the same results several times in a row. Repeating them will change nothing"

@@ -17,7 +17,7 @@ from app.db.repositories import approvals, parts, sessions
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.events import ApprovalRequested, ApprovalResolved, SessionUpdated
-from app.messages import parse_arguments
+from app.messages import parse_arguments, rfc3339
 from app.runtime.values.approvals import ApprovalAnswer, ApprovalList, PendingApproval
 from app.sessions import ApprovalDecision, ApprovalEnd, Status
 
@@ -62,12 +62,18 @@ def decide(
     if row is None:
         raise NotFoundError(f"No call {call_id} of this session waits for approval.", code="approval_not_found")
     if row.decision is not None:
-        raise ConflictError(f"The call waits no more: {row.decision} by {row.decided_by}.", code="approval_resolved")
+        raise ConflictError(f"The call waits no more: {_ending(row)}.", code="approval_resolved")
     appender = Appender(connection, session_id)
     if row.expires_at <= appender.at:
         raise ConflictError("The time to answer is over: the call is denied.", code="approval_resolved")
     resolve(connection, appender, [row], answer.decision, "user", answer.reason)
     return None, appender.flush()
+
+
+def _ending(row: Row[Any]) -> str:
+    """`denied by timeout at 2026-11-22T10:11:12.345Z`."""
+    decided = {"approve": "approved", "deny": "denied"}.get(row.decision, row.decision)
+    return f"{decided} by {row.decided_by} at {rfc3339(row.decided_at)}"
 
 
 def resolve(

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from app.agent.control import control_message
+from app.agent.limits import UsedUp, used_up
 from app.context.policies import CompactionSettings
 from app.db.repositories import events, forks, queue, sessions, steps
 from app.errors import ConflictError, PalimpsestError
@@ -136,7 +137,7 @@ def resume(
     connection: Connection, session_id: str, *, no_room: Callable[[], PalimpsestError] | None = None
 ) -> tuple[Session, list[StreamItem]]:
     """Sets a session running again after a run that did not complete, with a control message that says so; `no_room`
-    gives the error to raise where nothing else stands in the way."""
+    gives the error to raise where nothing else stands in the way. Raises `ConflictError`."""
     row = sessions.row(connection, session_id)
     if row.status != Status.IDLE:
         raise ConflictError("The session is running.", code="session_running")
@@ -144,6 +145,7 @@ def resume(
         raise ConflictError("The session has not run yet: post a message.", code="nothing_to_resume")
     if row.outcome == Outcome.COMPLETED:
         raise ConflictError("The last run completed: there is nothing to resume.", code="nothing_to_resume")
+    _refuse_used_up(connection, row)
     if no_room is not None:
         raise no_room()
     appender = Appender(connection, session_id)
@@ -153,3 +155,28 @@ def resume(
     add_message(connection, appender, message.model_copy(update={"seq": seq + 1}))
     items = appender.flush()
     return sessions.snapshot(connection, session_id), items
+
+
+_RAISE_IT = "Raise that limit with PATCH /v1/sessions/{id}, then resume."
+
+
+def _refuse_used_up(connection: Connection, row: Row[Any]) -> None:
+    """Raises `ConflictError` for a session that has come to a limit of its own: its run would end before it began."""
+    usage = Usage(**row.usage)
+    cost = steps.known_cost_usd(connection, row.id) if usage.cost_usd is None else usage.cost_usd
+    match used_up(Limits(**row.limits), usage.total_tokens, cost):
+        case UsedUp("max_tokens", limit, used):
+            raise ConflictError(
+                f"The session has used {used:,} of the {limit:,} tokens that limits.max_tokens allows. {_RAISE_IT}",
+                code="max_tokens",
+                limit=limit,
+                used=used,
+            )
+        case UsedUp("max_cost_usd", limit, used):
+            raise ConflictError(
+                f"The session has cost {used:,.10g} of the {limit:,.10g} US dollars that limits.max_cost_usd allows."
+                f" {_RAISE_IT}",
+                code="max_cost_usd",
+                limit=limit,
+                used=round(used, 10),
+            )

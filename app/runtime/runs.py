@@ -9,6 +9,7 @@ from typing import Any, Literal
 import orjson
 from sqlalchemy import Connection, Row
 
+from app.agent.limits import SESSION_LIMITS
 from app.agent.loop import RunResult
 from app.db.repositories import events, queue, sessions
 from app.eventlog.log import Appender, StreamItem
@@ -69,10 +70,6 @@ def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> Ru
     if row.cancel_requested and result.outcome is Outcome.COMPLETED and queue.count(connection, row.id) > 0:
         return RunResult(Outcome.CANCELLED)
     return result
-
-
-SESSION_LIMITS = frozenset({"max_cost_usd", "max_tokens"})
-"""Limits that the next run would meet again at once."""
 
 
 def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:

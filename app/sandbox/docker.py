@@ -27,6 +27,7 @@ from app.sandbox.docker_container import (
     container_name,
     own_directories,
 )
+from app.sandbox.docker_ending import RunningCommands
 from app.sandbox.docker_exec import ContainerCommand
 from app.sandbox.docker_files import ContainerFiles
 from app.sandbox.docker_watch import ContainerDisk, ContainerWatch
@@ -41,11 +42,11 @@ SECOND_LOOK_S = 0.3
 class _Session:
     """What the handles of one session share."""
 
-    def __init__(self, disk: ContainerDisk) -> None:
+    def __init__(self, disk: ContainerDisk, running: RunningCommands) -> None:
         self.disk = disk
         self.lock = asyncio.Lock()
         self.commands = Commands()
-        self.running: set[ContainerCommand] = set()
+        self.running = running
 
 
 class DockerSandbox:
@@ -212,8 +213,9 @@ class DockerFactory:
             await self._engine.find_remote(self._image)
 
     def open(self, config: SandboxConfig) -> DockerSandbox:
-        disk = ContainerDisk(self._engine, container_name(config.session_id), config.limits.disk_mb * 2**20)
-        session = self._sessions.setdefault(config.session_id, _Session(disk))
+        name = container_name(config.session_id)
+        disk = ContainerDisk(self._engine, name, config.limits.disk_mb * 2**20)
+        session = self._sessions.setdefault(config.session_id, _Session(disk, RunningCommands(self._engine, name)))
         return DockerSandbox(self._engine, config, self._instance_id, session)
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:

@@ -24,7 +24,7 @@ from app.errors import SandboxError
 from app.sandbox import paths, tar
 from app.sandbox.base import WORKSPACE, FileInfo
 from app.sandbox.docker_archives import ContainerArchives, PathStatus
-from app.sandbox.docker_exec import run_script
+from app.sandbox.docker_streams import run_script
 from app.sandbox.engine import Engine, refused
 from app.sandbox.workspace import kind_of
 

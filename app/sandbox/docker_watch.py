@@ -17,7 +17,7 @@ import aiodocker
 
 from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import WORKSPACE
-from app.sandbox.docker_exec import run_script
+from app.sandbox.docker_streams import run_script
 from app.sandbox.engine import Engine
 from app.sandbox.usage import ENTRY_BYTES, DiskUse
 

@@ -115,8 +115,8 @@ ROUND_CODES: Mapping[str, str] = {
 """What each code of a round means that is its own."""
 
 COMMAND_CODES: Mapping[str, str] = {
-    "ambiguous_id": "Several sessions, or calls, have an id that begins so; give more of it.",
-    "approval_not_found": "No call that waits has an id that begins so.",
+    "ambiguous_id": "Several sessions, or calls, have an id that begins or ends so; the sentence lists them.",
+    "approval_not_found": "No call that waits has an id that begins or ends so.",
     "bad_approval": "What `--approval` says is no valid JSON.",
     "bad_url": "What `--server` or `PALIMPSEST_URL` says is no URL of a server.",
     "cannot_listen": "The server cannot listen on this address.",
@@ -133,8 +133,8 @@ COMMAND_CODES: Mapping[str, str] = {
     "port_in_use": "Another program listens on the port.",
     "same_name": "Two histories given to `palimpsest eval` have one name, so its table could not tell them apart.",
     "session_deleted": "The session was deleted elsewhere while the command followed it.",
-    "session_not_found": "No session has an id that begins so.",
-    "short_id": "The beginning of an id is too short to look for.",
+    "session_not_found": "No session has an id that begins or ends so.",
+    "short_id": "Too little of an id was given to look for it: four characters at least.",
     "storage_unavailable": "The data directory or the database cannot be used.",
     "unavailable": "The server is starting or stopping.",
     "unknown_model": "`palimpsest eval` was given a model that no configured provider has.",

@@ -15,7 +15,8 @@ HEAD = """\
 # Settings
 
 Read from the environment and from a `.env` file in the working directory; the environment wins. An empty value counts
-as unset. Written by `make docs` from `app/settings.py`; change the sentences there.
+as unset. A start warns of a name that begins with `PALIMPSEST_` and is not known. Written by `make docs` from
+`app/settings.py`; change the sentences there.
 """
 
 

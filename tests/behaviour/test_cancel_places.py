@@ -128,6 +128,7 @@ async def test_a_cancel_ends_a_run_that_waits_for_another(
             assert (await client.session(waited[-1]))["outcome"] == "cancelled"
             await assert_sound(client, waited[-1])
         await cancel(client, holder)
+        await client.until_idle(holder)
         for session_id in (holder, *waited):
             await _go_on(client, session_id, IN_LINE)
     _print_row(name, taken)

@@ -299,8 +299,11 @@ async def test_a_server_that_stays_away_is_given_up(
 
 
 async def test_without_a_server_the_command_brings_its_own(terminal: Terminal) -> None:
+    terminal.env["PALIMPSEST_QUEUE_LIMITS"] = "secret"
     ran = await terminal.ok("run", "show me", "-o", "out")
 
+    assert "PALIMPSEST_QUEUE_LIMIT" in ran.err, "the name that the misspelt setting should have"
+    assert "secret" not in ran.err
     assert "scripted demo" in ran.out
     assert "✓ completed" in ran.out
     assert "on a server of this command, model scripted/demo, sandbox bubblewrap" in ran.err
@@ -522,6 +525,7 @@ async def test_an_id_that_names_no_session_or_two_is_refused(at_server: Terminal
     for prefix, code in {
         first[:3]: "short_id",
         first[:6]: "ambiguous_id",
+        first[-3:]: "short_id",
         "ffffff": "session_not_found",
         first[:-1] + ("0" if first[-1] != "0" else "1"): "session_not_found",
     }.items():
@@ -529,6 +533,9 @@ async def test_an_id_that_names_no_session_or_two_is_refused(at_server: Terminal
         assert refused.status == 1
         assert refused.err.endswith(f" ({code})\n")
         assert len(refused.err.splitlines()) == 1
+        assert (first in refused.err) == (code == "ambiguous_id")
+    shown = await at_server.ok("sessions", "show", first[-8:].upper())
+    assert f"session    {first}\n" in shown.out
 
 
 async def test_a_refusal_of_the_server_is_one_sentence(at_server: Terminal) -> None:

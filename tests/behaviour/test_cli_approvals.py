@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
+import shlex
 import sys
 from dataclasses import dataclass, field
 
-from tests.behaviour.approving import ALWAYS, command, pending, runs
+from tests.behaviour.approving import ALWAYS, approve_all, command, pending, runs
 from tests.behaviour.checks import assert_sound, following
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ROOT
 from tests.behaviour.test_approvals import ends, statuses
-from tests.behaviour.test_cli import WAIT_S, Terminal, at_server, terminal
+from tests.behaviour.test_cli import WAIT_S, Command, Terminal, at_server, terminal
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 __all__ = ["at_server", "terminal"]
@@ -45,6 +47,11 @@ class Screen:
 
     def type(self, line: str) -> None:
         os.write(self.leader, f"{line}\n".encode())
+
+
+def hinted(command: Command) -> list[list[str]]:
+    """The commands that approve a call, as standard error has them, without the program's name."""
+    return [shlex.split(found) for found in re.findall(r": `palimpsest (approve [^`]+)` lets", command.err)]
 
 
 async def test_a_person_at_the_terminal_is_asked_about_each_call(
@@ -99,21 +106,85 @@ async def test_without_a_terminal_the_run_says_that_it_waits_and_commands_decide
     await running.says("write_file")
     (session,) = (await client.get("/v1/sessions"))["items"]
     one, two = await pending(client, session["id"])
-    assert f"call {one['call_id']} waits for approval until {one['expires_at']}" in running.out
+    assert f"call {one['call_id'][-8:]} waits for approval until {one['expires_at']}" in running.out
 
     listed = (await at_server.ok("approvals", session["id"])).out
     assert "$ echo one >> runs" in listed
     assert "x" * 200 in listed
-    denied = await at_server.ok("deny", session["id"], two["call_id"], "--reason", "Shorter.")
+    await running.complains(f"call {two['call_id'][-8:]} waits, 14 min ")
+    first, second = hinted(running)
+    assert first == ["approve", session["id"], one["call_id"][-8:]]
+    denied = await at_server.ok("deny", *second[1:], "--reason", "Shorter.")
     assert denied.out.startswith('denied write_file { "path": "a", "content": "xxx')
-    again = await at_server.run("approve", session["id"], two["call_id"])
-    assert (again.status, "approval_not_found" in again.err) == (1, True)
-    assert (await at_server.ok("approve", session["id"], one["call_id"])).out == "approved $ echo one >> runs\n"
+    assert (await at_server.ok(*first)).out == "approved $ echo one >> runs\n"
     assert await running.end() == 0
 
-    assert f"call {two['call_id']} denied (user)" in running.out
+    assert f"call {two['call_id'][-8:]} denied (user)" in running.out
     assert statuses(await assert_sound(client, session["id"])) == ["completed", "denied"]
     assert "Shorter." in list(provider.requests[1].tool_results.values())[1]
+
+
+async def test_calls_are_shown_by_ids_that_can_be_typed_and_a_decision_is_told_to_who_comes_late(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(command("one"), command("two")), Reply(Text("The end.")))
+    session = (await client.create("go", approval=ALWAYS))["id"]
+    await client.wait_for(session, lambda event: event.type == "session.updated")
+    one, two = [item["call_id"] for item in await pending(client, session)]
+
+    shown = (await at_server.ok("sessions", "show", session[-8:])).out.splitlines()
+    (place,) = [number for number, line in enumerate(shown) if line.startswith("approvals ")]
+    assert shown[place].startswith(f"approvals  2 waiting; `palimpsest approve {session} CALL` lets it run, ")
+    for line, call, name in zip(shown[place + 1 :], (one, two), ("one", "two"), strict=True):
+        assert re.fullmatch(rf" {{11}}{call[-8:]}  \d+ s left  \$ echo {name} >> runs", line)
+    listed = (await at_server.ok("approvals", session)).out
+    assert [line.split()[0] for line in listed.splitlines()[::2]] == [one[-8:], two[-8:]]
+
+    both = await at_server.run("approve", session, one[:11])
+    candidates = f"{one[-8:]} ($ echo one >> runs), {two[-8:]} ($ echo two >> runs). (ambiguous_id)\n"
+    assert (both.status, both.err.partition(": ")[2].partition(": ")[2]) == (1, candidates)
+    none = await at_server.run("approve", session, "ffff0000")
+    assert (none.status, "(approval_not_found)" in none.err) == (1, True)
+
+    await at_server.ok("deny", session, one[-8:])
+    for given in (one, one[-8:]):
+        late = await at_server.run("approve", session, given)
+        assert late.status == 1
+        assert late.err.startswith("palimpsest: The call waits no more: denied by user at 20")
+        assert late.err.endswith(" (approval_resolved)\n")
+    assert (await at_server.ok("approve", session, two[-8:])).out == "approved $ echo two >> runs\n"
+    await client.until_idle(session)
+    assert "approvals" not in (await at_server.ok("sessions", "show", session)).out
+
+
+async def test_what_is_decided_already_is_not_asked_for_again(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(command("one")), Reply(command("two")), Reply(Text("The end.")))
+    session = (await client.create("go", approval=ALWAYS))["id"]
+    async with following(client, session) as follower:
+        await follower.type("approval.requested")
+        await approve_all(client, session)
+        await follower.type("approval.requested", 2)
+    reading = await at_server.start("sessions", "follow", session, "--json")
+    await reading.complains(" does not\n")
+    (call,) = await pending(client, session)
+    assert hinted(reading) == [["approve", session, call["call_id"][-8:]]]
+    await at_server.ok(*hinted(reading)[0])
+    assert await reading.end() == 0
+    assert reading.events[-1]["event"] == "session.idle"
+    assert len(reading.err.splitlines()) == 1
+
+
+async def test_a_command_with_a_server_of_its_own_says_where_that_is(terminal: Terminal) -> None:
+    running = await terminal.start("run", "show me", "--approval", "always")
+    await running.complains(" does not\n")
+    first = hinted(running)[0]
+    assert first[-2] == "--server"
+    decided = await terminal.ok("deny", *first[1:])
+    assert decided.out.startswith("denied ")
+    running.press_ctrl_c()
+    assert await running.end() == 130
 
 
 async def test_a_policy_that_is_none_is_refused(at_server: Terminal, client: Client) -> None:

@@ -136,20 +136,32 @@ async def test_max_tokens_is_for_the_session_and_can_be_raised(client: Client, p
     session, _ = await client.run("task", limits={"max_tokens": 2000})
 
     assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_tokens")
+    assert session["error"]["detail"] == "The session has reached its limit: max_tokens = 2000."
     assert (session["steps"], session["usage"]["output_tokens"]) == (3, 1200)
-    await resume(client, session["id"])
-    await client.until_idle(session["id"])
-    again = await client.session(session["id"])
-    assert (again["outcome"], again["steps"]) == ("limit_reached", 3), "the session has not got more by a resume"
+    [word] = [m["parts"][0]["text"] for m in await client.messages(session["id"]) if m["role"] == "control"]
+    assert word.startswith("[A limit of this session is reached, and this is the last step of its run")
 
-    await client.http.patch(f"/v1/sessions/{session['id']}", json={"limits": {"max_tokens": 50_000}})
+    path = f"/v1/sessions/{session['id']}"
+    for most in (2000, 3000):
+        await client.http.patch(path, json={"limits": {"max_tokens": most}})
+        refused = await client.http.post(f"{path}/resume")
+        problem = refused.json()
+        assert (refused.status_code, problem["code"]) == (409, "max_tokens")
+        assert (problem["limit"], problem["used"]) == (most, 3000)
+        assert f"has used 3,000 of the {most:,} tokens" in problem["detail"]
+        assert "limits.max_tokens" in problem["detail"]
+        assert "PATCH" in problem["detail"]
+    again = await client.session(session["id"])
+    assert (again["status"], again["outcome"], again["error"]) == ("idle", "limit_reached", session["error"])
+
+    await client.http.patch(path, json={"limits": {"max_tokens": 50_000}})
     await resume(client, session["id"])
     await client.until_idle(session["id"])
     last = await client.session(session["id"])
     assert (last["outcome"], last["steps"]) == ("completed", 5)
     events = await assert_sound(client, session["id"])
     assert [event.data["usage"]["output_tokens"] for event in of_type(events, "step.finished")] == [400] * 5
-    assert [event.data["usage"]["output_tokens"] for event in of_type(events, "session.idle")] == [1200, 0, 800]
+    assert [event.data["usage"]["output_tokens"] for event in of_type(events, "session.idle")] == [1200, 800]
 
 
 async def test_max_cost_ends_a_run(start_server: Callable[..., RunningServer], provider: FakeProvider) -> None:
@@ -161,7 +173,13 @@ async def test_max_cost_ends_a_run(start_server: Callable[..., RunningServer], p
         session, _ = await client.run("task", limits={"max_cost_usd": 1.5})
 
         assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_cost_usd")
+        assert session["error"]["detail"] == "The session has reached its limit: max_cost_usd = 1.5."
         assert (session["steps"], session["usage"]["cost_usd"]) == (3, pytest.approx(3.0))
+        refused = await client.http.post(f"/v1/sessions/{session['id']}/resume")
+        problem = refused.json()
+        assert (refused.status_code, problem["code"]) == (409, "max_cost_usd")
+        assert (problem["limit"], problem["used"]) == (1.5, 3)
+        assert "has cost 3 of the 1.5 US dollars that limits.max_cost_usd allows" in problem["detail"]
         assert (await client.get("/v1/usage"))["total"]["cost_usd"] == pytest.approx(3.0)
 
 
@@ -192,6 +210,8 @@ async def test_what_has_no_price_does_not_lift_the_limit_on_what_has_one(
         await client.until_idle(session_id)
         last = await client.session(session_id)
         assert (last["error"]["code"], last["steps"]) == ("max_cost_usd", 6)
+        problem = (await client.http.post(f"/v1/sessions/{session_id}/resume")).json()
+        assert (problem["code"], problem["used"]) == ("max_cost_usd", pytest.approx(4.0))
 
 
 async def test_the_operators_limits_cannot_be_exceeded(

@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ROOT, ServerProcess
+from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 from tests.requirements import need
 
@@ -155,6 +156,36 @@ def test_what_is_left_out_is_said_after_the_greeting(tmp_path: Path, kind: str, 
 def test_a_network_that_leads_commands_to_a_server_without_keys(serve: Serve) -> None:
     ended = serve(PALIMPSEST_SANDBOX="bubblewrap", PALIMPSEST_SANDBOX_NETWORK="on")
     assert_not_started(ended, "key_required", "PALIMPSEST_API_KEYS", "network")
+
+
+async def test_what_is_not_as_it_was_meant_is_said_once_and_holds_nothing_up(
+    tmp_path: Path, provider: FakeProvider
+) -> None:
+    data = make_database(tmp_path / "data" / "palimpsest.db").parent
+    data.chmod(0o750)
+    (tmp_path / ".env").write_text("PALIMPSEST_MODEL_NAME=secret-one\nPALIMPSEST_QUEUE_LIMIT=5\nPALIMPSEST_URL=x\n")
+    more = {"PALIMPSEST_TEST_OF_OURS": "1", "PALIMPSEST_XYZZY": "secret-two"}
+    with ServerProcess(data, provider, "local-unsafe", "", more) as server:
+        async with Client(server.url) as client:
+            await client.run("say hello")
+        assert await asyncio.to_thread(server.end, signal.SIGTERM) in (0, -signal.SIGTERM)
+        warned = [line for line in map(json.loads, server.log.splitlines()) if line["level"] == "warning"]
+    assert [line["event"] for line in warned] == ["unknown_setting", "unknown_setting", "data_dir_open_to_others"]
+    misspelt, unlike, loose = warned
+    assert (misspelt["variable"], misspelt["did_you_mean"]) == ("PALIMPSEST_MODEL_NAME", "PALIMPSEST_MODEL")
+    assert (unlike["variable"], "did_you_mean" in unlike) == ("PALIMPSEST_XYZZY", False)
+    assert (loose["mode"], loose["remedy"]) == ("0750", f"chmod 700 {data}")
+    assert "secret" not in server.log
+    assert data.stat().st_mode & 0o777 == 0o750, "it is the operator's to change"
+
+
+def test_a_misspelt_setting_is_named_before_what_it_keeps_from_starting(serve: Serve) -> None:
+    ended = serve(PALIMPSEST_HOST="0.0.0.0", PALIMPSEST_APIKEYS="secret-of-mine")
+    assert_not_started(ended, "key_required", "PALIMPSEST_APIKEYS")
+    named, sentence = ended.stderr.splitlines()
+    assert json.loads(named)["did_you_mean"] == "PALIMPSEST_API_KEYS"
+    assert sentence.endswith("(key_required)")
+    assert "secret-of-mine" not in ended.stderr
 
 
 def test_an_address_of_another_machine(serve: Serve) -> None:

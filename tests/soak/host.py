@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -19,11 +20,14 @@ import httpx
 from tests.provider import FakeProvider
 from tests.soak.plan import MODELS, SMALL_MODELS
 from tests.soak.proc import Cost, cost_of
+from tests.soak.served import ANSWER, ASK
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 120
 """How long a start may take, in seconds, on a machine that has other things to do."""
 STOP_S = 90
+TELL_S = 30
+"""How long a server may take to say what it holds."""
 SMALL_WINDOW = 12_000
 """Window of the small models in tokens: a few long outputs fill it."""
 SMALLEST_WINDOW = 7_000
@@ -76,6 +80,7 @@ class Host:
         self.has_clock = False
         """Whether the clock of the life under way can be set."""
         self._process: asyncio.subprocess.Process | None = None
+        self._answer = log.parent / "held"
         self.started_at = 0.0
 
     @property
@@ -99,6 +104,19 @@ class Host:
     def cost(self) -> Cost:
         return cost_of(self.pid)
 
+    async def held(self) -> Cost:
+        """What the server needs, after it has looked for garbage and given back what is free. Raises `ServerFailed`
+        where it does not say."""
+        self._answer.unlink(missing_ok=True)
+        self.signal(ASK)
+        deadline = time.monotonic() + TELL_S
+        while not self._answer.exists():
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"the server did not say within {TELL_S} s what it holds")
+            await asyncio.sleep(0.02)
+        blocks = int(self._answer.read_text())
+        return replace(await asyncio.to_thread(self.cost), blocks=blocks)
+
     async def start(self) -> float:
         """Begins a life and waits until it answers; the seconds that took. Raises `ServerFailed`."""
         begun = time.monotonic()
@@ -106,7 +124,7 @@ class Host:
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "app", "serve", "--port", str(self.port)),
+                *("-m", "tests.soak.served", "serve", "--port", str(self.port)),
                 env=self._environment(),
                 cwd=self.log.parent,  # where there is no `.env`
                 stdin=asyncio.subprocess.DEVNULL,
@@ -165,5 +183,6 @@ class Host:
             "PALIMPSEST_SANDBOX_IDLE_S": str(SANDBOX_IDLE_S),
             "PALIMPSEST_LOG_LEVEL": "warning",
             "PALIMPSEST_LOG_FORMAT": "json",
+            ANSWER: str(self._answer),
             **(self._clock if self.has_clock else {}),
         }

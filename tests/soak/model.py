@@ -24,6 +24,7 @@ from tests.provider import (
     Text,
     ToolCall,
 )
+from tests.soak.plan import WARM
 
 LOG = "ran.log"
 """The workspace's file in which each command writes its token first."""
@@ -31,9 +32,6 @@ NO_ROOM = 97
 """Exit code of a command that could not write its token."""
 MARK = re.compile(r"\[\[([a-z0-9.-]+)\]\]")
 """How each message names its session and itself."""
-
-WARM = "warm-"
-"""How the names of sessions begin that only warm the server up."""
 
 SUMMARY = "The user asks for small things again and again; some are done. Next: go on with the latest message."
 
@@ -73,8 +71,19 @@ def _spoilt(kind: str, rng: random.Random) -> Answer:
             return rng.choice([*errors, Reply("y", EndWithoutFinish())])
 
 
-def _warming(turn: int) -> Reply:
-    return Reply(ToolCall("execute_command", {"command": "echo warm"})) if turn == 1 else Reply(Text("warm", chunks=2))
+def _warming(name: str, turn: int) -> Reply:
+    """Each tool once for the task, then a text."""
+    if turn > 1 or not name.endswith(".task"):
+        return Reply(Reasoning("Warm.", chunks=2), Text("warm", chunks=2))
+    names = ("list_directory", {"path": "."}), ("search_files", {"pattern": "line"}), ("history_search", {"query": "s"})
+    return Reply(
+        ToolCall("execute_command", {"command": "echo warm; seq 1 100"}),
+        ToolCall("write_file", {"path": "warm.txt", "content": "line\n" * 100}),
+        ToolCall("read_file", {"path": "warm.txt"}),
+        ToolCall("update_plan", {"items": [{"text": "go on", "status": "pending"}]}),
+        ToolCall("memory_write", {"content": "remember\n"}),
+        *(ToolCall(name, arguments) for name, arguments in names),
+    )
 
 
 class Model:
@@ -99,9 +108,11 @@ class Model:
         spoilt = self._weather.answer(rng)
         if spoilt is not None:
             return spoilt
+        is_warming = name.startswith(WARM)
         if "execute_command" not in request.tool_names:
-            return Reply(Text(SUMMARY, chunks=rng.randint(3, 30)), pace=rng.choice((None, 10.0, 30.0)))
-        return _warming(turn) if name.startswith(WARM) else self._good(rng, name, turn)
+            paces = (None,) if is_warming else (None, 10.0, 30.0)
+            return Reply(Text(SUMMARY, chunks=rng.randint(3, 30)), pace=rng.choice(paces))
+        return _warming(name, turn) if is_warming else self._good(rng, name, turn)
 
     def _good(self, rng: random.Random, name: str, turn: int) -> Reply:
         pace = rng.choice((None, None, 30.0, 100.0))

@@ -66,6 +66,10 @@ DEEDS: tuple[DeedKind, ...] = get_args(DeedKind)
 ReaderKind = Literal["steady", "slow", "vanishing"]
 MODELS = ("soak-openai/large", "soak-openai/small", "soak-anthropic/large", "soak-anthropic/small")
 POLICIES = ("reactive", "threshold", "handoff")
+WARM = "warm-"
+"""How the names of sessions begin that only warm the server up."""
+WARM_DEEDS = 4
+"""Deeds of each of them; four sessions have done one of each kind."""
 SMALL_MODELS = tuple(name for name in MODELS if name.endswith("small"))
 LIFE_S = 4.0
 """The longest life of a server that is killed again and again, in seconds after its first answer: some steps, and
@@ -140,6 +144,19 @@ def sessions_of(seed: int, slot: int, models: Sequence[str] = MODELS) -> Iterato
     while True:
         yield _session(random.Random(f"{seed}/{slot}/{number}"), f"s{slot}-{number}", models)
         number += 1
+
+
+def warm_ups(count: int) -> tuple[SessionPlan, ...]:
+    """So many sessions that do a little of everything, all at once: afterwards a server has loaded what it loads once,
+    and has the threads and connections that it will ever have."""
+    return tuple(_warm_up(number) for number in range(count))
+
+
+def _warm_up(number: int) -> SessionPlan:
+    kinds = (DEEDS[(WARM_DEEDS * number + place) % len(DEEDS)] for place in range(WARM_DEEDS))
+    deeds = tuple(Deed(0.1, kind, 0.5) for kind in kinds)
+    model, policy = MODELS[number % len(MODELS)], POLICIES[number % len(POLICIES)]
+    return SessionPlan(f"{WARM}{number}", model, policy, deeds, ("steady", "vanishing"), is_deleted=number % 4 == 3)
 
 
 def _session(rng: random.Random, name: str, models: Sequence[str]) -> SessionPlan:

@@ -48,7 +48,7 @@ class Result:
 
 def progress(begun: float, book: Book, live: int, lives: int, cost: Cost | None) -> str:
     """One line."""
-    held = "server down" if cost is None else f"{cost.rss_mb:.0f} MB, {cost.files} files"
+    held = "server down" if cost is None else f"{cost.rss_mb:.0f} MB, {cost.files} files, {cost.sockets} sockets"
     return (
         f"{time.monotonic() - begun:5.0f} s  {live} sessions at work of {book.counts['sessions']},"
         f" {book.counts['messages accepted']} messages, {book.counts['events seen']} events seen,"
@@ -85,7 +85,8 @@ def _costs(result: Result) -> list[str]:
     if result.before is None or result.after is None:
         return []
     lines = [
-        f"at {when}:   {cost.rss_mb:.0f} MB, {cost.files} open files, {cost.threads} threads"
+        f"at {when}:   {cost.rss_mb:.0f} MB, {cost.blocks} blocks, {cost.files} open files, {cost.sockets} sockets,"
+        f" {cost.threads} threads"
         for when, cost in (("start", result.before), ("end  ", result.after))
     ]
     lines[-1] += f", the last life having worked for {result.life_s:.0f} s"

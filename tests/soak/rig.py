@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.databases import make_database
 from tests.provider import FakeProvider
 from tests.soak import audit
 from tests.soak.caller import Caller
@@ -24,8 +25,8 @@ from tests.soak.faults import Stage, cause, restart
 from tests.soak.host import LARGE_WINDOW, SMALL_WINDOW, SMALLEST_WINDOW, Host, ServerFailed
 from tests.soak.ledger import Book
 from tests.soak.log_watch import LogWatch
-from tests.soak.model import WARM, Model, Weather
-from tests.soak.plan import MODELS, SMALL_MODELS, SessionPlan, faults_of, kills_of, sessions_of
+from tests.soak.model import Model, Weather
+from tests.soak.plan import MODELS, SMALL_MODELS, SessionPlan, faults_of, kills_of, sessions_of, warm_ups
 from tests.soak.proc import Cost
 from tests.soak.report import Result, progress
 from tests.soak.users import User, pause, read_logs
@@ -34,8 +35,10 @@ PROGRESS_S = 10.0
 KILLS_TOLD = 10
 KEPT_REQUESTS = 50
 """Requests that the provider keeps; the whole of a run would be gigabytes."""
-WARM_UP = tuple(SessionPlan(f"{WARM}{n}", model, "reactive", (), ("steady",), False) for n, model in enumerate(MODELS))
-"""Sessions before the first look at what the server holds, so that it has loaded what it loads once."""
+
+WARM_UPS = 12
+"""Sessions at once before the first look at what the server holds, at least; as many as the run has, if those are
+more."""
 
 Say = Callable[[str], None]
 
@@ -143,12 +146,15 @@ class _Work:
         self.before: Cost | None = None
         self.after: Cost | None = None
         self.tasks: tuple[float, float] | None = None
+        self._at_start: audit.Rest | None = None
         self.life_s = 0.0
 
     async def run(self) -> None:
         host = self._stage.host
         self._say(f"seed {self._options.seed}; the server at {host.url}, its log {host.log}")
         watch = LogWatch(host.log, self._book)
+        # A life that makes the database holds what that takes to its end, 20 MB, which no later life does.
+        await asyncio.to_thread(make_database, host.database)
         await host.start()
         self._stage.containers.instance_id = await asyncio.to_thread(instance_id, host.database)
         helpers = [asyncio.create_task(job) for job in (watch.run(), self._tell())]
@@ -164,12 +170,16 @@ class _Work:
             await self._caller.aclose()
 
     async def _warm_up(self) -> None:
-        async with asyncio.TaskGroup() as users:
-            for plan in WARM_UP:
-                users.create_task(self._user(plan).run())
-        self.before, gauges = await audit.rest_of(self._stage.host)
-        if audit.TASKS in gauges:
-            self.tasks = (gauges[audit.TASKS], gauges[audit.TASKS])
+        caller = Caller(self._stage.host.url, self._book)
+        try:
+            async with asyncio.TaskGroup() as users:
+                for plan in warm_ups(max(WARM_UPS, self._options.sessions)):
+                    users.create_task(self._user(plan, caller).run())
+        finally:
+            # With its connections, so that they are not among those that the server may hold at the end.
+            await caller.aclose()
+        self._at_start = await audit.settled(self._stage.host)
+        self.before = self._at_start.cost
 
     async def _soak(self) -> None:
         """Users and faults until the time is over, then users until each session is at rest."""
@@ -223,12 +233,12 @@ class _Work:
                 return
             self._live += 1
             try:
-                await self._user(plan).run()
+                await self._user(plan, self._caller).run()
             finally:
                 self._live -= 1
 
-    def _user(self, plan: SessionPlan) -> User:
-        return User(self._caller, self._book, plan, self._options.seed, self._stopping)
+    def _user(self, plan: SessionPlan, caller: Caller) -> User:
+        return User(caller, self._book, plan, self._options.seed, self._stopping)
 
     async def _keep_up(self) -> None:
         """A server that dies by itself is found out, and started again so that the run goes on."""
@@ -245,10 +255,10 @@ class _Work:
         await read_logs(self._caller, book)
         await self._caller.aclose()
         self.life_s = time.monotonic() - stage.host.started_at
-        assert self.before is not None
-        self.after, gauges = await audit.audit_rest(stage.host, stage.containers, stage.digits, self.before, book)
-        if self.tasks is not None:
-            self.tasks = (self.tasks[0], gauges[audit.TASKS])
+        assert self._at_start is not None
+        at_end = await audit.audit_rest(stage.host, stage.containers, stage.digits, self._at_start, book)
+        self.after = at_end.cost
+        self.tasks = (self._at_start.tasks, at_end.tasks)
         code = await stage.host.end(signal.SIGTERM)
         if code not in (-signal.SIGTERM, 0):
             book.violated("the server ends as it is told", f"SIGTERM ended it with {code}")

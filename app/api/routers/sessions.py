@@ -132,10 +132,14 @@ async def cancel_session(services: Services, session_id: SessionId, body: Cancel
 @router.post(
     "/{session_id}/resume",
     status_code=202,
-    responses=problems("session_not_found", "session_running", "nothing_to_resume", "too_many_runs"),
+    responses=problems(
+        "session_not_found", "session_running", "nothing_to_resume", "max_tokens", "max_cost_usd", "too_many_runs"
+    ),
 )
 async def resume_session(services: Services, session_id: SessionId) -> Session:
-    """Goes on after a run that was cancelled, failed, was interrupted or reached a limit."""
+    """Goes on after a run that was cancelled, failed, was interrupted or reached a limit. It renews the limits of a
+    run, `max_steps` and `max_seconds`; those of the session, `max_tokens` and `max_cost_usd`, are raised with `PATCH`
+    before."""
     return await services.sessions.resume(session_id)
 
 

@@ -335,6 +335,8 @@ class TestLimits:
         assert (result.outcome, code_of(result)) == (RunOutcome.LIMIT_REACHED, code)
         assert result.error is not None
         assert (result.error["status"], result.error["limit"]) == (409, getattr(limits, code))
+        whose = "run" if code == "max_steps" else "session"
+        assert result.error["detail"] == f"The {whose} has reached its limit: {code} = {getattr(limits, code):g}."
         assert (session.progress.run_steps, len(session.sink.of(StepOpened))) == (made, made)
 
     @pytest.mark.parametrize(
@@ -350,6 +352,12 @@ class TestLimits:
     @pytest.mark.parametrize("limits", [Limits(max_steps=1), Limits(max_tokens=1), Limits(max_cost_usd=0.01)])
     async def test_a_last_answer_stays_finished(self, limits: Limits) -> None:
         assert await Session(says()).run(limits) == ended(RunOutcome.COMPLETED)
+
+    async def test_a_limit_is_told_to_the_token(self) -> None:
+        session = Session(calls("good"))
+        session.progress = Progress(1, 40, Usage(input_tokens=1_234_568), 0)
+        error = (await session.run(Limits(max_tokens=1_234_567))).error or {}
+        assert error["detail"] == "The session has reached its limit: max_tokens = 1234567."
 
     async def test_a_run_without_limits_goes_on(self) -> None:
         session = Session(*[calls("good")] * 60, says())

@@ -9,10 +9,19 @@ from typing import Any
 import pytest
 
 from app.agent.asked import ManualRound
-from app.agent.changes import ControlAdded, GenerationOpened, RoundCompleted, RungFailed, StepClosed, StepOpened
+from app.agent.changes import (
+    ControlAdded,
+    GenerationOpened,
+    ResultClosed,
+    RoundCompleted,
+    RungFailed,
+    StepClosed,
+    StepOpened,
+)
+from app.agent.control import is_last_word
 from app.agent.conversation import AgentConfig
 from app.agent.limits import Progress
-from app.agent.loop import RunResult
+from app.agent.loop import NOT_RUN, NOT_RUN_IN_SESSION, RunResult
 from app.context.policies import CompactionSettings
 from app.context.prompts import control_text
 from app.errors import ContextOverflowError
@@ -82,6 +91,22 @@ class TestBeforeALastStep:
         assert [step.compaction_round for step in long.sink.of(StepOpened)] == [1, 2]
         assert [added.message.text for added in long.sink.of(ControlAdded)] == [control_text("last_step")]
         assert long.scene.conversation.history[-1].text == "So far."
+
+    async def test_the_model_is_told_whether_it_is_a_limit_of_its_run_or_of_the_session(self) -> None:
+        run, whole = control_text("last_step"), control_text("last_step_of_session")
+        for limits, word, refusal in (
+            (Limits(max_steps=1), run, NOT_RUN),
+            (Limits(max_tokens=1), whole, NOT_RUN_IN_SESSION),
+            (Limits(max_cost_usd=0), whole, NOT_RUN_IN_SESSION),
+        ):
+            long = Long(SUMMARY, calls("good"))
+            long.progress.run_steps = 1
+            await long.run(limits, last_step_s=60)
+            [told] = long.sink.of(ControlAdded)
+            assert told.message.text == word
+            assert is_last_word(told.message)
+            [refused] = long.sink.of(ResultClosed)
+            assert refused.part.output == refusal
 
     async def test_it_has_the_last_step_s_time_and_not_the_run_s(self) -> None:
         long = Long(SUMMARY, says("So far."))

@@ -27,7 +27,7 @@ SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "compac
 @pytest.mark.parametrize(
     "command",
     [(), ("serve",), ("run",), ("compact",), ("fork",), ("eval",), ("doctor",), ("db",), ("db", "upgrade")]
-    + [("sessions",)]
+    + [("approvals",), ("approve",), ("deny",), ("sessions",)]
     + [("sessions", name) for name in SESSIONS],
 )
 def test_every_command_explains_itself(command: tuple[str, ...]) -> None:

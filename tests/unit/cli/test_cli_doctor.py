@@ -73,6 +73,15 @@ def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch)
     assert CliRunner().invoke(app, ["doctor"]).stdout.endswith("Something needed is missing.\n")
 
 
+def test_what_looks_like_a_setting_and_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "settings" not in _checks()
+    monkeypatch.setenv("PALIMPSEST_MAXSTEPS", "secret-7")
+    check = _checks()["settings"]
+    assert (check["status"], check["detail"]) == ("warning", "PALIMPSEST_MAXSTEPS is no setting, and nothing reads it")
+    assert check["fix"] == "Set PALIMPSEST_MAX_STEPS instead, if that was meant."
+    assert "secret-7" not in _run().output
+
+
 def test_keys_are_seen_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-very-secret-1234"
     monkeypatch.setenv("OPENAI_API_KEY", secret)
@@ -229,6 +238,16 @@ def test_an_image_that_can_be_pulled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_commands_without_isolation_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALIMPSEST_SANDBOX", "local-unsafe")
     assert _checks()["sandbox"]["status"] == "warning"
+
+
+def test_a_data_directory_that_others_may_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = home / "my data"
+    monkeypatch.setenv("PALIMPSEST_DATA_DIR", str(data))
+    data.mkdir(mode=0o700)
+    assert _checks()["data"]["status"] == "ok"
+    data.chmod(0o711)
+    check = _checks()["data"]
+    assert (check["status"], check["fix"]) == ("warning", f"`chmod 700 '{data}'` closes it to them.")
 
 
 def test_a_data_directory_that_is_a_file(home: Path) -> None:

@@ -195,7 +195,11 @@ def test_messages_of_ours_are_notes() -> None:
             {"call_id": "c1", "name": COMMAND, "arguments": {"command": "rm x"}, "expires_at": AT},
             f"call c1 waits for approval until {AT}\n$ rm x\n",
         ),
-        ("approval.resolved", {"call_id": "c1", "decision": "deny", "by": "timeout"}, "call c1 denied (timeout)\n"),
+        (
+            "approval.resolved",
+            {"call_id": "01a20436-270d-740d-8574-6f28e66251d8", "decision": "deny", "by": "timeout"},
+            "call e66251d8 denied (timeout)\n",
+        ),
         ("approval.resolved", {"call_id": "c1", "decision": "cancelled", "by": "limit"}, "call c1 cancelled (limit)\n"),
         ("something.new", {"x": 1}, ""),
     ],

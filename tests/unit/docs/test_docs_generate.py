@@ -208,8 +208,9 @@ def test_answers_are_what_the_interface_says_and_nothing_of_a_run_or_a_command()
     codes = sorted_out(APP)
     answers = {entry.code for entry in codes.answers}
     assert set(CATALOGUE) <= answers
-    assert not {code for code in answers if code.startswith(("provider_", "max_"))}
+    assert not {code for code in answers if code.startswith("provider_")}
     assert not answers & {"short_id", "ambiguous_id", "bad_url", "no_server", "port_in_use", "recovery_limit"}
+    assert {code for code in answers if code.startswith("max_")} == {"max_tokens", "max_cost_usd"}, "of a session alone"
 
 
 def test_every_end_of_a_run_is_explained() -> None:

@@ -292,3 +292,37 @@ async def test_there_must_be_something_to_resume(stage: Stage, fields: dict[str,
         await stage.act(lambda c: lifecycle.resume(c, stage.session_id))
     assert caught.value.code == code
     assert (await stage.log(), await stage.history()) == ([], [])
+
+
+USED = Usage(input_tokens=1_200_000, output_tokens=34_567, cost_usd=0.3)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CANCELLED, Outcome.INTERRUPTED, Outcome.LIMIT_REACHED])
+@pytest.mark.parametrize(
+    ("limits", "code", "used"),
+    [
+        (Limits(max_tokens=1_234_567), "max_tokens", "1,234,567 of the 1,234,567 tokens"),
+        (Limits(max_cost_usd=0.3), "max_cost_usd", "0.3 of the 0.3 US dollars"),
+        (Limits(max_cost_usd=0.1), "max_cost_usd", "0.3 of the 0.1 US dollars"),
+        (Limits(max_tokens=5, max_cost_usd=0.1), "max_tokens", "1,234,567 of the 5 tokens"),
+    ],
+)
+async def test_a_session_at_a_limit_of_its_own_is_not_resumed(
+    stage: Stage, outcome: Outcome, limits: Limits, code: str, used: str
+) -> None:
+    await stage.change(outcome=outcome, usage=USED.model_dump(), limits=limits.model_dump(), queue_held=True)
+    with pytest.raises(ConflictError) as caught:
+        await stage.act(lambda c: lifecycle.resume(c, stage.session_id))
+    assert (caught.value.code, caught.value.extra["limit"]) == (code, getattr(limits, code))
+    assert used in caught.value.detail
+    assert (await stage.log(), (await stage.row()).queue_held) == ([], True)
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(max_tokens=1_234_568, max_cost_usd=0.31), Limits(max_steps=1, max_seconds=0.1)]
+)
+async def test_a_limit_that_was_raised_or_is_of_a_run_alone_lets_it_be_resumed(stage: Stage, limits: Limits) -> None:
+    fields = {"run_steps": 9, "usage": USED.model_dump(), "limits": limits.model_dump()}
+    await stage.change(outcome=Outcome.LIMIT_REACHED, **fields)
+    session = await stage.act(lambda c: lifecycle.resume(c, stage.session_id))
+    assert session.status == Status.RUNNING

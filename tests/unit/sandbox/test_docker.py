@@ -53,6 +53,7 @@ async def test_the_container_is_as_small_as_it_can_be(factory: DockerFactory, en
     assert host["CapDrop"] == ["ALL"]
     assert host["SecurityOpt"] == ["no-new-privileges"]
     assert (host["Memory"], host["MemorySwap"]) == (256 * 2**20, 256 * 2**20)
+    assert host["CpuShares"] < 1024, "the server goes first"
     assert (host["NanoCpus"], host["PidsLimit"], host["NetworkMode"]) == (10**9, 64, "none")
     assert not host["Privileged"]
     assert not host["Binds"]

@@ -53,6 +53,22 @@ async def test_a_time_out_leaves_no_process(shell: Shell, escape: tuple[str, str
     assert 700 <= ran.result.duration_ms < 5000
 
 
+async def test_a_cancellation_of_many_commands_spares_what_an_earlier_one_left(shell: Shell) -> None:
+    """In a container, ends that took each other for something to end would in the end take all of it with them."""
+    left, seconds = unique_seconds(), unique_seconds()
+    await shell.run(f"sleep {left} >/dev/null 2>&1 &")
+    stays = sleepers(left)
+    running = [await begin(shell, f"sleep {seconds}") for _ in range(6)]
+    assert sleepers(seconds) == 6
+    for task in running:
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.gather(*running)
+    await asyncio.wait(running)
+    assert (sleepers(seconds), sleepers(left)) == (0, stays)
+    assert (await shell.run("echo fine")).out == "fine\n"
+
+
 async def test_a_cancellation_leaves_no_process_within_two_seconds(shell: Shell, escape: tuple[str, str]) -> None:
     command, seconds = escape
     running = await begin(shell, command)

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from app.errors import SandboxAwayError
 from app.sandbox.docker_archives import ContainerArchives
-from app.sandbox.docker_exec import run_script
+from app.sandbox.docker_streams import run_script
 from app.sandbox.engine import Engine
 
 SILENCE_S = 0.2

@@ -1,0 +1,42 @@
+"""The server as it is, which also tells what it holds when it is asked: `python -m tests.soak.served serve`.
+
+What a process has in memory says little of what it still needs: Python looks for garbage rarely, and the allocator
+keeps what was given back to it. So the server is asked by a signal; it then looks for garbage, gives back what is free,
+and counts what is left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+ASK = signal.SIGUSR1
+ANSWER = "SOAK_HELD_FILE"
+"""The variable in the environment that names the file for the answer."""
+
+
+def _tell(_signal: int, _frame: FrameType | None) -> None:
+    gc.collect()
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:  # glibc's alone
+        trim(0)
+    answer = Path(os.environ[ANSWER])
+    draft = answer.with_suffix(".draft")
+    draft.write_text(str(sys.getallocatedblocks()))
+    draft.replace(answer)
+
+
+def main() -> None:
+    """The server's own command line."""
+    signal.signal(ASK, _tell)
+    from app.cli import main as serve
+
+    serve(default="serve")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Names that look like settings, and directories that are open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.cli.config import load_settings, unknown_variables
+from app.cli.errors import InvalidSettingsError
+from app.cli.notices import how_to_close
+from app.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("written", "near"),
+    [
+        ("PALIMPSEST_MAXSTEPS", "PALIMPSEST_MAX_STEPS"),
+        ("PALIMPSEST_MODEL_NAME", "PALIMPSEST_MODEL"),
+        ("PALIMPSEST_API_KEYES", "PALIMPSEST_API_KEYS"),
+        ("PALIMPSEST_SANDBOX_MEMORY", "PALIMPSEST_SANDBOX_MEMORY_MB"),
+        ("palimpsest_prot", "PALIMPSEST_PORT"),
+        ("PALIMPSEST_OPENAI_KEY", "PALIMPSEST_OPENAI_API_KEY"),
+        ("PALIMPSEST_ULR", "PALIMPSEST_URL"),
+        ("PALIMPSEST_XYZZY", None),
+        ("PALIMPSEST_", None),
+    ],
+)
+def test_the_nearest_name_is_told_with_an_unknown_one(
+    monkeypatch: pytest.MonkeyPatch, written: str, near: str | None
+) -> None:
+    monkeypatch.setenv(written, "x")
+    assert unknown_variables() == {written: near}
+
+
+@pytest.mark.parametrize("name", sorted(Settings.variables()))
+def test_a_name_that_is_known_is_one_that_is_read(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Its value is taken, or refused by name."""
+    monkeypatch.setenv(name, "[[]]")
+    assert unknown_variables() == {}
+    try:
+        read = name.removeprefix("PALIMPSEST_").lower() in load_settings().model_fields_set
+    except InvalidSettingsError as error:
+        read = error.detail.startswith(name)
+    assert read
+
+
+@pytest.mark.parametrize("name", ["PALIMPSEST_TEST_IMAGE", "PALIMPSEST_URL", "palimpsest_max_steps", "PATH"])
+def test_names_that_somebody_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "7")
+    assert unknown_variables() == {}
+
+
+def test_the_env_file_is_looked_at_too_and_lines_that_are_no_names_are_left_alone(home: Path) -> None:
+    (home / ".env").write_text("PALIMPSEST_PROT=1\nPALIMPSEST_EMPTY=\nPALIMPSEST_API_KEYS:sec=ret\nPALIMPSEST_BARE\n")
+    assert unknown_variables() == {"PALIMPSEST_PROT": "PALIMPSEST_PORT"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_open"), [(0o700, False), (0o500, False), (0o710, True), (0o701, True), (0o755, True)]
+)
+def test_a_directory_is_open_where_anybody_else_may_do_anything(home: Path, mode: int, is_open: bool) -> None:
+    home.chmod(mode)
+    assert how_to_close(home) == (f"chmod 700 {home}" if is_open else None)
+    home.chmod(0o700)
