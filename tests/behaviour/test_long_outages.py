@@ -145,7 +145,8 @@ def report(what: str, watch: Watch, posts: Posts, begin: float, end: float) -> N
     )
     assert until_said <= TRUTH_S
     assert until_well <= TRUTH_S
-    assert watch.said_well_between(begin + until_said, end) == 0
+    # An Engine that is told to end still answers a while, so what is told may change until then.
+    assert watch.said_well_between(begin + TRUTH_S, end) == 0
     assert posts.delivered == accepted > 0
 
 
