@@ -141,7 +141,8 @@ class OutputsPruned:
 
 @dataclass(frozen=True, slots=True)
 class RungFailed:
-    """A rung of a round did not do; `next` is tried instead, None gives the round up."""
+    """A rung of a round did not do; `next` is tried instead, None gives the round up. `usage` is that of its model
+    calls, which were billed one by one."""
 
     round: int
     rung: Rung
@@ -153,16 +154,16 @@ class RungFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsed:
-    """A model call outside of the steps, billed to the session."""
+    """A model call of a round, billed to the session and to the round at once, so that a crash loses neither."""
 
     model: str
     usage: Usage
+    round: int
 
 
 @dataclass(frozen=True, slots=True)
 class RoundCompleted:
-    """A round has made the context smaller. `base` are the rounds in force that it builds upon; `usage` is that of its
-    model calls, which were billed one by one."""
+    """A round has made the context smaller. `base` are the rounds in force that it builds upon."""
 
     checkpoint: Checkpoint
     base: tuple[int, ...]
@@ -175,7 +176,6 @@ class RoundCompleted:
     tokens_before: int
     tokens_after: int
     prose: str
-    usage: Usage
     duration_ms: int
 
 
@@ -185,7 +185,6 @@ class RoundEnded:
 
     round: int
     status: Literal["cancelled", "discarded"]
-    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ class Compactor:
             return Room.STOPPED
         if ready is None:
             return None
-        if not await self._maker.commit(ready.round, ready.made, ready.usage):
+        if not await self._maker.commit(ready.round, ready.made):
             return Room.REVERTED
         self._pace.note(self._step, ready.round.target, ready.made.tokens)
         return Room.MADE

@@ -39,9 +39,9 @@ class Ladder:
         self._models = models
         self._window_of = window_of
 
-    def summarizer(self) -> Summarizer:
-        """The model calls of a new round."""
-        return Summarizer(self._sink, self._models)
+    def summarizer(self, round: int) -> Summarizer:
+        """The model calls of the round with that number."""
+        return Summarizer(self._sink, self._models, round)
 
     async def climb(
         self, round: Round, selection: Selection, summarizer: Summarizer, *, start: Rung = "summary"
@@ -106,7 +106,7 @@ class Ladder:
         except InvalidRequestError as error:
             raise SummaryFailed.by(error) from error
 
-    async def commit(self, round: Round, made: Candidate, usage: Usage) -> bool:
+    async def commit(self, round: Round, made: Candidate) -> bool:
         """Makes a candidate the context: checkpoint, marks, generation and event in one transaction. Where a round that
         it builds upon was reverted meanwhile, it is discarded, the conversation takes over what is in force, and the
         answer is false."""
@@ -116,7 +116,7 @@ class Ladder:
         in_force = conversation.in_force.covering(made.checkpoint).clearing(cleared)
         opened = conversation.draft(round.config, "checkpoint", in_force)
         marks = [] if batch is None else [self._marks_beside(round, batch)]
-        stored = await self._sink.complete_round(self._completed(round, made, cleared, usage), *marks, opened)
+        stored = await self._sink.complete_round(self._completed(round, made, cleared), *marks, opened)
         if isinstance(stored, InForce):
             conversation.revert(stored)
             return False
@@ -129,7 +129,7 @@ class Ladder:
         saved = self._conversation.calibration.apply(batch.tokens_saved)
         return replace(_marks("trigger", batch, before, before - saved), beside_round=True)
 
-    def _completed(self, round: Round, made: Candidate, cleared: tuple[str, ...], usage: Usage) -> RoundCompleted:
+    def _completed(self, round: Round, made: Candidate, cleared: tuple[str, ...]) -> RoundCompleted:
         return RoundCompleted(
             checkpoint=made.checkpoint,
             base=self._conversation.in_force.rounds,
@@ -142,7 +142,6 @@ class Ladder:
             tokens_before=round.target.before,
             tokens_after=made.tokens,
             prose=made.prose,
-            usage=usage,
             duration_ms=round.elapsed_ms,
         )
 

@@ -19,6 +19,7 @@ from app.agent.lull import Lull
 from app.agent.pace import LITTLE
 from app.agent.round_setup import RoundSetup
 from app.agent.rounds import Candidate, Round, Target
+from app.agent.summarizer import Summarizer
 from app.agent.triggers import is_at_work, is_coming
 from app.context.budget import trigger
 from app.context.selection import Selection
@@ -30,11 +31,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A prepared summary that fits: its round with what that makes of the context, and all that it has cost."""
+    """A prepared summary that fits: its round with what that makes of the context."""
 
     round: Round
     made: Candidate
-    usage: Usage
 
 
 class Background:
@@ -128,7 +128,7 @@ class Background:
             made = await self._candidate(due, prepared)
             if due.target.accepts(made.tokens) and made.tokens <= (1 - LITTLE) * due.target.tokens:
                 self._usage, self._prepared = self._usage + prepared.take_usage(), None
-                return Ready(due, made, prepared.usage)
+                return Ready(due, made)
         await self.discard()
         return None
 
@@ -145,7 +145,7 @@ class Background:
         number = await prepared.stop()
         self._usage = self._usage + prepared.take_usage()
         if number is not None:
-            await self._setup.sink.record(RoundEnded(number, "discarded", prepared.usage))
+            await self._setup.sink.record(RoundEnded(number, "discarded"))
 
 
 class Prepared:
@@ -161,7 +161,7 @@ class Prepared:
         self.tokens = round.target.before
         self._conversation = conversation
         self._failed = False
-        self._summarizer = setup.ladder.summarizer()
+        self._summarizer: Summarizer | None = None
         self._taken = Usage()
         before, limit = round.target.before, round.budget.limit
         opening = RoundOpening("threshold", round.settings.policy, before, limit, background=True)
@@ -176,21 +176,21 @@ class Prepared:
         """Calls `tell` when its work has ended, however it did."""
         self._task.add_done_callback(lambda _: tell())
 
-    @property
-    def usage(self) -> Usage:
-        """What it has cost so far."""
-        return self._summarizer.usage
-
     def take_usage(self) -> Usage:
         """What it has cost since the last call."""
-        usage, taken = self._summarizer.usage, self._taken
+        usage, taken = self._usage, self._taken
         self._taken = usage
         return _difference(usage, taken)
 
+    @property
+    def _usage(self) -> Usage:
+        return self._summarizer.usage if self._summarizer is not None else Usage()
+
     async def _run(self, request: ModelRequest) -> Round | None:
         round = replace(self._round, number=await asyncio.shield(self._number))
+        self._summarizer = summarizer = self._ladder.summarizer(round.number)
         try:
-            self.prose = await self._summarizer.prose(self._ladder.job(round, self.selection, request))
+            self.prose = await summarizer.prose(self._ladder.job(round, self.selection, request))
             return round
         except SummaryFailed as error:
             failure = error
@@ -200,7 +200,7 @@ class Prepared:
             failure = SummaryFailed("internal_error", "Preparing the summary failed inside the service.")
         self._failed = True
         await self._sink.record(
-            RungFailed(round.number, "summary", failure.code, failure.detail, self._summarizer.usage, None)
+            RungFailed(round.number, "summary", failure.code, failure.detail, summarizer.usage, None)
         )
         return None
 

@@ -30,26 +30,26 @@ class RoundMaker:
         everything as it was. The notes are read before, so that what is measured is what will be sent; model, tools and
         budget stay those that the round began with."""
         setup = self._setup
-        summarizer = setup.ladder.summarizer()
+        summarizer = setup.ladder.summarizer(round.number)
         try:
             config = await setup.interrupt.guard(setup.refreshed(round.config), patient=True)
             round = replace(round, config=config)
             climb = setup.ladder.climb(round, covered, summarizer, start=start)
             made = await setup.interrupt.guard(climb, insist=True, patient=True)
         except Stopped:
-            await setup.sink.record(RoundEnded(round.number, "cancelled", summarizer.usage))
+            await setup.sink.record(RoundEnded(round.number, "cancelled"))
             return Room.STOPPED
         finally:
             self._usage = self._usage + summarizer.usage
         if made is None:
             return Room.NONE
-        return made if await self.commit(round, made, summarizer.usage) else Room.REVERTED
+        return made if await self.commit(round, made) else Room.REVERTED
 
-    async def commit(self, round: Round, made: Candidate, usage: Usage) -> bool:
+    async def commit(self, round: Round, made: Candidate) -> bool:
         """Makes a candidate the context, and its notes the session's; see `Ladder.commit`. The notes come first: after
         a crash in between the next step takes them in."""
         await self._setup.taken()
-        if not await self._setup.ladder.commit(round, made, usage):
+        if not await self._setup.ladder.commit(round, made):
             return False
         await self._recount(round)
         return True
@@ -59,7 +59,7 @@ class RoundMaker:
         if round.settings.policy != "handoff" or not round.settings.recount_probe:
             return
         setup = self._setup
-        summarizer = setup.ladder.summarizer()
+        summarizer = setup.ladder.summarizer(round.number)
         request = setup.conversation.sound_request(round.config)
         try:
             tokens = await setup.interrupt.guard(summarizer.count(request), insist=True, patient=True)

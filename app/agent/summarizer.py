@@ -75,11 +75,12 @@ class _Answer:
 
 
 class Summarizer:
-    """The model calls of one round. `usage` is what they have cost together."""
+    """The model calls of one round. `usage` is what they have cost together, in this life of the server."""
 
-    def __init__(self, sink: Sink, models: ModelCalls) -> None:
+    def __init__(self, sink: Sink, models: ModelCalls, round: int) -> None:
         self._sink = sink
         self._models = models
+        self._round = round
         self._calls = 0
         self.usage = Usage()
 
@@ -203,7 +204,7 @@ class Summarizer:
         usage = self._models.bill(request.model, answer.usage, _size(request), written, finished=finished)
         if usage is not None:
             self.usage = self.usage + usage
-            self._sink.record(ModelUsed(request.model, usage))
+            self._sink.record(ModelUsed(request.model, usage, self._round))
 
 
 def _pieces(job: SummaryJob) -> list[str]:

@@ -46,7 +46,7 @@ class RoundNotes:
                     self._pruned = change
                 case RungFailed():
                     self._failures.append(change)
-                case ModelUsed(_, usage):
+                case ModelUsed(usage=usage):
                     self._usage = self._usage + usage
         return _ready(0)
 

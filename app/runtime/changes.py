@@ -81,7 +81,7 @@ def _write(connection: Connection, appender: Appender, seq: int, change: Change)
         case StepClosed():
             step_changes.close_step(connection, appender, seq, change)
         case ModelUsed():
-            step_changes.add_usage(connection, appender, change)
+            compactions.add_usage(connection, appender, change)
         case PartClosed():
             message_changes.close_part(connection, appender, seq, change)
         case ResultClosed():

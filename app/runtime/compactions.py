@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.changes import OutputsPruned, RoundCompleted, RoundEnded, RoundOpening, RungFailed
+from app.agent.changes import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RoundOpening, RungFailed
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings
 from app.db.repositories import compactions, messages, sessions
@@ -25,6 +25,7 @@ from app.events import (
 )
 from app.messages import Usage
 from app.runtime.context_size import note_owners_size, note_size
+from app.runtime.step_changes import add_to_session
 from app.sessions import CompactionEvent
 
 
@@ -93,7 +94,7 @@ def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked
     appender = Appender(connection, session_id, epoch=epoch)
     for row in compactions.all_rounds(connection, session_id, status="running"):
         if asked_too or row.reason != "manual":
-            end_round(connection, appender, appender.take(), RoundEnded(row.round, "cancelled", Usage(**row.usage)))
+            end_round(connection, appender, appender.take(), RoundEnded(row.round, "cancelled"))
     return appender.flush()
 
 
@@ -110,16 +111,22 @@ def requested(connection: Connection, session_id: str) -> Row[Any] | None:
     return next((row for row in rows if row.reason == "manual"), None)
 
 
-def fail_rung(connection: Connection, appender: Appender, seq: int, change: RungFailed) -> None:
-    """Says that a rung did not do; without a next one the round is over. Its cost so far is kept with it."""
+def add_usage(connection: Connection, appender: Appender, change: ModelUsed) -> None:
+    """Bills a round's model call: to the session, to the day, and to the round, which may be made by more than one
+    life of the server."""
+    add_to_session(connection, appender, change.model, change.usage)
     row = compactions.find(connection, appender.session_id, change.round)
     assert row is not None
-    spent = Usage(**row.usage) + change.usage
-    fields: dict[str, Any] = {"usage": spent.model_dump()}
+    usage = Usage(**row.usage) + change.usage
+    compactions.change(connection, appender.session_id, change.round, usage=usage.model_dump())
+
+
+def fail_rung(connection: Connection, appender: Appender, seq: int, change: RungFailed) -> None:
+    """Says that a rung did not do; without a next one the round is over."""
     if change.next is None:
-        fields |= {"status": "failed", "error": {"code": change.code, "detail": change.detail}}
-    compactions.change(connection, appender.session_id, change.round, **fields)
-    _note_progress(connection, appender.session_id)
+        error = {"code": change.code, "detail": change.detail}
+        compactions.change(connection, appender.session_id, change.round, status="failed", error=error)
+        _note_progress(connection, appender.session_id)
     event = CompactionFailed(
         session_id=appender.session_id,
         at=appender.at,
@@ -155,7 +162,6 @@ def complete_round(connection: Connection, appender: Appender, seq: int, change:
         tokens_before=change.tokens_before,
         tokens_after=change.tokens_after,
         summary=change.prose,
-        usage=change.usage.model_dump(),
         duration_ms=change.duration_ms,
         checkpoint=_stored(checkpoint),
         pruned=list(change.pruned),
@@ -180,11 +186,14 @@ def complete_round(connection: Connection, appender: Appender, seq: int, change:
 def end_round(connection: Connection, appender: Appender, seq: int, change: RoundEnded) -> None:
     """Closes a round that was cancelled or discarded."""
     session_id, at = appender.session_id, appender.at
-    compactions.change(connection, session_id, change.round, status=change.status, usage=change.usage.model_dump())
+    compactions.change(connection, session_id, change.round, status=change.status)
     _note_progress(connection, session_id)
-    event: SessionEvent = CompactionCancelled(session_id=session_id, at=at, round=change.round, usage=change.usage)
+    row = compactions.find(connection, session_id, change.round)
+    assert row is not None
+    usage = Usage(**row.usage)
+    event: SessionEvent = CompactionCancelled(session_id=session_id, at=at, round=change.round, usage=usage)
     if change.status == "discarded":
-        event = CompactionDiscarded(session_id=session_id, at=at, round=change.round, usage=change.usage)
+        event = CompactionDiscarded(session_id=session_id, at=at, round=change.round, usage=usage)
     appender.add(seq, event)
 
 

@@ -160,7 +160,7 @@ def _complete_round(
     if in_force.rounds == completed.base:
         return commit_changes(connection, session_id, epoch, [completed, *changes])
     # A revert came first: what the round was made from is not what the context begins with any more.
-    ended = RoundEnded(completed.checkpoint.round, "discarded", completed.usage)
+    ended = RoundEnded(completed.checkpoint.round, "discarded")
     _, items = commit_changes(connection, session_id, epoch, [ended])
     return in_force, items
 

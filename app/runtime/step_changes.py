@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.changes import AttemptVoided, GenerationOpened, ModelUsed, ResponseClosed, StepClosed, StepOpened
+from app.agent.changes import AttemptVoided, GenerationOpened, ResponseClosed, StepClosed, StepOpened
 from app.db.repositories import messages, parts, sessions, steps
 from app.eventlog.log import Appender
 from app.events import StepFinished, StepRetrying, StepStarted
@@ -148,12 +148,12 @@ def close_step(connection: Connection, appender: Appender, seq: int, change: Ste
     appender.add(seq, event)
 
 
-def add_usage(connection: Connection, appender: Appender, change: ModelUsed) -> None:
+def add_to_session(connection: Connection, appender: Appender, model: str, usage: Usage) -> None:
     """Adds a model call outside of the steps to the same totals."""
     row = sessions.row(connection, appender.session_id)
-    sessions.change(connection, appender.session_id, **_totals(row, change.usage))
+    sessions.change(connection, appender.session_id, **_totals(row, usage))
     day = appender.at.date().isoformat()
-    steps.add_usage(connection, day=day, model=change.model, usage=change.usage, steps=0)
+    steps.add_usage(connection, day=day, model=model, usage=usage, steps=0)
 
 
 def _totals(row: Row[Any], usage: Usage) -> dict[str, Any]:

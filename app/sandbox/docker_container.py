@@ -17,7 +17,7 @@ HOME = "/home/agent"
 INSTANCE_LABEL = "palimpsest.instance"
 SESSION_LABEL = "palimpsest.session"
 CONFIG_LABEL = "palimpsest.config"
-CPU_SHARES = 128
+CPU_SHARES = 512
 """A container's weight where processors are scarce, an ordinary process's being 1,024: a flood of output kept the
 server's thread waiting for up to 150 ms with equal weights, for 57 ms with this one. What is idle it may use."""
 # `sleep infinity` is not known everywhere. The shell is no first process: docker-init is, which reaps orphans.

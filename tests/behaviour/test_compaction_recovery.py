@@ -15,7 +15,7 @@ from tests.behaviour.checks import assert_sound, following, user_texts
 from tests.behaviour.harness import Client, of_type
 from tests.behaviour.long_task import LongTask
 from tests.behaviour.process import ServerProcess
-from tests.behaviour.replica import Replica
+from tests.behaviour.replica import USAGE, Replica
 from tests.behaviour.rounds import (
     MODELS,
     POLICIES,
@@ -34,7 +34,7 @@ from tests.behaviour.rounds import (
     worked,
 )
 from tests.behaviour.test_compaction_messages import held_step
-from tests.provider import FakeProvider
+from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
 
 Start = Callable[..., ServerProcess]
@@ -87,6 +87,38 @@ async def test_a_run_goes_on_whose_server_ended_during_an_automatic_round(
         assert len(of_type(events, "session.recovered")) <= 1
         await assert_rounds(client, session_id)
     assert provider.broken == []
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_what_a_round_had_paid_for_before_its_server_ended_stays_in_its_row(
+    start: Start, provider: FakeProvider, how: signal.Signals
+) -> None:
+    """The first answer is cut off, so that the model is asked again; the server ends before it has answered."""
+    short = Reply(Text("half of"), finish="length")
+    answers = iter([short, Reply(Gate("again"), Text("never read"))])
+    provider.configure(window=WINDOW)
+    provider.respond(LongTask(12, most=4_000, summarise=lambda request, step: next(answers, short)))
+    small = {"PALIMPSEST_MODELS": json.dumps(SMALL)}
+    first = start(**small)
+    async with Client(first.url) as client:
+        session_id = (await client.create("the task", compaction=settings(background=False)))["id"]
+        await provider.reached("again")
+        [running] = [item for item in await rounds(client, session_id) if item["status"] == "running"]
+        assert running["usage"]["output_tokens"] > 0
+        first.end(how)
+
+    async with Client(start(**small).url) as client:
+        await client.until_idle(session_id)
+        listed = await rounds(client, session_id)
+        cut_off = listed[running["round"] - 1]
+        assert cut_off["status"] == "cancelled"
+        assert cut_off["usage"]["output_tokens"] >= running["usage"]["output_tokens"]
+        [cancelled] = of_type(await assert_sound(client, session_id), "compaction.cancelled")
+        assert cancelled.data["usage"] == cut_off["usage"]
+        made = (await client.get(f"/v1/sessions/{session_id}/steps", limit=500))["items"]
+        used = (await client.session(session_id))["usage"]
+        for kind in USAGE:
+            assert used[kind] == sum(row["usage"][kind] for row in [*made, *listed]), kind
 
 
 @pytest.mark.parametrize("how", ENDS)

@@ -133,9 +133,11 @@ class Posts:
             self.delivered += len(delivered)
 
 
-def report(what: str, watch: Watch, posts: Posts, begin: float, end: float) -> None:
-    """Prints what was measured, and holds `readyz` to its time."""
-    until_said, until_well = watch.seconds_until(False, begin), watch.seconds_until(True, end)
+def report(what: str, watch: Watch, posts: Posts, begin: float, end: float, back: float | None = None) -> None:
+    """Prints what was measured, and holds `readyz` to its time. `back` is when all is surely well again, where that is
+    later than the `end` of what was done to it."""
+    until_said = watch.seconds_until(False, begin)
+    until_well = max(0.0, watch.seconds_until(True, end) + end - (back or end))
     accepted = sum(map(len, posts.accepted.values()))
     print(
         f"\n{what}: away for {end - begin:.1f} s; readyz said so after {until_said:.2f} s"
@@ -231,7 +233,7 @@ async def test_an_engine_that_is_stopped_and_started(
             started = time.monotonic()
             await asyncio.sleep(TRUTH_S)
         await posts.assert_delivered()
-        report(f"an Engine, {how.name}", watch, posts, begin, started)
+        report(f"an Engine, {how.name}", watch, posts, begin, end, started)
         print(f"  it took {started - end:.1f} s to start")
         await _print_results(client, session_ids)
     assert provider.refusals == []

@@ -64,15 +64,13 @@ def check_sums(stored: Stored) -> Iterator[str]:
 
 
 def _check_usage(stored: Stored) -> Iterator[str]:
-    """Tokens by kind; nothing is known of the models' prices. What a round has used is in its session's total at once,
-    and in its own with its end, so one that was cut off may have used more than it says."""
+    """Tokens by kind; nothing is known of the models' prices."""
     spent = _tokens(stored.row)
     of_rows: Counter[str] = Counter()
     for row in [*stored.steps, *stored.rounds]:
         of_rows.update(_tokens(row))
-    is_cut_off = any(r["status"] == "cancelled" for r in stored.rounds)
     for kind, count in spent.items():
-        if not (of_rows[kind] == count or (is_cut_off and 0 <= of_rows[kind] < count)):
+        if of_rows[kind] != count:
             yield f"the session has used {count} {kind}, its steps and rounds {of_rows[kind]}"
 
 

@@ -102,7 +102,7 @@ class KeptSink:
             self.record(completed, *changes)
             future.set_result(completed.summary.seq + EVENTS_BETWEEN)
         else:
-            self.record(RoundEnded(completed.checkpoint.round, "discarded", completed.usage))
+            self.record(RoundEnded(completed.checkpoint.round, "discarded"))
             future.set_result(self.reverted)
             self.reverted = None
         return future

@@ -47,7 +47,7 @@ class Climb(Tight):
         return folded(self.conversation, self.round(), self.selection()).prose
 
     async def climb(self, target: int, start: Rung = "summary") -> tuple[Candidate | None, Usage]:
-        summarizer = self.ladder.summarizer()
+        summarizer = self.ladder.summarizer(1)
         made = await self.ladder.climb(self.round(target), self.selection(), summarizer, start=start)
         return made, summarizer.usage
 
@@ -55,7 +55,7 @@ class Climb(Tight):
         """Makes a summary the context."""
         round = round or self.round()
         candidate = self.candidate(round, self.selection(), prose, "summary")
-        assert await self.ladder.commit(round, candidate, Usage())
+        assert await self.ladder.commit(round, candidate)
         return candidate
 
 
@@ -170,7 +170,7 @@ class TestRungs:
         tight = Climb(SUMMARY)
         size = tight.measure("summary")
         round = replace(tight.round(), target=Target(100_000, size))
-        candidate = await tight.ladder.climb(round, tight.selection(), tight.ladder.summarizer())
+        candidate = await tight.ladder.climb(round, tight.selection(), tight.ladder.summarizer(1))
         assert candidate is not None
         [failed, *_] = tight.sink.of(RungFailed)
         assert "not less than before" in failed.detail
@@ -228,8 +228,7 @@ class TestCommit:
         assert batch is not None
         assert set(batch.outputs) < set(found.outputs)
         candidate = tight.candidate(round, selection, PROSE, "summary")
-        used = Usage(input_tokens=9, output_tokens=2)
-        assert await tight.ladder.commit(round, candidate, used)
+        assert await tight.ladder.commit(round, candidate)
         [(completed, marked, opened)] = tight.sink.records
         assert isinstance(completed, RoundCompleted)
         assert isinstance(marked, OutputsPruned)
@@ -243,7 +242,7 @@ class TestCommit:
         assert (completed.first_message_id, completed.last_message_id) == (covered[0].id, covered[-1].id)
         assert (completed.messages_compacted, completed.pruned) == (len(covered), batch.call_ids)
         assert (completed.tokens_before, completed.tokens_after) == (round.target.before, candidate.tokens)
-        assert (completed.prose, completed.usage) == (PROSE, used)
+        assert completed.prose == PROSE
         assert completed.duration_ms >= 0
         assert (marked.reason, marked.call_ids, marked.tools) == ("trigger", batch.call_ids, batch.tools)
         saved = tight.conversation.calibration.apply(batch.tokens_saved)
@@ -262,7 +261,7 @@ class TestCommit:
         assert len(least.covered) > len(tight.selection().covered)
         round = tight.round()
         candidate = tight.candidate(round, least, PROSE, "shrink")
-        await tight.ladder.commit(round, candidate, Usage())
+        await tight.ladder.commit(round, candidate)
         [completed] = tight.sink.of(RoundCompleted)
         assert completed.messages_compacted == len(least.covered)
         assert completed.last_message_id == least.covered[-1].id == tight.conversation.history[-2].id
@@ -290,7 +289,7 @@ class TestCommit:
         round = tight.round(number=2)
         candidate = tight.candidate(round, tight.selection(round), PROSE, "summary")
         tight.sink.reverted = InForce((), frozenset({"c9"}))
-        assert not await tight.ladder.commit(round, candidate, Usage())
+        assert not await tight.ladder.commit(round, candidate)
         assert [message.id for message in tight.conversation.history] == before
         assert tight.conversation.in_force == InForce((), frozenset({"c9"}))
         opened = tight.conversation.refresh(tight.config)

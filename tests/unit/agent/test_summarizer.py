@@ -71,7 +71,7 @@ class Asked:
 
     def __init__(self, *replies: Reply, **changes: Any) -> None:
         self.script, self.sink = Script(*replies), KeptSink()
-        self.summarizer = summarizer.Summarizer(self.sink, models_of(self.script, **changes))
+        self.summarizer = summarizer.Summarizer(self.sink, models_of(self.script, **changes), round=3)
 
     async def prose(self, **changes: Any) -> str:
         return await self.summarizer.prose(job(**changes))

@@ -110,7 +110,6 @@ class Office:
             tokens_before=9_000,
             tokens_after=4_000,
             prose="It went well.",
-            usage=SPENT,
             duration_ms=12,
         )
 
@@ -225,8 +224,8 @@ class TestBeginning:
     async def test_numbers_are_never_used_again(self, office: Office) -> None:
         await office.complete(await office.open(), 0, 1)
         await office.revert(1)
-        await office.stage.commit(RoundEnded(await office.open(), "cancelled", Usage()))
-        await office.stage.commit(RoundEnded(await office.open(BACKGROUND), "discarded", Usage()))
+        await office.stage.commit(RoundEnded(await office.open(), "cancelled"))
+        await office.stage.commit(RoundEnded(await office.open(BACKGROUND), "discarded"))
         await office.stage.commit(RungFailed(await office.open(), "shrink", "not_small_enough", "No.", Usage(), None))
         assert (await office.request()).round == 5
         await office.abandon(asked_too=True)
@@ -297,7 +296,9 @@ class TestCompleting:
     @pytest.mark.parametrize(("rung", "pruned"), [("summary", True), ("fold", False), ("shrink", True)])
     async def test_what_is_told_of_it(self, office: Office, rung: str, pruned: bool) -> None:
         marked = tuple(office.calls[:1]) if pruned else ()
-        change = await office.complete(await office.open(), 0, 3, pruned=marked, rung=rung)
+        number = await office.open()
+        await office.stage.commit(ModelUsed("scripted/demo", SPENT, number))
+        change = await office.complete(number, 0, 3, pruned=marked, rung=rung)
         _, told = (await office.events())[-1]
         assert (told["was_summarized"], told["was_pruned"]) == (rung == "summary", pruned)
         view = rows.view(await office.find(1))
@@ -352,7 +353,9 @@ class TestBases:
     async def test_after_a_revert_it_is_discarded_and_nothing_else_is_stored(self, office: Office) -> None:
         first = await office.complete(await office.open(), 0, 1, pruned=tuple(office.calls[:1]))
         await office.stage.commit(OutputsPruned("run_end", tuple(office.calls[3:]), ("run",), 400, 300))
-        change = await office.made(await office.open(BACKGROUND), 0, 3, pruned=tuple(office.calls[1:2]))
+        number = await office.open(BACKGROUND)
+        await office.stage.commit(ModelUsed("scripted/demo", SPENT, number))
+        change = await office.made(number, 0, 3, pruned=tuple(office.calls[1:2]))
         await office.revert(1)
         history, recorder = await office.stage.history(), await self.recorder(office)
         marks = OutputsPruned("trigger", change.pruned, ("run",), 9_000, 4_000)
@@ -364,7 +367,7 @@ class TestBases:
         assert (name, told["round"], Usage(**told["usage"])) == ("compaction.discarded", 2, SPENT)
         assert await office.cleared() == set(office.calls[3:])
         assert first.summary.id not in await office.shown()
-        await recorder.record(RoundEnded(await office.open(), "cancelled", Usage()))
+        await recorder.record(RoundEnded(await office.open(), "cancelled"))
         assert await office.statuses() == ["reverted", "discarded", "cancelled"], "its owner goes on"
 
     async def test_a_revert_after_it_is_nothing_to_it(self, office: Office) -> None:
@@ -378,7 +381,9 @@ class TestBases:
 class TestEnding:
     @pytest.mark.parametrize("status", ["cancelled", "discarded"])
     async def test_one_that_came_to_nothing(self, office: Office, status: Any) -> None:
-        await office.stage.commit(RoundEnded(await office.open(), status, SPENT))
+        number = await office.open()
+        await office.stage.commit(ModelUsed("scripted/demo", SPENT, number))
+        await office.stage.commit(RoundEnded(number, status))
         name, told = (await office.events())[-1]
         assert (name, told["round"]) == (f"compaction.{status}", 1)
         assert Usage(**told["usage"]) == SPENT
@@ -396,7 +401,6 @@ class TestEnding:
         await office.stage.commit(RungFailed(number, "shrink", "not_small_enough", "Too large.", Usage(), None))
         assert await office.statuses() == ["failed"]
         assert not await office.in_progress()
-        assert Usage(**(await office.find(1)).usage) == SPENT
         told = [event for name, event in await office.events() if name == "compaction.failed"]
         assert [(event["rung"], event["code"], event["next"]) for event in told] == [
             ("summary", "summary_empty", "fold"),
@@ -404,6 +408,7 @@ class TestEnding:
             ("shrink", "not_small_enough", None),
         ]
         assert told[0]["detail"] == "No text."
+        assert Usage(**told[0]["usage"]) == SPENT
 
     async def test_one_that_failed_says_what_ended_it_and_has_left_no_size(self, office: Office) -> None:
         async def shown() -> CompactionEvent:
@@ -416,17 +421,23 @@ class TestEnding:
         assert (await shown()).error == RoundError(code="not_small_enough", detail="Too large.")
         assert ((await shown()).tokens_before, (await shown()).tokens_after) == (OPENING.tokens_before, None)
 
-    async def test_its_model_calls_are_billed_to_the_session_when_they_are_made(self, office: Office) -> None:
-        before = (await office.session()).usage
-        assert await office.stage.commit(ModelUsed("scripted/demo", SPENT)) == 0, "without an event"
-        await office.complete(await office.open(), 0, 1)
-        assert (await office.session()).usage == before + SPENT, "and once"
+    async def test_its_model_calls_are_billed_when_they_are_made(self, office: Office) -> None:
+        before, number = (await office.session()).usage, await office.open()
+        for _ in range(2):
+            assert await office.stage.commit(ModelUsed("scripted/demo", SPENT, number)) == 0, "without an event"
+        assert (await office.session()).usage == before + SPENT + SPENT
+        assert Usage(**(await office.find(number)).usage) == SPENT + SPENT, "whatever becomes of the round"
+        await office.complete(number, 0, 1)
+        assert (await office.session()).usage == before + SPENT + SPENT, "and once"
+        assert Usage(**(await office.find(number)).usage) == SPENT + SPENT
+        name, told = (await office.events())[-1]
+        assert (name, Usage(**told["usage"])) == ("compaction.completed", SPENT + SPENT)
 
     async def test_an_owner_that_went_away_leaves_none_of_its_own(self, office: Office) -> None:
         await office.open()
-        await office.stage.commit(RungFailed(1, "summary", "summary_empty", "No text.", SPENT, "fold"))
+        await office.stage.commit(ModelUsed("scripted/demo", SPENT, 1))
         await office.open(BACKGROUND)
-        await office.stage.commit(RoundEnded(await office.open(), "cancelled", Usage()))
+        await office.stage.commit(RoundEnded(await office.open(), "cancelled"))
         sid = office.stage.session_id
         await office.stage.database.writer.write(
             lambda c: rows.open_round(c, sid, reason="manual", policy="reactive", created_at=now(), background=False)
@@ -538,7 +549,7 @@ class TestReverting:
     async def test_only_the_latest_that_completed(self, office: Office) -> None:
         for _ in range(2):
             await office.complete(await office.open(), 0, 3)
-        await office.stage.commit(RoundEnded(await office.open(), "cancelled", Usage()))
+        await office.stage.commit(RoundEnded(await office.open(), "cancelled"))
         for round in (1, 3):
             with pytest.raises(ConflictError, match="the latest that can be is 2") as caught:
                 await office.revert(round)

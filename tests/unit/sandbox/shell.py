@@ -74,11 +74,18 @@ def sleepers(seconds: str) -> int:
     return sum(_sleeps(process, seconds.encode()) for process in Path("/proc").iterdir() if process.name.isdigit())
 
 
-async def until_sleeping(seconds: str) -> None:
-    """Waits until the first of them sleeps."""
+async def until_sleeping(seconds: str, count: int = 1) -> None:
+    """Waits until the first of them sleeps, or so many."""
     async with asyncio.timeout(10):
-        while not sleepers(seconds):  # noqa: ASYNC110
+        while sleepers(seconds) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)  # a process of another namespace raises no event here
+
+
+async def until_gone(seconds: str) -> None:
+    """Waits until none of them is left: the kernel ends a namespace's processes a moment after its first."""
+    async with asyncio.timeout(10):
+        while sleepers(seconds):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 def _sleeps(process: Path, seconds: bytes) -> bool:

@@ -55,17 +55,19 @@ async def test_a_time_out_leaves_no_process(shell: Shell, escape: tuple[str, str
 
 async def test_a_cancellation_of_many_commands_spares_what_an_earlier_one_left(shell: Shell) -> None:
     """In a container, ends that took each other for something to end would in the end take all of it with them."""
+    if shell.kind == "bubblewrap":
+        pytest.skip("a command's namespace ends with it")
     left, seconds = unique_seconds(), unique_seconds()
     await shell.run(f"sleep {left} >/dev/null 2>&1 &")
-    stays = sleepers(left)
+    await until_sleeping(left)
     running = [await begin(shell, f"sleep {seconds}") for _ in range(6)]
-    assert sleepers(seconds) == 6
+    await until_sleeping(seconds, 6)
     for task in running:
         task.cancel()
     with suppress(asyncio.CancelledError):
         await asyncio.gather(*running)
     await asyncio.wait(running)
-    assert (sleepers(seconds), sleepers(left)) == (0, stays)
+    assert (sleepers(seconds), sleepers(left)) == (0, 1)
     assert (await shell.run("echo fine")).out == "fine\n"
 
 

@@ -13,7 +13,7 @@ import pytest
 from app.sandbox.base import WORKSPACE, SandboxLimits
 from app.sandbox.bubblewrap import BubblewrapFactory, find_bwrap
 from app.sandbox.view import View
-from tests.unit.sandbox.shell import sleepers, unique_seconds, until_sleeping
+from tests.unit.sandbox.shell import sleepers, unique_seconds, until_gone, until_sleeping
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.usefixtures("bubblewrap")]
 
@@ -40,7 +40,8 @@ async def test_a_start_ends_the_commands_that_an_earlier_life_has_left(tmp_path:
         removed = await BubblewrapFactory(tmp_path / "mine").remove_orphans({"session"})
         left.wait(10)
         assert removed == ["2 processes of commands"]
-        assert (sleepers(mine), sleepers(others), other.poll()) == (0, 1, None)
+        await until_gone(mine)
+        assert (sleepers(others), other.poll()) == (1, None)
         assert (tmp_path / "mine" / "workspaces" / "session").is_dir()
 
 

@@ -227,7 +227,7 @@ def test_tokens_that_no_row_accounts_for_are_seen() -> None:
     session = stored()
     more = replace(session, row={**session.row, "usage": '{"input_tokens": 9}'})
     assert rules(more) == {"counts are those of the rows"}
-    cut_off = {"round": 2, "status": "cancelled"}
-    assert rules(replace(more, rounds=[*session.rounds, cut_off])) == set(), "it had asked the model"
+    cut_off = {"round": 2, "status": "cancelled", "usage": '{"input_tokens": 3}'}
+    assert rules(replace(more, rounds=[*session.rounds, cut_off])) == set(), "a round that was cut off has paid too"
     less = replace(session, row={**session.row, "usage": '{"input_tokens": 5}'}, rounds=[*session.rounds, cut_off])
     assert rules(less) == {"counts are those of the rows"}
