@@ -95,8 +95,10 @@ def server(
 def serving(folder: Path, sandbox: str = "bubblewrap", **environment: str) -> Iterator[Site]:
     """A site of its own in a folder, as on a machine without settings."""
     with pytest.MonkeyPatch.context() as patch, running_provider(windows={"small": SMALL_WINDOW}) as provider:
+        # Coverage is measured where the API is tested; here it would slow down what the page waits for.
+        foreign = ("PALIMPSEST_", "OPENAI_", "ANTHROPIC_", "COVERAGE_")
         for name in [*os.environ]:
-            if name.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_")) and not name.startswith("PALIMPSEST_TEST_"):
+            if name.startswith(foreign) and not name.startswith("PALIMPSEST_TEST_"):
                 patch.delenv(name)
         with server(folder, provider, sandbox, environment=environment) as process:
             yield Site(process, provider)

@@ -255,7 +255,43 @@ async def test_the_key_is_asked_for_once(own_site: ServeSite, browser: Browser) 
             seen = "() => JSON.stringify([document.cookie, localStorage, sessionStorage])"
             assert "right-key" not in await page.evaluate(seen)
             assert await page.evaluate("() => document.cookie") == ""
+            other = await context.new_page()
+            await _keeps_what_is_written(page, other)
             await button(page, "Log out").click()
             await expect(key).to_be_visible()
             await page.goto(link("anything"))
             await expect(key).to_be_visible()
+            await expect(other.get_by_label("Key")).to_be_visible()
+            await expect(other.get_by_label("Task")).to_be_hidden()
+
+
+async def _keeps_what_is_written(page: Page, other: Page) -> None:
+    """A login that is over takes nothing from the page, and a new one in another tab is one for this tab too."""
+    task = page.get_by_label("Task")
+    await task.fill("A task that took long to write")
+    dialog = await _login_is_over(page)
+    for _ in range(3):
+        await page.keyboard.press("Escape")
+    await expect(dialog).to_be_visible()
+    assert await _faults(page) == []
+    await dialog.get_by_label("Key").fill("right-key")
+    await page.keyboard.press("Enter")
+    await expect(dialog).to_be_hidden()
+
+    dialog = await _login_is_over(page)
+    await other.goto("/")
+    await other.get_by_label("Key").fill("right-key")
+    await other.keyboard.press("Enter")
+    await expect(other.get_by_role("heading", name="Welcome")).to_be_visible()
+    await expect(dialog).to_be_hidden()
+    await expect(task).to_have_value("A task that took long to write")
+
+
+async def _login_is_over(page: Page) -> Locator:
+    """The dialog that is shown once a call was refused."""
+    await page.context.clear_cookies()
+    # Something that the page loads just now may have been refused already: then there is no clicking under the dialog.
+    await page.locator("form.create").evaluate("(form) => form.requestSubmit()")
+    dialog = page.get_by_role("dialog", name="Log in")
+    await expect(dialog.get_by_label("Key")).to_be_focused()
+    return dialog

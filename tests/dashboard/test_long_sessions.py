@@ -63,6 +63,14 @@ AT_END = """() => {
   return scrollHeight - clientHeight - scrollTop < 5;
 }"""
 
+AT_REST = """() => {
+  const box = document.querySelector('[role="feed"]');
+  if (!box.scrolledAt) box.addEventListener("scroll", () => (box.scrolledAt = performance.now()));
+  box.scrolledAt ??= performance.now();
+  return performance.now() - box.scrolledAt > 400;
+}"""
+"""After a scroll the list looks by itself where it is, so that nothing is told by what it does meanwhile."""
+
 
 async def test_the_newest_stays_in_sight_when_its_room_gets_smaller(page: Page, site: Site, client: Client) -> None:
     items = [{"text": f"Item {number}", "status": "pending"} for number in range(6)]
@@ -72,6 +80,7 @@ async def test_the_newest_stays_in_sight_when_its_room_gets_smaller(page: Page, 
     await open_session(page, made["id"])
     await expect(messages(page).last).to_contain_text("Line.")
     await page.wait_for_function(AT_END)
+    await page.wait_for_function(AT_REST)
     height = await page.get_by_role("feed", name="Messages").evaluate("(box) => box.clientHeight")
 
     await page.get_by_role("region", name="Plan").get_by_role("button").click()

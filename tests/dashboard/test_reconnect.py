@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import signal
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.behaviour.harness import Client
 from tests.dashboard import IN_BROWSER
-from tests.dashboard.browser import UNREACHABLE, watched
+from tests.dashboard.browser import UNREACHABLE, Faults, module, watched
 from tests.dashboard.conftest import ServeSite
 from tests.dashboard.places import badge, messages, open_session, same_as_afterwards
 from tests.dashboard.proxy import Network
-from tests.dashboard.site import Site, port_of, server
+from tests.dashboard.site import Site, link, port_of, server
 from tests.provider import Gate, Hang, Reasoning, Reply, Text, ToolCall
 
 pytestmark = [*IN_BROWSER]
@@ -79,3 +79,57 @@ async def test_the_network_fails_in_the_middle_of_a_stream(site: Site, browser: 
         assert (await answer.inner_text()).count("word299") == 1
         await expect(badge(page, "completed")).to_be_visible()
         await same_as_afterwards(page)
+
+
+LOOK = """(state) => {
+  Object.defineProperty(document, "visibilityState", { configurable: true, get: () => state });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def test_a_page_that_is_hidden_lets_go_of_its_connection_until_it_is_seen(
+    page: Page, site: Site, client: Client
+) -> None:
+    made = await client.create(site.task("Hidden", Reply(Text("Seen.")), Reply(Text("Written behind."))))
+    await client.until_idle(made["id"])
+    await page.clock.install()
+    await open_session(page, made["id"])
+    await expect(messages(page, "assistant").last).to_contain_text("Seen.")
+    await expect(page.locator(".connection.live")).to_be_attached()
+    wait = await module(page, "core/follow.js", "({ HIDDEN_MS }) => HIDDEN_MS")
+
+    await page.evaluate(LOOK, "hidden")
+    async with page.expect_event("requestfailed", lambda request: request.url.endswith("/events")):
+        await page.clock.fast_forward(wait)
+    begun: list[str] = []
+    page.on("request", lambda request: begun.append(request.url))
+    await client.post(made["id"], "Go on.")
+    await client.until_idle(made["id"])
+    await page.clock.fast_forward(wait)
+    await expect(page.locator(".connection.live")).to_be_attached()
+    assert not [url for url in begun if url.endswith("/events")]
+
+    await page.evaluate(LOOK, "visible")
+    await expect(messages(page, "assistant").last).to_contain_text("Written behind.")
+    await expect(page.locator(".connection.live")).to_be_attached()
+
+
+async def test_a_session_that_cannot_be_loaded_is_tried_again(
+    context: BrowserContext, faults: Faults, page: Page, site: Site, client: Client
+) -> None:
+    faults.allow.append("503")
+    made = await client.create(site.task("Tried again", Reply(Text("Here at last."))))
+    await client.until_idle(made["id"])
+    busy = True
+
+    async def refuse(route: Route) -> None:
+        await (route.fulfill(status=503, json={"detail": "Busy."}) if busy else route.continue_())
+
+    await context.route("**/approvals", refuse)
+    await page.goto(link(made["id"]))
+    await expect(page.get_by_role("alert")).to_contain_text("Busy.")
+    await expect(page.get_by_text("It is tried again by itself.")).to_be_visible()
+
+    busy = False
+    await expect(messages(page, "assistant")).to_contain_text("Here at last.")
+    await expect(page.get_by_text("Busy.")).to_be_hidden()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from playwright.async_api import Browser, Page, expect
 
@@ -54,6 +56,26 @@ async def test_the_list_keeps_itself_fresh(page: Page, site: Site, client: Clien
     await page.get_by_role("menuitem", name="Delete").click()
     await button(page.get_by_role("dialog"), "Delete").click()
     await expect(row).to_be_hidden()
+
+
+async def test_of_the_running_sessions_only_those_in_the_list_are_loaded_again(
+    page: Page, site: Site, client: Client
+) -> None:
+    task = site.task("Loaded again", Reply(Text("x"), Gate("again-1")))
+    made = await client.create(task)
+    await page.clock.install()
+    await page.goto("/")
+    await page.get_by_role("searchbox").fill(task)
+    await page.clock.run_for(1_000)
+    await expect(page.locator(".session-row")).to_have_count(1)
+
+    async with page.expect_request(lambda request: "status=running" in request.url) as asked:
+        await page.clock.run_for(6_000)
+
+    query = parse_qs(urlsplit((await asked.value).url).query)
+    assert query == {"status": ["running"], "limit": ["1"], "q": [task]}
+    site.provider.open("again-1")
+    await client.until_idle(made["id"])
 
 
 @pytest.mark.docker

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
+from tests.behaviour.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import module
 
@@ -129,3 +130,112 @@ async def test_any_events_twice_give_what_they_give_once(bare: Page, kind: str) 
 
     assert said(once) == ["a😀b"]
     assert once["messages"] == twice["messages"]
+
+
+HELD = """({ Held }, { messages, deeds }) => {
+  const held = new Held();
+  held.add(messages);
+  for (const [name, ...rest] of deeds) held[name](...rest);
+  return { order: held.order.value, first: held.first, result: held.result("c1").value?.output ?? null };
+}"""
+
+
+def _message(seq: int, role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    return {"id": f"m{seq}", "seq": seq, "role": role, "parts": list(parts), "finish_reason": None, "voided_at": None}
+
+
+CALLING = _message(2, "assistant", {"type": "tool_call", "id": "p1", "index": 0, "call_id": "c1"})
+RESULT = _message(3, "tool", {"type": "tool_result", "id": "r1", "index": 0, "call_id": "c1", "output": "done"})
+STRETCH = [_message(1, "user"), CALLING, RESULT, *(_message(seq, "user") for seq in range(4, 9))]
+
+
+@pytest.mark.parametrize(("kept", "first"), [(5, 4), (6, 2), (7, 2)])
+async def test_a_call_that_is_let_go_comes_back_with_its_result(bare: Page, kept: int, first: int) -> None:
+    """What is loaded again is what lies before the first that is held."""
+    deeds: list[list[Any]] = [["keepLast", kept]]
+    shown = await module(bare, "state/held.js", HELD, {"messages": STRETCH, "deeds": deeds})
+    assert shown["first"] == first
+
+    deeds.append(["add", [message for message in STRETCH if message["seq"] < first]])
+    shown = await module(bare, "state/held.js", HELD, {"messages": STRETCH, "deeds": deeds})
+    assert (shown["first"], shown["result"]) == (1, "done")
+    assert shown["order"] == [message["id"] for message in STRETCH]
+
+
+async def test_fewer_messages_than_may_be_held_all_stay(bare: Page) -> None:
+    deeds = [["keepLast", len(STRETCH)], ["keepFirst", len(STRETCH)]]
+
+    shown = await module(bare, "state/held.js", HELD, {"messages": STRETCH, "deeds": deeds})
+
+    assert shown["order"] == [message["id"] for message in STRETCH]
+
+
+async def test_messages_that_are_loaded_anew_stay_in_the_signals_that_their_rows_look_at(bare: Page) -> None:
+    script = """({ Held }, { before, after }) => {
+      const held = new Held();
+      held.add(before);
+      const [stays, goes, result] = [held.message("m2"), held.message("m1"), held.result("c1")];
+      held.replace(after);
+      const same = stays === held.message("m2") && result === held.result("c1");
+      return { same, role: stays.value.role, result: result.value, goes: held.message("m1") === undefined,
+        order: held.order.value, first: held.first, last: held.last };
+    }"""
+    # As after the server's database was put back to a state in which the call had no result yet.
+    after = [{**CALLING, "finish_reason": "cancelled"}, _message(9, "user")]
+
+    found = await module(bare, "state/held.js", script, {"before": STRETCH, "after": after})
+
+    assert found == {
+        "same": True, "role": "assistant", "result": None, "goes": True, "order": ["m2", "m9"], "first": 2, "last": 9,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_a_result_is_held_with_its_message_alone(bare: Page, is_held: bool) -> None:
+    script = """({ Transcript }, [part, isHeld, at]) => {
+      const transcript = new Transcript("of nobody");
+      transcript.hasLater.value = !isHeld;
+      transcript.resulted(part, "t1", 3, at);
+      return { order: transcript.order.value, result: transcript.result("c1").value?.output ?? null };
+    }"""
+
+    found = await module(bare, "state/transcript.js", script, [RESULT["parts"][0], is_held, AT])
+
+    assert (found["order"], found["result"]) == ((["t1"], "done") if is_held else ([], None))
+
+
+async def test_a_call_that_is_shown_has_its_result_whether_or_not_later_messages_are_held(bare: Page) -> None:
+    script = """({ Transcript }, [calling, part, at]) => {
+      const transcript = new Transcript("of nobody");
+      transcript.created(calling);
+      const shown = transcript.result("c1");
+      transcript.hasLater.value = true;
+      transcript.resulted(part, "t1", 3, at);
+      return { order: transcript.order.value, result: shown.value.output };
+    }"""
+
+    found = await module(bare, "state/transcript.js", script, [CALLING, RESULT["parts"][0], AT])
+
+    assert found == {"order": ["m2"], "result": "done"}
+
+
+@pytest.mark.parametrize(("events", "asked"), [(999, 1), (5_000, 2)])
+async def test_a_page_that_much_happens_during_is_asked_for_again(
+    bare: Page, client: Client, events: int, asked: int
+) -> None:
+    """So that what happens need not be kept for however long a page takes."""
+    history = {"format": "openai", "messages": [{"role": "user", "content": "Asked."}]}
+    made = await client.create(history=history)
+    script = """async ({ Transcript }, [id, events, at]) => {
+      const transcript = new Transcript(id);
+      performance.clearResourceTimings();
+      const loaded = transcript.loadOldest();
+      for (let event = 0; event < events; event += 1) transcript.voided({ message_id: `${event}`, at });
+      await loaded;
+      const asked = performance.getEntriesByType("resource").filter(({ name }) => name.includes(`${id}/messages`));
+      return { asked: asked.length, held: transcript.order.value.length };
+    }"""
+
+    found = await module(bare, "state/transcript.js", script, [made["id"], events, AT])
+
+    assert found == {"asked": asked, "held": 1}

@@ -1,6 +1,6 @@
 /** Calls that wait for a person: what would be done, in full, how long it waits, and the decision. */
 
-import { Button, now, sayProblem } from "./basic.js";
+import { Button, now, say, sayProblem } from "./basic.js";
 import { CallArguments } from "./call_arguments.js";
 import { duration, plainLine } from "../core/format.js";
 import { call, sessionPath } from "../core/http.js";
@@ -10,6 +10,8 @@ import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 const STRAY_CLICK_MS = 500;
 /** From here on, in ms, the countdown is marked. */
 const SOON_MS = 30_000;
+/** The status of an answer which says that the call waits no more. */
+const DECIDED = 409;
 /** Longest reason that the server takes, in characters. */
 const LONGEST_REASON = 4_000;
 
@@ -19,15 +21,25 @@ export function Approvals({ state }) {
   const section = useRef(null);
   const { changedAt, decidedHere } = useChange(waiting, section);
   const post = async (callId, answer) => {
-    decidedHere.current = true;
-    await call("POST", sessionPath(state.id, "approvals", callId), { body: answer });
+    // The event may be here before the answer.
+    decidedHere.add(callId);
+    try {
+      await call("POST", sessionPath(state.id, "approvals", callId), { body: answer });
+    } catch (problem) {
+      if (problem.status !== DECIDED) decidedHere.delete(callId);
+      throw problem;
+    }
   };
-  const isStray = () => performance.now() - changedAt.current < STRAY_CLICK_MS;
+  const isStray = () => {
+    const isSoon = performance.now() - changedAt.current < STRAY_CLICK_MS;
+    if (isSoon) say("Not decided: what waits had changed just before. Look again.");
+    return isSoon;
+  };
   const decide = async (callId, decision, reason) => {
     if (!isStray()) await post(callId, { decision, ...(reason ? { reason } : {}) });
   };
   const all = async (decision) => {
-    if (!isStray()) for (const { call_id: callId } of waiting) await post(callId, { decision });
+    if (!isStray()) await decideAll(waiting, (callId) => post(callId, { decision }));
   };
   return html`<p class="hidden" role="status">${announcement(waiting)}</p>
     <section class="approvals" aria-label="Approvals" ref=${section} hidden=${waiting.length === 0}>
@@ -48,26 +60,40 @@ export function Approvals({ state }) {
     </section>`;
 }
 
+/** Decides one call after the other. One that was decided elsewhere, or whose time is over, does not keep the rest. */
+async function decideAll(waiting, decide) {
+  let decided = 0;
+  for (const { call_id: callId } of waiting) {
+    try {
+      await decide(callId);
+    } catch (problem) {
+      if (problem.status !== DECIDED) throw problem;
+      decided += 1;
+    }
+  }
+  if (decided) say(`${decided} of ${waiting.length} calls had been decided already.`);
+}
+
 const announcement = (waiting) =>
   waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => plainLine(name)).join(", ")}.` : "";
 
-/** When the calls that wait were last other ones, and whether that was by a decision made here: then the focus, which
- * was on what is gone, goes to the next call, or to the box. */
+/** When the calls that wait were last other ones, and the ids of those that are decided here: once one of these is gone,
+ * the focus, which was on it, goes to the next call, or to the box. */
 function useChange(waiting, section) {
-  const ids = waiting.map(({ call_id: id }) => id).join();
+  const ids = waiting.map(({ call_id: id }) => id);
   const changedAt = useRef(-Infinity);
-  const decidedHere = useRef(false);
-  const before = useRef("");
+  const { current: decidedHere } = useRef(new Set());
+  const before = useRef([]);
   useEffect(() => {
     // A first call that comes has nothing before it that a click could have been meant for.
-    if (before.current) changedAt.current = performance.now();
+    if (before.current.length > 0) changedAt.current = performance.now();
+    const gone = before.current.filter((id) => !ids.includes(id));
     before.current = ids;
-    if (!decidedHere.current) return;
-    decidedHere.current = false;
-    if (document.activeElement !== document.body) return;
-    const next = section.current.querySelector("h2") ?? section.current.closest(".steering").querySelector("textarea");
+    const isOurs = gone.filter((id) => decidedHere.delete(id)).length > 0;
+    if (!isOurs || document.activeElement !== document.body) return;
+    const next = section.current.querySelector("h2") ?? document.querySelector(".composer textarea");
     next.focus();
-  }, [ids]);
+  }, [ids.join()]);
   return { changedAt, decidedHere };
 }
 

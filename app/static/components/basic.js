@@ -33,12 +33,14 @@ export function Notes() {
   </div>`;
 }
 
-/** A button whose `onClick` may be async: it is disabled meanwhile, and a failure is said. */
+/** A button whose `onClick` may be async: it does nothing more meanwhile, and a failure is said. A busy one is not
+ * `disabled`, since that would take the focus from it. */
 export function Button({ onClick, children, disabled = false, kind = "", ...rest }) {
   const [busy, setBusy] = useState(false);
   const mounted = useRef(true);
   useEffect(() => () => (mounted.current = false), []);
   async function act(event) {
+    if (busy) return;
     setBusy(true);
     try {
       await onClick(event);
@@ -48,7 +50,15 @@ export function Button({ onClick, children, disabled = false, kind = "", ...rest
       if (mounted.current) setBusy(false);
     }
   }
-  return html`<button type="button" class=${kind} disabled=${disabled || busy} aria-busy=${busy} onClick=${act} ...${rest}>
+  return html`<button
+    type="button"
+    class=${kind}
+    disabled=${disabled}
+    aria-disabled=${busy ? "true" : undefined}
+    aria-busy=${busy}
+    onClick=${act}
+    ...${rest}
+  >
     ${children}
   </button>`;
 }
@@ -66,8 +76,18 @@ export function Dialog({ title, onClose, children, wide = false }) {
     event.preventDefault();
     onClose();
   };
-  const onClick = (event) => event.target === dialog.current && onClose();
-  return html`<dialog ref=${dialog} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${onCancel} onClick=${onClick}>
+  // A press in the dialog that ends beside it, as when text is selected, is a click on the dialog too.
+  const isBeside = useRef(false);
+  const onPointerDown = ({ target }) => (isBeside.current = target === dialog.current);
+  const onClick = ({ target }) => isBeside.current && target === dialog.current && onClose();
+  return html`<dialog
+    ref=${dialog}
+    class=${wide ? "wide" : ""}
+    aria-label=${title}
+    onCancel=${onCancel}
+    onPointerDown=${onPointerDown}
+    onClick=${onClick}
+  >
     <div class="dialog-body">
       <header>
         <h2>${title}</h2>

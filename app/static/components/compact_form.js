@@ -6,7 +6,7 @@ import { html, useSignal } from "../core/ui.js";
 import { savedShare } from "../state/context_marks.js";
 import { Button, say } from "./basic.js";
 import { CoveredMessages } from "./covered.js";
-import { Fold } from "./context_fold.js";
+import { ContextFold } from "./context_fold.js";
 import { OriginalOutput } from "./original_output.js";
 
 const POLICIES = ["reactive", "threshold", "handoff"];
@@ -30,7 +30,17 @@ function Form({ state, history }) {
     ...(instructions.value.trim() && { instructions: instructions.value }),
   });
   const path = sessionPath(state.id, "compactions");
-  const look = async () => (preview.value = await post(path, { ...body(), dry_run: true }));
+  const look = async () => {
+    const version = history.version.value;
+    const chosen = body();
+    const found = await post(path, { ...chosen, dry_run: true });
+    if (JSON.stringify(body()) === JSON.stringify(chosen)) preview.value = { version, found };
+  };
+  // What is seen is of what was chosen.
+  const change = (field, value) => {
+    field.value = value;
+    preview.value = null;
+  };
   const compact = async () => {
     const round = await post(path, body());
     preview.value = null;
@@ -40,7 +50,7 @@ function Form({ state, history }) {
   return html`<form class="compact-form" onSubmit=${(event) => event.preventDefault()}>
     <div class="field">
       <label for="compact-policy">Policy of this round</label>
-      <select id="compact-policy" value=${policy.value} onChange=${(event) => (policy.value = event.target.value)}>
+      <select id="compact-policy" value=${policy.value} onChange=${(event) => change(policy, event.target.value)}>
         <option value="">the session's own (${own})</option>
         ${POLICIES.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
       </select>
@@ -53,22 +63,24 @@ function Form({ state, history }) {
         maxlength="10000"
         placeholder="Keep the decisions on the API"
         value=${instructions.value}
-        onInput=${(event) => (instructions.value = event.target.value)}
+        onInput=${(event) => change(instructions, event.target.value)}
       ></textarea>
     </div>
     <div class="cx-buttons">
       <${Button} onClick=${look}>Preview<//>
       <${Button} kind="primary" onClick=${compact}>Compact<//>
     </div>
-    ${preview.value && html`<${Preview} preview=${preview.value} state=${state} history=${history} />`}
+    ${preview.value && html`<${Preview} ...${preview.value} state=${state} history=${history} />`}
   </form>`;
 }
 
-function Preview({ preview, state, history }) {
+function Preview({ found: preview, version, state, history }) {
   const { messages_compacted: messages, outputs_pruned: outputs, call_ids: callIds, kept_message_ids: kept } = preview;
   const fits = preview.tokens_after < preview.trigger;
   return html`<section class="cx-preview" aria-label="What a round would do" aria-live="polite">
     <h3>What a round would do now (${preview.policy})</h3>
+    ${version !== history.version.value &&
+    html`<p class="cx-bad-text">The context has changed since: this is what a round would have done then.</p>`}
     <dl class="cx-facts numbers">
       <div><dt>Tokens</dt><dd>${count(preview.tokens_before)} → about ${count(preview.tokens_after)}
         ${" "}(${percent(savedShare(preview))} less)</dd></div>
@@ -83,12 +95,12 @@ function Preview({ preview, state, history }) {
     html`<p>Nothing would become smaller: no model would be asked, and the round would come to nothing.</p>`}
     ${messages > 0 && !fits && html`<p>That is not below the trigger, so the round may go on to harsher means.</p>`}
     ${messages > 0 &&
-    html`<${Fold} name="Messages that it would stand for" foldKey="preview-messages" history=${history}>
+    html`<${ContextFold} name="Messages that it would stand for" foldKey="preview-messages" history=${history}>
       <${CoveredMessages} state=${state} history=${history} range=${preview} total=${messages}
         isKept=${({ id }) => kept.includes(id)} />
     <//>`}
     ${outputs > 0 &&
-    html`<${Fold} name="Outputs that would be cleared" foldKey="preview-outputs" history=${history}>
+    html`<${ContextFold} name="Outputs that would be cleared" foldKey="preview-outputs" history=${history}>
       <ul class="cx-cleared">
         ${callIds.map(
           (callId) => html`<li key=${callId}>

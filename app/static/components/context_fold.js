@@ -3,7 +3,7 @@
 import { html } from "../core/ui.js";
 
 /** A button that opens to what is under it; `history` keeps whether it does. */
-export function Fold({ name, foldKey, history, children }) {
+export function ContextFold({ name, foldKey, history, children }) {
   const isOpen = history.isOpen(foldKey);
   return html`<div class="cx-fold">
     <button class="plain" aria-expanded=${isOpen} onClick=${() => history.toggle(foldKey)}>

@@ -5,23 +5,25 @@ import { html, useEffect, useRef, useSignal, useSignalEffect } from "../core/ui.
 import { makeUp, seenOf } from "../state/seen.js";
 import { Failure } from "./basic.js";
 import { ContextItem } from "./context_item.js";
-import { Fold } from "./context_fold.js";
+import { ContextFold } from "./context_fold.js";
 import { LongText } from "./long_text.js";
+import { useThrottle } from "./throttle.js";
 
 /** Items that are drawn in one frame: two thousand at once would hold the page up for a second. */
 const SLICE = 50;
+/** Steps may follow fast, and a long context is long to build: it is loaded this long after the first news, in ms. */
+const SETTLE_MS = 1_500;
 
 export function ContextItems({ state, history }) {
   const seen = seenOf(state);
   const element = useRef(null);
   const isNear = useSignal(false);
   useNear(element, isNear);
+  const loadSoon = useThrottle(() => seen.load());
   useSignalEffect(() => {
     void history.version.value;
-    if (!isNear.value || (seen.step.peek() !== null && seen.data.peek())) return undefined;
-    // Steps may follow fast, and a long context is long to build.
-    const timer = setTimeout(() => seen.load(), seen.data.peek() ? 1_500 : 0);
-    return () => clearTimeout(timer);
+    if (!isNear.value || (seen.step.peek() !== null && seen.data.peek())) return;
+    loadSoon(seen.data.peek() ? SETTLE_MS : 0);
   });
   const { value: data } = seen.data;
   return html`<div class="cx-seen" ref=${element}>
@@ -96,10 +98,10 @@ function Context({ data, state, history }) {
         : " at its end"}; generation ${count(data.generation)}.
     </p>
     <${MakeUp} data=${data} />
-    <${Fold} name="System text, ${count(system.tokens)} tokens" foldKey="system" history=${history}>
+    <${ContextFold} name="System text, ${count(system.tokens)} tokens" foldKey="system" history=${history}>
       <${LongText} label="System text" text=${plain(system.text)} />
     <//>
-    <${Fold} name="${count(tools.length)} tools, ${count(sum(tools))} tokens" foldKey="tools" history=${history}>
+    <${ContextFold} name="${count(tools.length)} tools, ${count(sum(tools))} tokens" foldKey="tools" history=${history}>
       <${Tools} tools=${tools} history=${history} />
     <//>
     ${messages.length > 0 &&
@@ -141,7 +143,7 @@ function Tools({ tools, history }) {
   return html`<ul class="cx-tools">
     ${tools.map(
       (tool) => html`<li key=${tool.name}>
-        <${Fold}
+        <${ContextFold}
           name="${plainLine(tool.name)}, ${count(tool.tokens)} tokens"
           foldKey="tool-${tool.name}"
           history=${history}

@@ -15,7 +15,7 @@ const IN_SIGHT = ["task", "model", "otherModel"];
 /** `onClose` is for where the form can be put away. */
 export function CreateForm({ onClose }) {
   const form = useRef(null);
-  const { errors, rest, isBusy, start } = useStart();
+  const { errors, rest, isBusy, start } = useStart(onClose);
   const [isMore, setMore] = useState(false);
   useEffect(() => {
     loadModels().catch(sayProblem);
@@ -45,7 +45,9 @@ export function CreateForm({ onClose }) {
       ${rest.length > 0 &&
       html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
       <footer>
-        <button type="submit" class="primary" disabled=${isBusy} aria-busy=${isBusy}>Start</button>
+        <button type="submit" class="primary" aria-disabled=${isBusy ? "true" : undefined} aria-busy=${isBusy}>
+          Start
+        </button>
         ${onClose && html`<button type="button" onClick=${onClose}>Not now</button>`}
         <span class="dim keys"><kbd>Ctrl</kbd> + <kbd>Enter</kbd> starts</span>
       </footer>
@@ -53,8 +55,8 @@ export function CreateForm({ onClose }) {
   <//>`;
 }
 
-/** What is wrong with the draft, and `start`, which makes the session and goes to it. */
-function useStart() {
+/** What is wrong with the draft, and `start`, which makes the session, puts the form away and goes there. */
+function useStart(onClose) {
   const [wrong, setWrong] = useState({ errors: {}, rest: [] });
   const [isBusy, setBusy] = useState(false);
   async function start() {
@@ -66,6 +68,7 @@ function useStart() {
     try {
       const { id } = await createSession(body);
       clearDraft();
+      onClose?.();
       go(sessionLink(id));
     } catch (problem) {
       setWrong(errorsOf(problem));

@@ -62,7 +62,7 @@ export function FileTree({ files, active, onDrop }) {
     height=${ROW}
     row=${row}
     onDragOver=${onDragOver}
-    onDragLeave=${() => setDropped(null)}
+    onDragLeave=${({ relatedTarget: to }) => box.current.contains(to) || setDropped(null)}
     onDrop=${(event) => {
       event.preventDefault();
       event.stopPropagation();

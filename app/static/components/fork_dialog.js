@@ -1,4 +1,4 @@
-/** Forks a session: a new one with its history up to some message, and a copy of its workspace. */
+/** Forks a session: a new one with its history so far, and a copy of its workspace. */
 
 import { post, sessionPath } from "../core/http.js";
 import { go, sessionLink } from "../core/router.js";
@@ -8,28 +8,20 @@ import { Button, Dialog, say } from "./basic.js";
 /** Longest title that the server takes, in characters. */
 const LONGEST_TITLE = 300;
 
-/** Forks a session, after a message or as it is, and goes to the new one. */
-export async function forkSession(sessionId, { afterMessageId, title } = {}) {
-  const body = {};
-  if (afterMessageId) body.after_message_id = afterMessageId;
-  if (title) body.title = title;
-  const fork = await post(sessionPath(sessionId, "fork"), body);
-  say("This is the fork; the session that it came from goes on as it was.");
-  go(sessionLink(fork.id));
-}
-
-/** Asks for a fork's title and makes it; after the message `afterMessageId`, or of all there is. */
-export function ForkDialog({ sessionId, afterMessageId, onClose }) {
+/** Asks for a fork's title, makes it and goes to it. */
+export function ForkDialog({ sessionId, onClose }) {
   const id = useId();
   const [title, setTitle] = useState("");
   async function fork() {
-    await forkSession(sessionId, { afterMessageId, title: title.trim() });
+    const made = await post(sessionPath(sessionId, "fork"), title.trim() ? { title: title.trim() } : {});
+    say("This is the fork; the session that it came from goes on as it was.");
+    go(sessionLink(made.id));
     onClose();
   }
   return html`<${Dialog} title="Fork this session" onClose=${onClose}>
     <p>
-      A new session with the history up to ${afterMessageId ? "this message" : "the last step that has ended"}, and a
-      ${" "}copy of the workspace as it is now. This one goes on as it is.
+      A new session with the history up to the last step that has ended, and a copy of the workspace as it is now.
+      This one goes on as it is.
     </p>
     <div class="field">
       <label for=${id}>Title of the fork; left out, it has this one's</label>

@@ -2,7 +2,7 @@
 
 import { bytes, plain } from "../core/format.js";
 import { sessionPath } from "../core/http.js";
-import { html, useSignal } from "../core/ui.js";
+import { html, useLayoutEffect, useRef, useSignal } from "../core/ui.js";
 import { rawOutput, SHOWN_BYTES } from "../state/seen.js";
 import { Button } from "./basic.js";
 import { LongText } from "./long_text.js";
@@ -14,8 +14,16 @@ export function OriginalOutput({ sessionId, callId, verb = "Show the original ou
     const load = async () => (output.value = await rawOutput(sessionId, callId));
     return html`<${Button} onClick=${load}>${verb}<//>`;
   }
-  const { text, isWhole, size } = output.value;
-  return html`<div class="cx-original">
+  return html`<${Shown} sessionId=${sessionId} callId=${callId} output=${output.value} />`;
+}
+
+function Shown({ sessionId, callId, output: { text, isWhole, size } }) {
+  const box = useRef(null);
+  useLayoutEffect(() => {
+    // The button that had the focus is gone.
+    if (document.activeElement === document.body) box.current.focus({ preventScroll: true });
+  }, []);
+  return html`<div class="cx-original" ref=${box} tabindex="-1">
     <p class="dim">
       Original output, ${bytes(size)}${isWhole ? "" : `, the first ${bytes(SHOWN_BYTES)} of it`}.
       ${" "}<a href=${sessionPath(sessionId, "tool-calls", callId, "output")} download>Download it</a>

@@ -73,7 +73,7 @@ export function WholeOutput({ path, onClose }) {
     </pre>
     <footer>
       <span class="dim">${said(reader, problem)}</span>
-      ${!isEnd && html`<${Button} onClick=${more}>Load more<//>`}
+      ${!isEnd && html`<${Button} onClick=${tryMore}>Load more<//>`}
       <a class="button" href=${path} download>Download</a>
     </footer>
   <//>`;

@@ -1,6 +1,6 @@
 /** The agent's plan: folded, how far it is; opened, its items. */
 
-import { Fold } from "./fold.js";
+import { Fold, FoldsContext } from "./fold.js";
 import { plainLine } from "../core/format.js";
 import { html } from "../core/ui.js";
 
@@ -15,10 +15,12 @@ export function Plan({ state }) {
   const head = html`<span>Plan</span> <span class="dim numbers">${done} of ${items.length} done</span>
     ${current && html`<span class="plan-current">${plainLine(String(current.text))}</span>`}`;
   return html`<section class="plan" aria-label="Plan">
-    <${Fold} id="plan" head=${head}>
-      ${() => html`<ol class="plan-items">
-        ${items.map((item, place) => html`<${Item} key=${place} item=${item} />`)}
-      </ol>`}
+    <${FoldsContext.Provider} value=${state.transcript.reading.planFolds}>
+      <${Fold} id="plan" head=${head}>
+        ${() => html`<ol class="plan-items">
+          ${items.map((item, place) => html`<${Item} key=${place} item=${item} />`)}
+        </ol>`}
+      <//>
     <//>
   </section>`;
 }

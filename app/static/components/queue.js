@@ -18,25 +18,48 @@ export function Queue({ state }) {
   const items = useSettled(state.queue.value);
   const [editing, setEditing] = useState(null);
   const edited = useRef(null);
+  const heading = useId();
+  const section = useRef(null);
+  const withdrawing = useWithdrawing(items, section);
   const close = () => {
     edited.current = editing.id;
     setEditing(null);
   };
   const lost = editing && !items.some(({ id }) => id === editing.id) ? editing : null;
   if (items.length === 0 && !lost) return null;
-  const heading = useId();
-  return html`<section class="queue" aria-labelledby=${heading}>
+  return html`<section class="queue" aria-labelledby=${heading} ref=${section}>
     <h2 id=${heading}>Pending messages <span class="dim">${items.length}</span></h2>
     <ol>
       ${items.map((item) =>
         editing?.id === item.id
           ? html`<${Editor} key=${item.id} ...${{ state, item, editing, onChange: setEditing, onClose: close }} />`
-          : html`<${Pending} key=${item.id} ...${{ state, item, edited, onEdit: () => setEditing(item) }} />`,
+          : html`<${Pending}
+              key=${item.id}
+              ...${{ state, item, edited, withdrawing, onEdit: () => setEditing(item) }}
+            />`,
       )}
     </ol>
     ${lost && html`<${Overtaken} state=${state} text=${lost.content} onClose=${() => setEditing(null)} />`}
     <p class="dim">${order(items, state.session.value)}</p>
   </section>`;
+}
+
+/** The id of the message that is being withdrawn here, a ref: once it is gone, and its button with it, the focus goes to
+ * the one in its place, or to the box. */
+function useWithdrawing(items, section) {
+  const withdrawing = useRef(null);
+  const places = useRef([]);
+  useEffect(() => {
+    const id = withdrawing.current;
+    const place = places.current.indexOf(id);
+    places.current = items.map((item) => item.id);
+    if (id === null || places.current.includes(id)) return;
+    withdrawing.current = null;
+    if (document.activeElement !== document.body) return;
+    const left = section.current?.querySelectorAll(".queue-text") ?? [];
+    (left[Math.min(place, left.length - 1)] ?? document.querySelector(".composer textarea"))?.focus();
+  });
+  return withdrawing;
 }
 
 /** The items without those that only pass through. */
@@ -66,7 +89,7 @@ function order(items, { status, outcome }) {
   return sentences.join(" ");
 }
 
-function Pending({ state, item, edited, onEdit }) {
+function Pending({ state, item, edited, withdrawing, onEdit }) {
   const [asking, setAsking] = useState(false);
   const edit = useRef(null);
   useEffect(() => {
@@ -74,7 +97,16 @@ function Pending({ state, item, edited, onEdit }) {
     edited.current = null;
     edit.current.focus();
   }, []);
-  const withdraw = () => remove(sessionPath(state.id, "queue", item.id));
+  const withdraw = async () => {
+    // The event may be here before the answer.
+    withdrawing.current = item.id;
+    try {
+      await remove(sessionPath(state.id, "queue", item.id));
+    } catch (problem) {
+      withdrawing.current = null;
+      throw problem;
+    }
+  };
   return html`<li data-message-id=${item.id}>
     <${Badge} kind=${item.mode === "interrupt" ? "warn" : ""}>${modeName(item.mode)}<//>
     <p class="queue-text" tabindex="0" role="group" aria-label="Pending message">${plain(item.content)}</p>

@@ -3,13 +3,7 @@
 import { compact } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
-
-const REASONS = {
-  overflow: "the context was full",
-  threshold: "at the policy's threshold",
-  provider_overflow: "the provider refused the context",
-  manual: "asked for",
-};
+import { REASONS } from "./round_words.js";
 
 export function RoundRule({ sessionId, round: { round, reason, tokens_before: before, tokens_after: after } }) {
   return html`<p>

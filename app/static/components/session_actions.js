@@ -5,12 +5,9 @@ import { go } from "../core/router.js";
 import { saveAs } from "../core/save.js";
 import { html, useState } from "../core/ui.js";
 import { say, sayProblem } from "./basic.js";
-import { ForkDialog } from "./fork_dialog.js";
 import { Menu } from "./menu.js";
-import { DeleteDialog, RenameDialog } from "./session_dialogs.js";
+import { SessionDialog } from "./session_dialogs.js";
 import { SettingsDialog } from "./settings_dialog.js";
-
-export { ForkDialog, forkSession } from "./fork_dialog.js";
 
 /** Messages of one page of an export. */
 const EXPORT_PAGE = 500;
@@ -32,10 +29,8 @@ export function SessionActions({ state, session }) {
     go("#/");
   };
   return html`<${Menu} label="Actions" items=${items} />
-    ${dialog === "rename" && html`<${RenameDialog} session=${session} onClose=${close} />`}
     ${dialog === "settings" && html`<${SettingsDialog} session=${session} onClose=${close} />`}
-    ${dialog === "fork" && html`<${ForkDialog} sessionId=${state.id} onClose=${close} />`}
-    ${dialog === "delete" && html`<${DeleteDialog} session=${session} onClose=${close} onDeleted=${onDeleted} />`}`;
+    <${SessionDialog} name=${dialog} session=${session} onClose=${close} onDeleted=${onDeleted} />`;
 }
 
 async function saveHistory(id, format) {

@@ -1,18 +1,24 @@
-/** What is asked before a session is renamed or deleted. */
+/** What is asked before a session is renamed, forked or deleted. */
 
-import { plainLine } from "../core/format.js";
+import { nameOf } from "../core/format.js";
 import { patch, remove, sessionPath } from "../core/http.js";
 import { html, useState } from "../core/ui.js";
 import { Button, Confirm, Dialog, sayProblem } from "./basic.js";
+import { ForkDialog } from "./fork_dialog.js";
 
 /** The API's longest title. */
 const MOST_CHARS = 300;
 
-/** What a session is called: its title, else its task, on one line. */
-const nameOf = ({ title, task, id }) => plainLine(title || task || id);
+/** The dialog of a name, "rename", "fork" or "delete"; none for others. */
+export function SessionDialog({ name, session, onClose, onRenamed, onDeleted }) {
+  if (name === "rename") return html`<${RenameDialog} session=${session} onClose=${onClose} onRenamed=${onRenamed} />`;
+  if (name === "fork") return html`<${ForkDialog} sessionId=${session.id} onClose=${onClose} />`;
+  if (name !== "delete") return null;
+  return html`<${DeleteDialog} session=${session} onClose=${onClose} onDeleted=${onDeleted} />`;
+}
 
 /** `onRenamed(session)` gets the session as it is then. */
-export function RenameDialog({ session, onClose, onRenamed = () => {} }) {
+function RenameDialog({ session, onClose, onRenamed = () => {} }) {
   const [title, setTitle] = useState(session.title ?? "");
   const rename = async () => {
     // Without a title, the task stands in for it.
@@ -44,7 +50,7 @@ export function RenameDialog({ session, onClose, onRenamed = () => {} }) {
 }
 
 /** `onDeleted()` is called once it is gone. */
-export function DeleteDialog({ session, onClose, onDeleted = () => {} }) {
+function DeleteDialog({ session, onClose, onDeleted = () => {} }) {
   const ends = session.status === "idle" ? "" : "Its run is ended. ";
   const confirm = async () => {
     try {

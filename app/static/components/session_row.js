@@ -3,14 +3,13 @@
 import { compact, count, dollars, plainLine } from "../core/format.js";
 import { post, sessionPath } from "../core/http.js";
 import { sessionLink } from "../core/router.js";
-import { html, useState } from "../core/ui.js";
+import { html } from "../core/ui.js";
 import { Ago, Badge, say, sayProblem, StatusBadge } from "./basic.js";
-import { ForkDialog } from "./fork_dialog.js";
 import { Menu } from "./menu.js";
-import { DeleteDialog, RenameDialog } from "./session_dialogs.js";
 
-/** `name` is what it is called; `onChanged(session)` and `onDeleted(id)` tell what an action has done. */
-export function SessionRow({ session, name, onChanged, onDeleted }) {
+/** `name` is what it is called; `onChanged(session)` tells what an action has done, `ask(dialog, session)` is for those
+ * that ask first. */
+export function SessionRow({ session, name, onChanged, ask }) {
   return html`<li class="session-row" data-session-id=${session.id}>
     <div class="row-name">
       <a href=${sessionLink(session.id)}>${name}</a>
@@ -22,7 +21,7 @@ export function SessionRow({ session, name, onChanged, onDeleted }) {
     <span class="row-cost numbers"><${Cost} usage=${session.usage} /></span>
     <span class="row-context numbers"><${Context} context=${session.context} /></span>
     <span class="row-time dim"><${Ago} time=${session.updated_at} /></span>
-    <${Actions} session=${session} name=${name} onChanged=${onChanged} onDeleted=${onDeleted} />
+    <${Actions} session=${session} name=${name} onChanged=${onChanged} ask=${ask} />
   </li>`;
 }
 
@@ -49,24 +48,18 @@ function Context({ context: { tokens, usable } }) {
   return html`${compact(tokens)}<span class="dim"> of ${compact(usable)}<span class="unit"> tokens</span></span>`;
 }
 
-function Actions({ session, name, onChanged, onDeleted }) {
-  const [asked, ask] = useState(null);
-  const close = () => ask(null);
+function Actions({ session, name, onChanged, ask }) {
   const cancel = async () => {
     onChanged(await post(sessionPath(session.id, "cancel")));
     say(`Cancelling “${name}”.`);
   };
   const items = [
-    { label: "Rename", onClick: () => ask("rename") },
-    { label: "Fork", onClick: () => ask("fork") },
-    { label: "Delete", onClick: () => ask("delete"), kind: "danger" },
+    { label: "Rename", onClick: () => ask("rename", session) },
+    { label: "Fork", onClick: () => ask("fork", session) },
+    { label: "Delete", onClick: () => ask("delete", session), kind: "danger" },
   ];
   if (session.status !== "idle") items.splice(1, 0, { label: "Cancel", onClick: () => cancel().catch(sayProblem) });
   return html`<div class="row-menu">
     <${Menu} label="⋯" name="Actions for ${name}" items=${items} kind="plain" />
-    ${asked === "rename" && html`<${RenameDialog} session=${session} onClose=${close} onRenamed=${onChanged} />`}
-    ${asked === "fork" && html`<${ForkDialog} sessionId=${session.id} onClose=${close} />`}
-    ${asked === "delete" &&
-    html`<${DeleteDialog} session=${session} onClose=${close} onDeleted=${() => onDeleted(session.id)} />`}
   </div>`;
 }

@@ -3,7 +3,7 @@
 import { count, dollars, duration, percent } from "../core/format.js";
 import { html, useSignal } from "../core/ui.js";
 import { cacheReuse } from "../core/usage.js";
-import { Fold } from "./context_fold.js";
+import { ContextFold } from "./context_fold.js";
 
 const SLICE = 100;
 
@@ -11,7 +11,7 @@ const COLUMNS = ["Tokens", "Usable", "Limit", "New in", "Cached", "Written", "Ou
 
 /** A fold; the table is made when it is opened. */
 export function StepTable({ history }) {
-  return html`<${Fold} name="Show as table" foldKey="steps" history=${history}>
+  return html`<${ContextFold} name="Show as table" foldKey="steps" history=${history}>
     <${Table} history=${history} />
   <//>`;
 }

@@ -68,7 +68,6 @@ export const percent = (share) => (share == null || Number.isNaN(share) ? "–" 
 // What turns the writing round or cannot be seen: text that holds these could be read as something else.
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
-// eslint-disable-next-line no-control-regex
 const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[ -/]+[0-~]|[@-Z\\-_])/g;
 
 /** Text of a command or a file with terminal codes left out, and other control characters and marks of direction made
@@ -79,6 +78,9 @@ export function plain(text) {
 
 /** A name or a title on one line, in the same way. */
 export const plainLine = (text) => plain(text).replace(/[\n\t]/g, " ");
+
+/** What a session is called: its title, else its task, on one line. */
+export const nameOf = ({ title, task, id }) => plainLine(title || task || id);
 
 function shown(character) {
   const code = character.codePointAt(0);

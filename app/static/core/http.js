@@ -1,6 +1,7 @@
 /** Calls of the public API: JSON in and out, problems as errors, a key asked for where the server wants one. */
 
 import { signal } from "./ui.js";
+import { Watch } from "./watch.js";
 
 /** Whether the server has refused a call for want of a key; the page then shows the login. */
 export const needsKey = signal(false);
@@ -19,11 +20,24 @@ export class Problem extends Error {
     this.body = body;
     this.retryAfterS = retryAfterS;
   }
+
+  /** Whether it may be over by itself, so that the same call can be tried again: no answer, no key, too many calls, a
+   * fault of the server's. */
+  get mayPass() {
+    return this.status < 400 || this.status >= 500 || [401, 408, 429].includes(this.status);
+  }
 }
 
-const AGAIN_MS = 300;
+/** An answer that is read is given up when nothing of it has come for so long, in ms. */
+export const ANSWER_MS = 30_000;
 
-/** Seconds since the epoch that the server's clock is ahead of the browser's; read from answers' Date. */
+const AGAIN_MS = 300;
+let answered = false;
+
+/** Whether the server has ever answered a call of this page with what it asked for. */
+export const hasAnswered = () => answered;
+
+/** Milliseconds that the server's clock is ahead of the browser's; read from answers' Date. */
 let skew = 0;
 
 /** The server's time now, in milliseconds. */
@@ -41,10 +55,13 @@ export async function request(method, path, { body, headers = {}, signal: abort,
     init.body = JSON.stringify(body);
   }
   const response = await reached(path, init);
-  const date = Date.parse(response.headers.get("Date") ?? "");
+  const ahead = Date.parse(response.headers.get("Date") ?? "") - Date.now();
   // Its resolution is a second.
-  if (!Number.isNaN(date) && Math.abs(date - Date.now()) > 2000) skew = date - Date.now();
-  if (response.ok) return response;
+  if (!Number.isNaN(ahead)) skew = Math.abs(ahead) > 2000 ? ahead : 0;
+  if (response.ok) {
+    answered = true;
+    return response;
+  }
   const wait = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
   const problem = new Problem(response.status, await problemOf(response), Number.isNaN(wait) ? null : wait);
   if (response.status === 401) needsKey.value = true;
@@ -57,14 +74,17 @@ async function reached(path, init, isAgain = false) {
   try {
     return await fetch(path, init);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (init.signal?.aborted) throw error;
     if (init.method === "GET" && !isAgain) {
       await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
       return reached(path, init, true);
     }
-    throw new Problem(0, { code: "unreachable", detail: "The server cannot be reached." });
+    throw new Problem(0, UNREACHABLE);
   }
 }
+
+const UNREACHABLE = { code: "unreachable", detail: "The server cannot be reached." };
+const SILENT = { code: "timeout", detail: "The server took too long to answer." };
 
 async function problemOf(response) {
   try {
@@ -74,10 +94,39 @@ async function problemOf(response) {
   }
 }
 
-/** Sends a request and gives the JSON that it is answered with, or null where there is none. */
+/** Sends a request and gives the JSON that it is answered with, or null where there is none. What only reads is given
+ * up when the server falls silent. */
 export async function call(method, path, options) {
-  const response = await request(method, path, options);
-  return response.status === 204 ? null : response.json();
+  if (method !== "GET") return jsonOf(await request(method, path, options));
+  const abort = new AbortController();
+  const watch = new Watch(ANSWER_MS, () => abort.abort(new Problem(0, SILENT)));
+  try {
+    const { body } = await request(method, path, { ...options, signal: abort.signal });
+    return await jsonOf(new Response(body.pipeThrough(heardBy(watch))));
+  } catch (error) {
+    throw abort.signal.aborted ? abort.signal.reason : error;
+  } finally {
+    watch.stop();
+  }
+}
+
+function heardBy(watch) {
+  return new TransformStream({
+    transform(chunk, through) {
+      watch.heard();
+      through.enqueue(chunk);
+    },
+  });
+}
+
+async function jsonOf(response) {
+  if (response.status === 204) return null;
+  try {
+    return await response.json();
+  } catch (error) {
+    // The connection was lost in the middle of the answer.
+    throw error instanceof TypeError ? new Problem(0, UNREACHABLE) : error;
+  }
 }
 
 export const get = (path, options) => call("GET", path, options);

@@ -2,4 +2,6 @@
 
 import "./process.js";
 
-export { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "../vendor/virtual/index.js";
+export {
+  defaultRangeExtractor, elementScroll, observeElementOffset, observeElementRect, Virtualizer,
+} from "../vendor/virtual/index.js";

@@ -93,11 +93,10 @@ export class ContextHistory {
   }
 
   #versionNow() {
-    const { steps, rounds, working, prunes } = this.#state;
-    let ended = 0;
-    for (const { finish_reason: reason } of steps.value.values()) ended += reason ? 1 : 0;
+    const { stepNews, rounds, working, failedRungs, prunes } = this.#state;
     const states = rounds.value.map(({ round, status }) => `${round}${status}`).join();
-    return `${steps.value.size} ${ended} ${states} ${[...working.value.keys()].join()} ${prunes.value.length}`;
+    const rounded = `${states} ${[...working.value.keys()].join()} ${failedRungs.value}`;
+    return `${stepNews.value} ${rounded} ${prunes.value.at(-1)?.seq}`;
   }
 
   /** A new follower means that the session was loaded anew, perhaps from an earlier state of the database. */

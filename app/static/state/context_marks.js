@@ -44,7 +44,7 @@ export function mergedRounds(stored, live, working) {
   for (const round of live) {
     if (rounds.get(round.round)?.status !== round.status) put(round);
   }
-  for (const round of working.values()) put({ ...round, status: "running" });
+  for (const round of working.values()) if (!rounds.has(round.round)) put({ ...round, status: "running" });
   return [...rounds.values()].sort((one, other) => one.round - other.round);
 }
 

@@ -37,6 +37,7 @@ export class EventLog {
   #to = 0;
   #cursor = null;
   #begun = 0;
+  #follower = null;
 
   constructor(state, types) {
     this.#state = state;
@@ -46,8 +47,9 @@ export class EventLog {
   /** Begins with what the stream has brought, and the page before it. */
   async start() {
     this.#begun += 1;
+    this.#follower = this.#state.follower.peek();
     const live = this.#state.log.peek();
-    const newest = live.at(-1)?.seq ?? this.#state.follower.peek()?.lastId ?? this.#state.session.peek().last_seq;
+    const newest = live.at(-1)?.seq ?? this.#follower?.lastId ?? this.#state.session.peek().last_seq;
     batch(() => {
       this.items.value = ascending(live.filter(this.#isAsked));
       this.hasLater.value = false;
@@ -60,8 +62,9 @@ export class EventLog {
   /** Takes what the stream has brought since. */
   follow(live) {
     if (live.length === 0 || this.hasLater.peek()) return;
-    // More came at once than the stream's reader keeps, or the log was put back: what is held fits no more.
-    if (live[0].seq > this.#to + 1 || live.at(-1).seq < this.#to) {
+    // More came at once than the stream's reader keeps, or the session was loaded anew, as from an earlier state of the
+    // database: what is held fits no more. That a page of the log is ahead of the stream is nothing of the kind.
+    if (live[0].seq > this.#to + 1 || this.#follower !== this.#state.follower.peek()) {
       this.start();
       return;
     }

@@ -67,6 +67,21 @@ class Files {
     return this.folders.value.get(folderOf(path))?.items?.find((item) => item.path === path);
   }
 
+  /** Whether something of this path may be there: its folder tells, or it is asked for where that is not listed in
+   * full. */
+  async has(path) {
+    if (this.entry(path)) return true;
+    const { items, truncated, problem } = this.folders.value.get(folderOf(path)) ?? {};
+    if (items && !truncated && !problem) return false;
+    try {
+      await request("GET", filePath(this.#id, path), { headers: { Range: "bytes=0-0" } });
+      return true;
+    } catch (failure) {
+      // An empty file has no such byte; a folder or a link is not sent.
+      return failure.status !== 404;
+    }
+  }
+
   open(path) {
     this.expanded.value = new Set(this.expanded.value).add(path);
     return this.load(path);

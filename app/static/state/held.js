@@ -31,6 +31,11 @@ export class Held {
     return held;
   }
 
+  /** A call's result; null where there is none, or it is not held. */
+  resultNow(callId) {
+    return this.#results.get(callId)?.peek() ?? null;
+  }
+
   /** Takes messages in at their places, or in place of themselves. */
   add(messages) {
     const added = [];
@@ -62,6 +67,12 @@ export class Held {
     if (held) held.value = change(held.peek());
   }
 
+  /** Takes a result of a call whose row is there, whether or not its message will be held. */
+  putResult(part) {
+    const held = this.#results.get(part.call_id);
+    if (held) held.value = part;
+  }
+
   /** Changes a result that is held. */
   changeResult(callId, change) {
     const held = this.#results.get(callId);
@@ -74,13 +85,19 @@ export class Held {
     this.order.value = this.order.peek().filter((other) => other !== id);
   }
 
-  clear() {
+  /** Lets go of all messages and takes these. What is among both keeps its signals, since its row may look at them. */
+  replace(messages) {
+    const stay = new Set(messages.filter(({ voided_at: at }) => !at).map(({ id }) => id));
+    const order = this.order.peek();
     batch(() => {
-      this.order.value = [];
-      this.#messages.clear();
-      this.#results.clear();
+      for (const id of order) {
+        if (!stay.has(id)) this.#forget(id);
+      }
+      for (const result of this.#results.values()) result.value = null;
+      this.order.value = order.filter((id) => stay.has(id));
       this.first = Infinity;
       this.last = 0;
+      this.add(messages);
     });
   }
 
@@ -93,11 +110,15 @@ export class Held {
     return true;
   }
 
+  /** What is kept begins with no result, whose call would come back later without it: some more are kept then. */
   keepLast(count) {
     const order = this.order.peek();
-    if (order.length <= count) return false;
-    this.#keep(order.slice(-count), order.slice(0, -count));
-    this.first = this.#messages.get(order.at(-count)).peek().seq;
+    const message = (place) => this.#messages.get(order[place]).peek();
+    let start = Math.max(0, order.length - count);
+    while (start > 0 && message(start).role === "tool") start -= 1;
+    if (start === 0) return false;
+    this.first = message(start).seq;
+    this.#keep(order.slice(start), order.slice(0, start));
     return true;
   }
 

@@ -8,6 +8,13 @@ import { uuid7 } from "../core/uuid.js";
 /** How long after the last change a draft is stored, in ms. */
 const STORE_MS = 300;
 const drafts = new WeakMap();
+/** Drafts that were changed and not stored since. Only these have to be known by the page: a draft holds all that is
+ * known of its session. */
+const unstored = new Set();
+
+addEventListener("pagehide", () => {
+  for (const draft of unstored) draft.store();
+});
 
 /** The draft of a session that is shown; the same one in each view of it. */
 export function draftOf(state) {
@@ -30,7 +37,6 @@ class MessageDraft {
   constructor(state) {
     this.#state = state;
     this.#restore();
-    addEventListener("pagehide", () => this.#store());
     // The answer to a request may be lost while the message itself was accepted: then the stream brings it.
     effect(() => this.#lookForAttempt(state.queue.value, state.transcript.order.value));
   }
@@ -57,7 +63,7 @@ class MessageDraft {
     if (this.sending.value || !content.trim()) return;
     if (this.#attempt?.content !== content) this.#attempt = { id: uuid7(), content };
     const attempt = this.#attempt;
-    this.#store();
+    this.store();
     this.sending.value = true;
     this.failure.value = null;
     try {
@@ -91,7 +97,7 @@ class MessageDraft {
       if (this.mode.peek() === "interrupt") this.mode.value = "steer";
       this.failure.value = null;
     });
-    this.#store();
+    this.store();
   }
 
   get #key() {
@@ -111,11 +117,14 @@ class MessageDraft {
 
   #storeSoon() {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#store(), STORE_MS);
+    this.#timer = setTimeout(() => this.store(), STORE_MS);
+    unstored.add(this);
   }
 
-  #store() {
+  /** Stores the draft at once. */
+  store() {
     clearTimeout(this.#timer);
+    unstored.delete(this);
     const kept = { text: this.text.peek(), mode: this.mode.peek(), attempt: this.#attempt };
     try {
       if (kept.text || kept.attempt) sessionStorage.setItem(this.#key, JSON.stringify(kept));

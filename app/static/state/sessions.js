@@ -127,9 +127,9 @@ export class SessionList {
     return this.load();
   }
 
-  #path(cursor, limit) {
+  #path(cursor, limit, status = this.filter.value.status) {
     const query = new URLSearchParams({ limit });
-    const { status, q } = this.filter.value;
+    const { q } = this.filter.value;
     if (status) query.set("status", status);
     if (q) query.set("q", q);
     if (cursor) query.set("cursor", cursor);
@@ -209,10 +209,11 @@ export class SessionList {
   }
 
   async #refreshRunning() {
-    const running = this.items.value.filter(({ status }) => status === "running");
-    if (running.length === 0 || document.visibilityState !== "visible" || this.loading.value) return;
+    const running = this.items.value.filter(({ status }) => status === "running").length;
+    if (running === 0 || document.visibilityState !== "visible" || this.loading.value) return;
     try {
-      const { items } = await get(`/v1/sessions?status=running&limit=${LARGEST_PAGE}`);
+      // Those that are held are the newest ones.
+      const { items } = await get(this.#path(null, Math.min(LARGEST_PAGE, running), "running"));
       batch(() => {
         for (const session of items) if (this.#held(session.id) && !this.#stale.has(session.id)) this.put(session);
       });

@@ -7,12 +7,14 @@
 import { batch, signal } from "../core/ui.js";
 import { blank, Held, withPart } from "./held.js";
 import { History } from "./history.js";
+import { Marks } from "./marks.js";
+import { Reading } from "./reading.js";
 import { OpenParts } from "./streaming.js";
 
 /** Messages that are held; those farthest from what is read are let go beyond it. */
 export const MOST = 4_000;
-/** Marks are loaded once for all changes within this time, in ms. */
-const MARKS_MS = 300;
+/** Events that are kept while a page is on its way; after more of them the page is asked for again. */
+const MOST_MEANWHILE = 1_000;
 
 export class Transcript {
   /** Whether the session has messages before the first and behind the last that is held. */
@@ -24,8 +26,8 @@ export class Transcript {
   problem = signal(null);
   /** How many messages have come since the page was opened. */
   arrived = signal(0);
-  /** Whether somebody reads the newest messages; the others are let go first then. */
-  isFollowed = true;
+  /** How it is read. While somebody reads the newest messages, those farthest from them are let go first. */
+  reading = new Reading(this.arrived);
   #held = new Held();
   #history;
   #open = new OpenParts((key) => this.#soon(key));
@@ -35,10 +37,11 @@ export class Transcript {
   #newestSeq = 0;
   #load = 0;
   #meanwhile = null;
-  #marks = null;
+  #marks;
 
   constructor(sessionId) {
     this.#history = new History(sessionId);
+    this.#marks = new Marks(this.#held, this.#history);
   }
 
   /** Ids of the messages that are held, in order: a signal. */
@@ -65,8 +68,7 @@ export class Transcript {
   /** Loads the newest messages, and lets go of all others. Gives the `last_seq` of the answer. */
   async loadNewest() {
     const page = await this.#loading("all", () => this.#history.newest(), ({ items, more }) => {
-      this.#held.clear();
-      this.#held.add(items);
+      this.#held.replace(items);
       this.hasEarlier.value = more;
       this.hasLater.value = false;
     });
@@ -77,8 +79,7 @@ export class Transcript {
   /** Loads the session's first messages instead of those that are held. */
   async loadOldest() {
     await this.#loading("all", () => this.#history.after(0), ({ items, more }) => {
-      this.#held.clear();
-      this.#held.add(items);
+      this.#held.replace(items);
       this.hasEarlier.value = false;
       this.hasLater.value = more;
     });
@@ -105,15 +106,18 @@ export class Transcript {
   /** A load of everything overtakes one of a page, whose answer is then dropped. */
   async #loading(kind, fetch, take) {
     const load = (this.#load += 1);
-    const meanwhile = (this.#meanwhile = []);
     this.loading.value = kind;
     this.problem.value = null;
     try {
-      const page = await fetch();
-      if (load !== this.#load) return null;
+      let page;
+      do {
+        this.#meanwhile = [];
+        page = await fetch();
+        if (load !== this.#load) return null;
+      } while (this.#meanwhile.length === MOST_MEANWHILE);
       batch(() => {
         take(page);
-        for (const change of meanwhile) change();
+        for (const change of this.#meanwhile) change();
         this.#drawOpen(page.items);
       });
       return page;
@@ -131,7 +135,7 @@ export class Transcript {
   // What follows takes events. While later messages are not held, only what changes held ones is taken.
 
   #event(change) {
-    this.#meanwhile?.push(change);
+    if (this.#meanwhile?.length < MOST_MEANWHILE) this.#meanwhile.push(change);
     batch(change);
   }
 
@@ -155,10 +159,10 @@ export class Transcript {
       if (message.role !== "tool") this.arrived.value += 1;
     }
     const isHeld = this.message(message.id) !== undefined;
-    if (!isHeld && !this.isFollowed && this.order.peek().length >= MOST) this.hasLater.value = true;
+    if (!isHeld && !this.reading.isFollowed && this.order.peek().length >= MOST) this.hasLater.value = true;
     if (!isHeld && this.hasLater.value) return;
     this.#held.add([message]);
-    if (this.isFollowed && this.#held.keepLast(MOST)) this.hasEarlier.value = true;
+    if (this.reading.isFollowed && this.#held.keepLast(MOST)) this.hasEarlier.value = true;
   }
 
   /** The event says how the step ended, the message how the model's answer did; both are the same where all went well,
@@ -210,7 +214,7 @@ export class Transcript {
   }
 
   output(data) {
-    if (!this.result(data.call_id).peek()) this.#open.putOutput(data);
+    if (!this.#held.resultNow(data.call_id)) this.#open.putOutput(data);
   }
 
   /** A part is whole: its text, reasoning or call. */
@@ -227,37 +231,20 @@ export class Transcript {
     this.#previews.delete(part.call_id);
     this.#event(() => {
       const message = this.message(messageId)?.peek() ?? blank(messageId, seq, "tool", at);
-      this.result(part.call_id).value = part;
+      this.#held.putResult(part);
       this.#append({ ...message, parts: withPart(message.parts, part) });
     });
   }
 
   /** Marks results as pruned: the model sees a placeholder in their place. */
   pruned(callIds, at) {
-    this.#event(() => {
-      for (const callId of callIds) {
-        this.#held.changeResult(callId, (part) => ({ ...part, compacted_at: part.compacted_at ?? at }));
-      }
-    });
+    this.#event(() => this.#marks.put(callIds, at));
     this.loadMarks();
   }
 
   /** Loads the marks of all results that are held, after a round or a revert has changed which are pruned. */
   loadMarks() {
-    clearTimeout(this.#marks);
-    this.#marks = setTimeout(() => this.#readMarks().catch(() => {}), MARKS_MS);
-  }
-
-  async #readMarks() {
-    const { first, last } = this.#held;
-    for await (const messages of this.#history.all(first, last)) {
-      batch(() => {
-        for (const { call_id, type, compacted_at, original_tokens } of messages.flatMap(({ parts }) => parts)) {
-          if (type !== "tool_result") continue;
-          this.#held.changeResult(call_id, (part) => ({ ...part, compacted_at, original_tokens }));
-        }
-      });
-    }
+    this.#marks.loadSoon();
   }
 
   /** Draws what was written since the last frame, at once. */

@@ -30,6 +30,7 @@ export function EventsView({ state }) {
     if (follows.peek()) log.follow(live);
   }, [log, live, follows.value]);
   const items = useMatching(log.items.value, text);
+  const box = useRef(null);
   return html`<div class="events-view">
     <div class="toolbar">
       <${EventFilter} types=${types} onTypes=${setTypes} text=${text} onText=${setText} />
@@ -40,16 +41,22 @@ export function EventsView({ state }) {
       ${" "}alone, have no number, and are not stored.
     </p>
     ${log.problem.value && html`<${Failure} problem=${log.problem.value} onRetry=${() => log.loadEarlier()} />`}
-    <${Rows} key=${types.join()} log=${log} items=${items} follows=${follows} isSearched=${text !== ""} />
-    <${Ways} log=${log} live=${live} follows=${follows} isSearched=${text !== ""} />
+    <${Rows} key=${types.join()} ...${{ box, log, items, follows }} isSearched=${text !== ""} />
+    <${Ways} ...${{ box, log, live, follows }} isSearched=${text !== ""} />
   </div>`;
 }
 
+/** The events that hold a text. Each is looked through once, however many come after it. */
 function useMatching(items, text) {
+  const known = useMemo(() => new WeakMap(), [text]);
   return useMemo(() => {
     const wanted = text.toLowerCase();
     const holds = (event) => event.type.includes(wanted) || textOf(event).toLowerCase().includes(wanted);
-    return wanted ? items.filter(holds) : items;
+    const isWanted = (event) => {
+      if (!known.has(event)) known.set(event, holds(event));
+      return known.get(event);
+    };
+    return wanted ? items.filter(isWanted) : items;
   }, [items, text]);
 }
 
@@ -62,8 +69,7 @@ function said(log, items, text) {
   return text ? `${count(items.length)} with this text, of ${range}${earlier}` : `${range}${earlier}`;
 }
 
-function Rows({ log, items, follows, isSearched }) {
-  const box = useRef(null);
+function Rows({ box, log, items, follows, isSearched }) {
   const [open, setOpen] = useState(() => new Set());
   const virtualizer = useVirtualizer({
     count: items.length,
@@ -74,9 +80,13 @@ function Rows({ log, items, follows, isSearched }) {
     overscan: 8,
     anchorTo: "end",
     followOnAppend: follows.value,
+    // Within so many px of an end that moves the list itself goes with it.
+    scrollEndThreshold: follows.value ? 1 : -1,
   });
   useEnds({ box, virtualizer, log, follows, size: items.length, isSearched });
   const toggle = (seq) => {
+    // What is opened is to stay where it was opened.
+    follows.value = false;
     const next = new Set(open);
     if (!next.delete(seq)) next.add(seq);
     setOpen(next);
@@ -103,12 +113,18 @@ function Rows({ log, items, follows, isSearched }) {
 /** Follows the end while the reader is there, and loads more as they come near an end of what is held. */
 function useEnds({ box, virtualizer, log, follows, size, isSearched }) {
   const top = useRef(0);
+  /** Whether the newest is in sight; then it is followed. */
+  const followAtEnd = ({ scrollHeight, clientHeight, scrollTop }) => {
+    const isThere = scrollHeight - clientHeight - scrollTop <= AT_END && !log.hasLater.peek();
+    if (isThere) follows.value = true;
+    return isThere;
+  };
+  // What is opened or folded may leave the end in sight.
+  useLayoutEffect(() => void followAtEnd(box.current), [virtualizer.getTotalSize()]);
   useEffect(() => {
     const { current: element } = box;
     const onScroll = () => {
-      const isAtEnd = element.scrollHeight - element.clientHeight - element.scrollTop <= AT_END;
-      if (isAtEnd && !log.hasLater.peek()) follows.value = true;
-      else if (element.scrollTop < top.current) follows.value = false;
+      if (!followAtEnd(element) && element.scrollTop < top.current) follows.value = false;
       top.current = element.scrollTop;
     };
     // Taken before the list hears of it, so that it is not pulled back by one who has just left.
@@ -126,17 +142,24 @@ function useEnds({ box, virtualizer, log, follows, size, isSearched }) {
   });
 }
 
-function Ways({ log, live, follows, isSearched }) {
+function Ways({ box, log, live, follows, isSearched }) {
   const isAway = !follows.value || log.hasLater.value;
   const fresh = isAway ? log.waiting(live) : 0;
+  // A button that goes gives the focus to the list.
+  const focus = () => box.current.focus({ preventScroll: true });
   const toNewest = () => {
     follows.value = true;
     if (log.hasLater.peek()) log.start();
+    focus();
+  };
+  const searchEarlier = async () => {
+    await log.loadEarlier();
+    if (!log.hasEarlier.peek()) focus();
   };
   return html`<div class="events-ways">
     ${isSearched &&
     log.hasEarlier.value &&
-    html`<${Button} onClick=${() => log.loadEarlier()}>Search earlier events<//>`}
+    html`<${Button} onClick=${searchEarlier}>Search earlier events<//>`}
     ${isAway &&
     html`<button type="button" class="primary" onClick=${toNewest}>
       Jump to newest${fresh > 0 ? html` <span class="numbers">(${count(fresh)} new)</span>` : ""}

@@ -16,6 +16,8 @@ export function FilesView({ state }) {
   const active = useSignal(files.file.peek()?.path ?? null);
   useFresh(state, files);
   const [asked, ask] = useState(null);
+  const panes = useRef(null);
+  useFocusOfClosed(files.file.value !== null, panes);
   const root = files.folders.value.get("");
   const { path } = files.file.value ?? {};
   const target = targetOf(files, active.value);
@@ -35,7 +37,7 @@ export function FilesView({ state }) {
   >
     <${Toolbar} state=${state} files=${files} target=${target} onFiles=${(found) => take(found, target)} />
     <${Uploads} files=${files} />
-    <div class="files-panes ${files.file.value ? "has-file" : ""}">
+    <div ref=${panes} class="files-panes ${files.file.value ? "has-file" : ""}">
       <${FileTree} files=${files} active=${active} onDrop=${drop} />
       ${files.file.value
         ? html`<${FileView} files=${files} sessionId=${state.id} modifiedAt=${files.entry(path)?.modified_at} />`
@@ -58,6 +60,17 @@ function useFresh(state, files) {
     const timer = setTimeout(() => files.refresh(), SETTLE_MS);
     return () => clearTimeout(timer);
   }, [steps, status]);
+}
+
+/** Close goes with the file that it closes: the focus goes to the tree. */
+function useFocusOfClosed(isOpen, panes) {
+  const wasOpen = useRef(isOpen);
+  useEffect(() => {
+    const isClosed = wasOpen.current && !isOpen;
+    wasOpen.current = isOpen;
+    if (!isClosed || document.activeElement !== document.body) return;
+    panes.current?.querySelector('[role="tree"]')?.focus({ preventScroll: true });
+  }, [isOpen]);
 }
 
 /** The folder that an upload by button goes to: the one that is chosen in the tree, or where the chosen file lies. */
@@ -87,11 +100,12 @@ function Toolbar({ state, files, target, onFiles }) {
   </div>`;
 }
 
-/** The names of what an upload would replace, as far as its folder tells. */
+/** The names of what an upload would replace. */
 async function existing(files, found, folder) {
   await files.load(folder);
-  const names = new Set(files.folders.value.get(folder)?.items?.map(({ path }) => path));
-  return found.map(({ name }) => name).filter((name) => names.has(joined(folder, name)));
+  const names = [];
+  for (const { name } of found) if (await files.has(joined(folder, name))) names.push(name);
+  return names;
 }
 
 /** What was dropped, without folders, which browsers give as files that cannot be read. */

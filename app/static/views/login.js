@@ -2,19 +2,50 @@
 
 import { Button } from "../components/basic.js";
 import { needsKey, post, remove } from "../core/http.js";
-import { html, signal, useEffect, useRef, useState } from "../core/ui.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/ui.js";
 
 const STORED = "palimpsest.logged-in";
 
 /** Whether this browser has logged in. The cookie itself cannot be seen, so that is noted beside it. */
 const loggedIn = signal(stored());
 
-addEventListener("storage", ({ key }) => {
-  if (key === STORED || key === null) loggedIn.value = stored();
+addEventListener("storage", ({ key, newValue }) => {
+  if (key !== STORED && key !== null) return;
+  const was = loggedIn.value;
+  loggedIn.value = stored();
+  // The cookie is one for all tabs.
+  if (loggedIn.value && newValue !== null) needsKey.value = false;
+  else if (was && key === STORED) location.reload();
 });
 
-/** A form that asks for an API key of the server; the page goes on once one was right. */
+/** Asks for an API key of the server; the page goes on once one was right. */
 export function Login() {
+  return html`<main class="page login">
+    <h1>Palimpsest</h1>
+    <${LoginForm} about="This server wants one of its API keys." />
+  </main>`;
+}
+
+/** Asks for a key above the page, whose login is over: nothing on it is lost, and nothing can be done before. */
+export function LoginDialog() {
+  const dialog = useRef(null);
+  useLayoutEffect(() => {
+    const element = dialog.current;
+    element.showModal();
+    return () => element.close();
+  }, []);
+  // A browser closes a dialog in the end even where that is refused.
+  const onClose = () => dialog.current?.showModal();
+  const onCancel = (event) => event.preventDefault();
+  return html`<dialog ref=${dialog} class="login" aria-label="Log in" onCancel=${onCancel} onClose=${onClose}>
+    <div class="dialog-body">
+      <header><h2>Log in</h2></header>
+      <${LoginForm} about="The login is over, and this server wants one of its API keys again." />
+    </div>
+  </dialog>`;
+}
+
+function LoginForm({ about }) {
   const [problem, setProblem] = useState(null);
   const [busy, setBusy] = useState(false);
   const field = useRef(null);
@@ -33,28 +64,25 @@ export function Login() {
       field.current.select();
     }
   }
-  return html`<main class="page login">
-    <h1>Palimpsest</h1>
-    <form class="field" onSubmit=${submit}>
-      <p id="login-about">This server wants one of its API keys. It is sent once and not kept in this browser.</p>
-      <input hidden readonly name="username" autocomplete="username" value="palimpsest" />
-      <label for="login-key">API key</label>
-      <input
-        id="login-key"
-        ref=${field}
-        type="password"
-        name="password"
-        autocomplete="current-password"
-        autocapitalize="off"
-        spellcheck=${false}
-        required
-        aria-describedby="login-about"
-        aria-invalid=${problem !== null}
-      />
-      <button class="primary" disabled=${busy} aria-busy=${busy}>Log in</button>
-      ${problem && html`<p class="failure" role="alert">${problem.message}</p>`}
-    </form>
-  </main>`;
+  return html`<form class="field" onSubmit=${submit}>
+    <p id="login-about">${about} It is sent once and not kept in this browser.</p>
+    <input hidden readonly name="username" autocomplete="username" value="palimpsest" />
+    <label for="login-key">API key</label>
+    <input
+      id="login-key"
+      ref=${field}
+      type="password"
+      name="password"
+      autocomplete="current-password"
+      autocapitalize="off"
+      spellcheck=${false}
+      required
+      aria-describedby="login-about"
+      aria-invalid=${problem !== null}
+    />
+    <button class="primary" aria-disabled=${busy ? "true" : undefined} aria-busy=${busy}>Log in</button>
+    ${problem && html`<p class="failure" role="alert">${problem.message}</p>`}
+  </form>`;
 }
 
 /** Ends the login; shown only where there is one. */
@@ -79,7 +107,8 @@ async function logOut() {
 function note(isLoggedIn) {
   loggedIn.value = isLoggedIn;
   try {
-    if (isLoggedIn) localStorage.setItem(STORED, "yes");
+    // Another value each time, since other tabs hear of a change alone.
+    if (isLoggedIn) localStorage.setItem(STORED, String(Date.now()));
     else localStorage.removeItem(STORED);
   } catch {
     // A browser that stores nothing keeps no note over a reload; the cookie does not need it.

@@ -4,7 +4,7 @@ import { Failure, StatusBadge } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
 import { Gauge } from "../components/gauge.js";
 import { SessionActions } from "../components/session_actions.js";
-import { plainLine } from "../core/format.js";
+import { nameOf, plain } from "../core/format.js";
 import { route, sessionLink, VIEWS } from "../core/router.js";
 import { html, useEffect, useMemo } from "../core/ui.js";
 import { SessionState } from "../state/session.js";
@@ -41,7 +41,7 @@ export function SessionView({ id }) {
   }, [session && nameOf(session)]);
   if (state.deleted.value) return html`<${Gone} />`;
   if (state.problem.value) {
-    return html`<main class="page"><${Failure} problem=${state.problem.value} onRetry=${() => state.reload()} /></main>`;
+    return html`<main class="page"><${Failed} problem=${state.problem.value} state=${state} /></main>`;
   }
   if (!session) return html`<main class="page"><p class="dim" aria-busy="true">Loading …</p></main>`;
   const view = route.value.view ?? VIEWS[0];
@@ -52,9 +52,9 @@ export function SessionView({ id }) {
   </div>`;
 }
 
-/** What a session is called: its title, else the beginning of its task. */
-export function nameOf({ title, task, id }) {
-  return plainLine(title || task || id);
+function Failed({ problem, state }) {
+  return html`<${Failure} problem=${problem} onRetry=${() => state.reload()} />
+    ${problem.mayPass && html`<p class="dim">It is tried again by itself.</p>`}`;
 }
 
 function Gone() {
@@ -66,7 +66,7 @@ function Gone() {
 
 function Head({ state, session }) {
   return html`<div class="session-head">
-    <h1 title=${session.task}>${nameOf(session)}</h1>
+    <h1 title=${session.task && plain(session.task)}>${nameOf(session)}</h1>
     <${StatusBadge} session=${session} />
     <span class="dim model">${session.model}</span>
     <${Gauge} context=${session.context} />

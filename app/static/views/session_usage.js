@@ -2,6 +2,7 @@
 
 import { Failure } from "../components/basic.js";
 import { Limits } from "../components/limits.js";
+import { useThrottle } from "../components/throttle.js";
 import { Figure, Figures, Legend, TableBox, UsageBar, UsageCells, UsageHeads } from "../components/usage_table.js";
 import { count, dollars, percent } from "../core/format.js";
 import { get, sessionPath } from "../core/http.js";
@@ -63,10 +64,8 @@ function useTotals(state, meter, version) {
       setProblem(error);
     }
   };
-  useEffect(() => {
-    const timer = setTimeout(load, SETTLE_MS);
-    return () => clearTimeout(timer);
-  }, [meter, version, status]);
+  const loadSoon = useThrottle(load);
+  useEffect(() => loadSoon(SETTLE_MS), [meter, version, status]);
   return { problem, load };
 }
 

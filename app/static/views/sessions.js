@@ -4,11 +4,11 @@ import { Failure } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
 import { CreateForm } from "../components/create_form.js";
 import { FirstVisit } from "../components/first_visit.js";
+import { SessionDialog } from "../components/session_dialogs.js";
 import { SessionRow } from "../components/session_row.js";
-import { count, plainLine } from "../core/format.js";
+import { count, nameOf, plainLine } from "../core/format.js";
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/ui.js";
 import { SessionList } from "../state/sessions.js";
-import { nameOf } from "./session.js";
 
 const STATUSES = { "": "All", running: "Running", awaiting_approval: "Awaiting approval", idle: "Idle" };
 /** How long after the last key a search begins, in ms. */
@@ -23,6 +23,8 @@ const isCreating = signal(false);
 
 export function Sessions() {
   const page = useRef(null);
+  const [asked, setAsked] = useState(null);
+  const ask = (name, session) => setAsked({ name, session });
   useEffect(() => {
     document.title = "Sessions · Palimpsest";
     list.open();
@@ -38,7 +40,8 @@ export function Sessions() {
     <${Head} isFirst=${isFirst} />
     ${isCreating.value && !isFirst && html`<${CreateForm} onClose=${() => (isCreating.value = false)} />`}
     ${list.problem.value && html`<${Failure} problem=${list.problem.value} onRetry=${() => retry()} />`}
-    ${isFirst ? html`<${FirstVisit} />` : html`<${Filter} /><${Rows} />`}
+    ${isFirst ? html`<${FirstVisit} />` : html`<${Filter} /><${Rows} asked=${asked} ask=${ask} />`}
+    ${asked && html`<${Asked} ...${asked} onClose=${() => setAsked(null)} />`}
     <${News} />
   </main>`;
 }
@@ -87,10 +90,22 @@ function Filter() {
   </div>`;
 }
 
-function Rows() {
+/** The dialog of a row's menu. The row may leave the list meanwhile, which the filter decides. */
+function Asked({ name, session: before, onClose }) {
+  const session = list.items.value.find(({ id }) => id === before.id) ?? before;
+  const onDeleted = () => {
+    // First, so that the focus comes back to the row, whose neighbour gets it then.
+    onClose();
+    list.removed(session.id);
+  };
+  const onRenamed = (changed) => list.put(changed);
+  return html`<${SessionDialog} ...${{ name, session, onClose, onRenamed, onDeleted }} />`;
+}
+
+function Rows({ asked, ask }) {
   const items = list.items.value;
   const isLoading = list.loading.value;
-  const focus = useKeptFocus(items);
+  const focus = useKeptFocus(items, asked);
   if (items.length === 0) return html`<${Nothing} isLoading=${isLoading || !list.loaded.value} />`;
   return html`<ul class="session-list" aria-label="Sessions" aria-busy=${isLoading} ...${focus}>
       ${items.map(
@@ -99,7 +114,7 @@ function Rows() {
           session=${session}
           name=${nameOf(session)}
           onChanged=${(changed) => list.put(changed)}
-          onDeleted=${(id) => list.removed(id)}
+          ask=${ask}
         />`,
       )}
     </ul>
@@ -107,8 +122,9 @@ function Rows() {
 }
 
 /** When the row that had the focus goes, deleted here or elsewhere or left out by the filter, the one in its place gets
- * it: otherwise whoever works by keyboard would begin again at the top of the page. Gives the list's props. */
-function useKeptFocus(items) {
+ * it, once no dialog is open: otherwise whoever works by keyboard would begin again at the top of the page. Gives the
+ * list's props. */
+function useKeptFocus(items, asked) {
   const rows = useRef(null);
   const last = useRef(null);
   useEffect(() => {
@@ -116,7 +132,7 @@ function useKeptFocus(items) {
     const { id, index } = last.current;
     if (items.some((item) => item.id === id)) return;
     rows.current?.children[Math.min(index, items.length - 1)]?.querySelector("a").focus();
-  }, [items]);
+  }, [items, asked]);
   const onFocusIn = ({ target }) => {
     // A dialog that is closed as the list goes gives the focus back to a row that is no longer in it.
     if (!rows.current) return;
@@ -124,7 +140,7 @@ function useKeptFocus(items) {
     last.current = { id: row.dataset.sessionId, index: [...rows.current.children].indexOf(row) };
   };
   const onFocusOut = ({ relatedTarget: to }) => {
-    if (to && !rows.current.contains(to)) last.current = null;
+    if (to && !rows.current?.contains(to) && !to.closest("dialog")) last.current = null;
   };
   return { ref: rows, onFocusIn, onFocusOut };
 }
