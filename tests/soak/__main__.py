@@ -39,6 +39,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, default=24, help="sessions at work at once (default: 24)")
     parser.add_argument("--gap", type=float, default=GAP_S, help=f"seconds between faults (default: {GAP_S:g})")
     parser.add_argument("--kills", type=int, help="kill the server so often, at random instants; no other fault")
+    parser.add_argument("--one-life", action="store_true", help="cause no fault that ends the server")
     parser.add_argument(
         "--sandbox", choices=("bubblewrap", "docker"), default="bubblewrap", help="where commands run (bubblewrap)"
     )
@@ -67,7 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"There is no {given.sandbox} here: {reason}", file=sys.stderr)
         return 2
     options = Options(
-        seed, given.minutes * 60, given.sessions, given.gap, given.sandbox, given.image, given.keep, given.kills
+        seed,
+        given.minutes * 60,
+        given.sessions,
+        given.gap,
+        given.sandbox,
+        given.image,
+        given.keep,
+        given.kills,
+        given.one_life,
     )
     # The provider writes on to clients that were killed; asyncio says so for each write.
     logging.getLogger("asyncio").setLevel(logging.ERROR)

@@ -24,9 +24,11 @@ those of callers for 75 s, sandboxes for `host.SANDBOX_IDLE_S`."""
 POLL_S = 0.5
 RSS_MB = 45.0
 """Memory that a server may hold after its work above what it held at its start, in MB, when garbage is gone and what is
-free is given back. SQLite's page caches grow to 11 MB with some 200 sessions, the feed of all sessions to 4; the rest
-is pages that the allocators cannot give back, as something in them lives, and goes with the most that was at work at
-once. Measured: 34 MB after nine minutes with 24 sessions at once. What a session leaves behind shows in `BLOCKS`."""
+free is given back. SQLite's page caches fill up to 18 (`app.db.engine`), the feed of all sessions to 4; the rest is
+pages that the allocators cannot give back, as something in them lives, and goes with the most that was at work at once.
+It does not go with time: 36 to 42 MB after 216 seconds as after 16 minutes, and in one life of 583 sessions 123 MB at
+first, 159 after five minutes, 168 after fifteen, at work, and 161 at rest. What Python holds, large objects too, had
+grown by 0.6 MB in one with 148, by `tracemalloc`. What a session leaves behind shows in `BLOCKS`."""
 BLOCKS = 10_000
 """Python's small blocks of memory above those of the start, of 610,000; what is left of each session, step or reader
 shows here. Measured in last lives: 4,400 after about 75 sessions and 4,200 after about 300; 22,000 in a run of 80

@@ -169,7 +169,9 @@ class Host:
             "soak-anthropic": {"kind": "anthropic", "base_url": self._provider.url},
         }
         windows = {name: self._small_window if name in SMALL_MODELS else LARGE_WINDOW for name in MODELS}
-        inherited = {n: v for n, v in os.environ.items() if not n.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_"))}
+        # With coverage measured in it, the server's time and memory would be another's.
+        foreign = ("PALIMPSEST_", "OPENAI_", "ANTHROPIC_", "COVERAGE_")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         return {
             **inherited,
             "PYTHONPATH": str(ROOT),

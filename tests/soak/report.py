@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tests.soak.ledger import Book, Violation
 from tests.soak.proc import Cost
 
+PROGRESS_S = 10.0
+"""Seconds between two lines of progress, each with a look at the server's memory."""
 SHOWN = 40
 """Violations that the summary shows; the JSON has all."""
 SESSION_COUNTS = (
@@ -25,16 +27,37 @@ SESSION_COUNTS = (
 TRAFFIC = ("calls", "calls lost", "events seen", "deltas seen", "events checked", "errors logged", "cancels timed")
 
 
+class LifeMemory:
+    """The memory of the server's last life while it worked."""
+
+    def __init__(self) -> None:
+        self._life = 0
+        self._looks: list[float] = []
+
+    def note(self, life: int, rss_mb: float) -> None:
+        """Takes a look, of which there is one each `PROGRESS_S`."""
+        if life != self._life:
+            self._life, self._looks = life, []
+        self._looks.append(rss_mb)
+
+    @property
+    def by_the_minute(self) -> list[int]:
+        """MB after each minute."""
+        each = round(60 / PROGRESS_S)
+        return [round(rss_mb) for rss_mb in self._looks[each - 1 :: each]]
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The end of a run. `left_out` are the faults that could not be caused here, and why; `life_s` is how long the last
-    life of the server had worked when `after` was measured."""
+    life of the server had worked when `after` was measured, and `memory` what it held after each minute, in MB."""
 
     seed: int
     seconds: float
     sandbox: str
     lives: int
     life_s: float
+    memory: Sequence[int]
     before: Cost | None
     after: Cost | None
     tasks: tuple[float, float] | None
@@ -90,6 +113,7 @@ def _costs(result: Result) -> list[str]:
         for when, cost in (("start", result.before), ("end  ", result.after))
     ]
     lines[-1] += f", the last life having worked for {result.life_s:.0f} s"
+    lines.append(f"by minute:  {' '.join(map(str, result.memory)) or 'none'} MB in the last life, at work")
     if result.tasks is None:
         return [*lines, "tasks:      left out, as /metrics has no gauge of them"]
     return [*lines, f"tasks:      {result.tasks[0]:g} at the start, {result.tasks[1]:g} at the end"]
@@ -116,6 +140,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "sandbox": result.sandbox,
         "lives": result.lives,
         "last_life_s": round(result.life_s, 1),
+        "last_life_mb": list(result.memory),
         "faults": dict(result.book.faults),
         "left_out": dict(result.left_out),
         "ends_met": dict(result.book.met_ends),

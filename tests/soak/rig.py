@@ -26,12 +26,11 @@ from tests.soak.host import LARGE_WINDOW, SMALL_WINDOW, SMALLEST_WINDOW, Host, S
 from tests.soak.ledger import Book
 from tests.soak.log_watch import LogWatch
 from tests.soak.model import Model, Weather
-from tests.soak.plan import MODELS, SMALL_MODELS, SessionPlan, faults_of, kills_of, sessions_of, warm_ups
+from tests.soak.plan import ENDS_SERVER, MODELS, SMALL_MODELS, SessionPlan, faults_of, kills_of, sessions_of, warm_ups
 from tests.soak.proc import Cost
-from tests.soak.report import Result, progress
+from tests.soak.report import PROGRESS_S, LifeMemory, Result, progress
 from tests.soak.users import User, pause, read_logs
 
-PROGRESS_S = 10.0
 KILLS_TOLD = 10
 KEPT_REQUESTS = 50
 """Requests that the provider keeps; the whole of a run would be gigabytes."""
@@ -47,7 +46,7 @@ Say = Callable[[str], None]
 class Options:
     """A run: its seed, how long it works in seconds, how many sessions are at work at once, how far its faults lie
     apart in seconds, and where commands run. With `kills` it works until the server was killed so often, which is then
-    its only fault, and all windows are small."""
+    its only fault, and all windows are small; with `one_life` no fault ends the server."""
 
     seed: int
     seconds: float
@@ -57,6 +56,7 @@ class Options:
     image: str
     keep: bool = False
     kills: int | None = None
+    one_life: bool = False
 
 
 @asynccontextmanager
@@ -119,6 +119,7 @@ async def run(options: Options, say: Say) -> Result:
             options.sandbox,
             stage.host.lives,
             work.life_s,
+            work.memory.by_the_minute,
             work.before,
             work.after,
             work.tasks,
@@ -148,6 +149,7 @@ class _Work:
         self.tasks: tuple[float, float] | None = None
         self._at_start: audit.Rest | None = None
         self.life_s = 0.0
+        self.memory = LifeMemory()
 
     async def run(self) -> None:
         host = self._stage.host
@@ -212,7 +214,8 @@ class _Work:
             await self._kill_all(options.kills)
             return
         first = time.monotonic()
-        for fault in faults_of(options.seed, options.seconds, options.gap_s, self._stage.possible()):
+        kinds = [kind for kind in self._stage.possible() if not (options.one_life and kind in ENDS_SERVER)]
+        for fault in faults_of(options.seed, options.seconds, options.gap_s, kinds):
             await asyncio.sleep(max(0.0, first + fault.at_s - time.monotonic()))
             if time.monotonic() > first + options.seconds:
                 break
@@ -273,4 +276,5 @@ class _Work:
             cost: Cost | None = None
             with suppress(OSError):
                 cost = self._stage.host.cost()
+                self.memory.note(self._stage.host.lives, cost.rss_mb)
             self._say(progress(self._begun, self._book, self._live, self._stage.host.lives, cost))
