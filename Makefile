@@ -11,7 +11,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test soak fuzz check bench docs build clean
+.PHONY: help install run test soak fuzz check bench docs vendor build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ bench: $(DEV) ## Measure speed and memory against the stated goals
 
 docs: $(DEV) ## Write docs/settings.md and docs/errors.md from the code
 	@$(BIN)/python -m docs.generate
+
+vendor: $(RUNTIME) ## Fetch the page's libraries into app/static/vendor, with npm
+	@$(BIN)/python scripts/vendor.py
 
 build: $(DEV) ## Build the wheel and the source distribution into dist/
 	@rm -rf dist

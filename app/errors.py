@@ -5,12 +5,14 @@ PalimpsestError
 │   ├── UnknownModelError        422  no such provider or model
 │   └── MissingApiKeyError       422  the provider needs a key and none is configured
 ├── MalformedRequestError        400  a cursor, an event id or a range that cannot be read
+├── WrongKeyError                401  no login with this key
 ├── NotFoundError                404  no such session, message, call or file
 ├── GoneError                    410  it was there and was removed for its age
 ├── ForbiddenError               403  outside the workspace, or beyond what the operator allows
 ├── ConflictError                409  the record is in another state, or holds other content
 ├── TooLargeError                413  a body or a file over its limit
 ├── QueueFullError               429  too many messages are waiting
+├── TooManyAttemptsError         429  wrong keys were given too fast
 ├── UnavailableError             503  a part of the server does not answer now
 │   ├── ServerBusyError          503  as much is going on as the settings allow
 │   ├── SandboxUnavailableError  503
@@ -87,6 +89,12 @@ class MalformedRequestError(PalimpsestError):
     title = "The request cannot be read"
 
 
+class WrongKeyError(PalimpsestError):
+    status = 401
+    code = "wrong_key"
+    title = "The key is not right"
+
+
 class NotFoundError(PalimpsestError):
     status = 404
     code = "not_found"
@@ -121,6 +129,12 @@ class QueueFullError(PalimpsestError):
     status = 429
     code = "queue_full"
     title = "The queue is full"
+
+
+class TooManyAttemptsError(PalimpsestError):
+    status = 429
+    code = "too_many_attempts"
+    title = "Too many wrong keys were given"
 
 
 class UnavailableError(PalimpsestError):

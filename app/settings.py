@@ -79,6 +79,12 @@ class Settings(BaseSettings):
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="Keys that callers may use, separated by commas; without one the server answers loopback only."
     )
+    login_days: float = Field(
+        30,
+        gt=0,
+        le=400,
+        description="Days that a login of the page lasts; then it asks for a key again. Browsers keep none longer.",
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Host names besides loopback under which the server may be called, separated by commas; pages"

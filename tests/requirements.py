@@ -1,9 +1,10 @@
-"""What a test needs of the machine: a server that is absent skips it, unless `PALIMPSEST_TEST_REQUIRE` names it."""
+"""What a test needs of the machine: what is absent skips it, unless `PALIMPSEST_TEST_REQUIRE` names it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,8 +24,20 @@ def required() -> set[str]:
 
 @cache
 def missing(kind: str) -> str | None:
-    """Why a kind of sandbox cannot be had here, None if it can."""
+    """Why a kind of sandbox, or `chromium`, cannot be had here, None if it can."""
+    return _missing_browser() if kind == "chromium" else _missing_sandbox(kind)
 
+
+def chromium() -> str:
+    """The browser's program; empty where there is none."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or ""
+
+
+def _missing_browser() -> str | None:
+    return None if chromium() else "there is no chromium; on Debian: apt-get install chromium"
+
+
+def _missing_sandbox(kind: str) -> str | None:
     async def check(folder: str) -> str | None:
         try:
             factory = await open_factory(cast(SandboxKind, kind), data_dir=Path(folder), instance_id="requirements")
@@ -38,7 +51,7 @@ def missing(kind: str) -> str | None:
 
 
 def need(kind: str) -> None:
-    """Skips the test, or fails it where CI requires the kind, if this machine cannot make such a sandbox."""
+    """Skips the test, or fails it where CI requires the kind, if this machine has none of it."""
     reason = missing(kind)
     if reason is None:
         return

@@ -8,15 +8,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.auth import check_key, needs_key
+from app.api.auth import check_caller, is_logged_in, needs_key
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
+from app.api.headers import header_values
 from app.api.hosts import HostPort, host_is_ours, origin_is_ours, parse_host
 from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError, TooLargeError
 
 PROBES = frozenset({"/healthz", "/readyz"})
 """Asked by machines that know the server by an address only; they tell nothing that is worth guarding."""
+
+PRIVATE = (
+    ("Cache-Control", "no-store"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("X-Content-Type-Options", "nosniff"),
+)
 
 _UPLOAD = re.compile(r"/v1/sessions/[^/]+/files/.*", re.DOTALL)
 
@@ -49,14 +57,15 @@ class Guard:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            check(scope, self.rules)
+            await check(scope, self.rules)
         except PalimpsestError as error:
             await problem_response(error, scope["path"])(scope, receive, send)
             return
-        await self.app(scope, limited(receive, body_limit(scope, self.rules)), send)
+        answer = kept_private(send) if is_logged_in(scope) else send
+        await self.app(scope, limited(receive, body_limit(scope, self.rules)), answer)
 
 
-def check(scope: Scope, rules: GuardRules) -> None:
+async def check(scope: Scope, rules: GuardRules) -> None:
     """Raises the first error that the request's head gives rise to."""
     path: str = scope["path"]
     if any(b"websocket" in value.lower() for value in header_values(scope, b"upgrade")):
@@ -64,7 +73,7 @@ def check(scope: Scope, rules: GuardRules) -> None:
     if path not in PROBES:
         check_site(scope, rules.allowed_hosts)
     if rules.keys and needs_key(path):
-        check_key(header_values(scope, b"authorization"), rules.keys)
+        await check_caller(scope, rules.keys)
     check_length(scope, body_limit(scope, rules))
 
 
@@ -114,10 +123,19 @@ def limited(receive: Receive, limit: int) -> Receive:
     return counted
 
 
+def kept_private(send: Send) -> Send:
+    """`send`, for an answer to a cookie, which a browser sends by itself: no cache keeps it, and no page of another
+    origin gets hold of it."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in PRIVATE:
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sent
+
+
 def too_large(limit: int) -> TooLargeError:
     return TooLargeError(f"The body is larger than {limit} bytes.", limit_bytes=limit)
-
-
-def header_values(scope: Scope, name: bytes) -> list[bytes]:
-    """All values of a header; `name` is in lower case."""
-    return [value for key, value in scope["headers"] if key.lower() == name]

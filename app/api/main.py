@@ -19,7 +19,19 @@ from app.api.errors import install_error_handlers
 from app.api.guard import Guard
 from app.api.openapi import install_openapi
 from app.api.query import refuse_unknown
-from app.api.routers import approvals, compactions, events, files, health, history, models, page, queue, sessions
+from app.api.routers import (
+    approvals,
+    compactions,
+    events,
+    files,
+    health,
+    history,
+    login,
+    models,
+    page,
+    queue,
+    sessions,
+)
 from app.runtime.services import Services
 
 __all__ = ["ApiConfig", "create_app"]
@@ -35,6 +47,7 @@ ROUTERS = (
     events.router,
     files.router,
     models.router,
+    login.router,
     health.router,
     page.router,
 )
@@ -71,7 +84,6 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
         # Probes and the page's address get parameters from programs that want no cache in between.
         strict = router not in (health.router, page.router)
         app.include_router(router, dependencies=[Depends(refuse_unknown)] if strict else [])
-    page.mount_static(app)
     install_error_handlers(app)
     install_openapi(app, keys_optional=not config.api_keys)
     app.add_middleware(Guard, rules=config.rules)

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from app.api.auth import needs_key
+from app.api.cookies import COOKIE
 from app.api.examples import ANSWERS, ANSWERS_OF, EVENTS, REQUESTS, stream_items, type_of
 from app.api.guard import PROBES
 from app.api.problems import CATALOGUE, add_problem
@@ -25,6 +26,14 @@ BEARER: dict[str, Any] = {
     "type": "http",
     "scheme": "bearer",
     "description": "`Authorization: Bearer KEY` with any of the server's API keys.",
+}
+
+COOKIE_SCHEME: dict[str, Any] = {
+    "type": "apiKey",
+    "in": "cookie",
+    "name": COOKIE,
+    "description": "The cookie that `POST /v1/login` sets. Where the server's address has a port, its name ends with"
+    " that: `palimpsest_login_8000`.",
 }
 
 _BINARY: dict[str, Any] = {"type": "string", "format": "binary"}
@@ -122,8 +131,8 @@ def complete(document: dict[str, Any], keys_optional: bool) -> dict[str, Any]:
             _complete_operation(path, operation)
             _show_examples(f"{method} {path}", operation, schemas)
             if needs_key(path):
-                operation["security"] = [{"key": []}, *([{}] if keys_optional else [])]
-    document["components"]["securitySchemes"] = {"key": BEARER}
+                operation["security"] = [{"key": []}, {"login": []}, *([{}] if keys_optional else [])]
+    document["components"]["securitySchemes"] = {"key": BEARER, "login": COOKIE_SCHEME}
     return document
 
 
@@ -162,6 +171,9 @@ def _show_examples(label: str, operation: dict[str, Any], schemas: dict[str, Any
 
 
 def _complete_operation(path: str, operation: dict[str, Any]) -> None:
+    for parameter in operation.get("parameters", ()):
+        if parameter["schema"].get("type") == "array":
+            parameter["explode"] = False  # separated by commas
     responses = operation["responses"]
     if JSON in responses.get("422", {}).get("content", {}):
         del responses["422"]["content"][JSON]
@@ -177,7 +189,8 @@ def _common_codes(path: str, operation: dict[str, Any]) -> list[str]:
     codes = ["malformed_request", "too_large", "validation_error"]
     codes += [] if path in PROBES else ["foreign_origin", "wrong_host"]
     if needs_key(path):
-        codes.append("unauthorized")
+        # A cookie is looked up before the route is.
+        codes += ["unauthorized", "unavailable", "storage_unavailable"]
     if path.startswith("/v1"):
         codes += ["internal_error", "unavailable", "superseded", "storage_unavailable", "storage_busy", "storage_full"]
     if JSON in operation.get("requestBody", {}).get("content", {}):

@@ -34,9 +34,11 @@ from app.errors import (
     StorageFullError,
     SupersededError,
     TooLargeError,
+    TooManyAttemptsError,
     UnavailableError,
     UnknownModelError,
     WorkspaceFullError,
+    WrongKeyError,
 )
 
 _EXAMPLES: tuple[PalimpsestError, ...] = (
@@ -44,7 +46,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     MalformedRequestError("The cursor is not one of this server's.", code="malformed_cursor"),
     MalformedJsonError("The body is not valid JSON: unexpected end of data: line 1 column 2 (char 1)."),
     MalformedEventIdError("An event id is a decimal number from 0 up."),
-    UnauthorizedError("Send one of the server's API keys as Authorization: Bearer KEY."),
+    UnauthorizedError("Send one of the server's API keys as Authorization: Bearer KEY, or log in."),
+    WrongKeyError("This is none of the server's API keys."),
     ForbiddenError("sandbox.network goes beyond what this server allows (off).", code="sandbox_not_allowed"),
     ForbiddenError("limits.max_steps may be 50 at most.", code="limit_not_allowed"),
     ForbiddenError(
@@ -122,6 +125,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     UnknownModelError("There is no provider of this name."),
     MissingApiKeyError("The provider needs a key and none is configured."),
     QueueFullError("100 messages are waiting already."),
+    TooManyAttemptsError("Too many wrong keys were given; try again in a second."),
     InternalError("The server failed to answer; its log says why."),
     SandboxError("The sandbox could not list the files."),
     UnavailableError("The server is starting or stopping."),

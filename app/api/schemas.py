@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+from app.api.log import NAMES
 
 
 class FieldError(BaseModel):
@@ -33,3 +37,22 @@ class Alive(BaseModel):
 
     status: str = Field(examples=["ok"])
     version: str = Field(examples=["0.1.0"])
+
+
+class EventView(BaseModel):
+    """A durable event of a session's log."""
+
+    seq: int = Field(ge=1, description="Its place in the log, which is its `id` in the stream.")
+    type: str = Field(json_schema_extra={"enum": list(NAMES)})
+    data: Annotated[
+        Any, WithJsonSchema({"type": "object", "description": "As the stream has it; see the event's own schema."})
+    ]
+
+
+class EventPage(BaseModel):
+    """`next_cursor` goes into `after` of the next request; null at the end of the log, which a page without items need
+    not be."""
+
+    items: tuple[EventView, ...]
+    last_seq: int
+    next_cursor: str | None

@@ -12,6 +12,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
 from starlette.types import Message, Receive, Scope, Send
 
+from app.api.auth import while_logged_in
 from app.api.config import ApiConfig
 from app.api.connection import drop
 from app.api.errors import MalformedEventIdError
@@ -84,7 +85,7 @@ class EventStreamResponse(EventSourceResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._subscription as batches:
             self.body_iterator = chunks(batches, self._retry_ms)
-            await self._send_all(scope, receive, send)
+            await self._send_all(scope, while_logged_in(scope, receive), send)
 
     async def _send_with_timeout(self, send: Send, message: Message) -> None:
         """As the base class does it, whose cancel scope costs more for each event than all else here."""

@@ -1,4 +1,4 @@
-"""The rules of the settings: what requests may ask for, and how long things are kept."""
+"""The rules of the settings: what requests may ask for, who may log in, and how long things are kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from app.context.policies import resolve
 from app.runtime.admission import ServiceRules
 from app.runtime.approval_rules import operators_approval
 from app.runtime.retention import RetentionRules
+from app.runtime.services import LoginRules
 from app.sessions import Limits
 from app.settings import Settings
 
@@ -35,3 +36,9 @@ def retention_rules(settings: Settings) -> RetentionRules:
         outputs=timedelta(days=outputs) if outputs is not None else None,
         sessions=timedelta(days=sessions) if sessions is not None else None,
     )
+
+
+def login_rules(settings: Settings) -> LoginRules:
+    """Whose key opens a login, and how long that lasts."""
+    keys = tuple(key.get_secret_value().encode() for key in settings.api_keys)
+    return LoginRules(keys, timedelta(days=settings.login_days))

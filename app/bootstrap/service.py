@@ -11,7 +11,7 @@ from functools import partial
 from app.bootstrap.agents import Prompts, build_agents, build_collector
 from app.bootstrap.foundation import Foundation, lay_foundation
 from app.bootstrap.providers import default_model
-from app.bootstrap.rules import retention_rules, service_rules
+from app.bootstrap.rules import login_rules, retention_rules, service_rules
 from app.bootstrap.sandboxes import open_factories, sandbox_kinds
 from app.bootstrap.storage import directories
 from app.bootstrap.taking_up import take_up
@@ -78,11 +78,13 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             registry,
             service_rules(settings, tools),
             health,
+            login_rules(settings),
             models=base.providers.models,
             output_path=base.store.path,
             outputs=base.store,
         )
         await fence.take()
+        await services.logins.sweep()
         await take_up(setup, registry, base.store, parks=settings.recover == "park")
         await stack.enter_async_context(fence.watched(partial(_let_go, registry, bus, base.sandboxes)))
         add_readings(

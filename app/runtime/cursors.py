@@ -41,5 +41,5 @@ def read_seq(text: str | None) -> int:
     if text is None:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < MAX_SEQ):
-        raise MalformedRequestError("`after` is the seq of a message, or a `next_cursor`.", code="malformed_cursor")
+        raise MalformedRequestError("`after` is a seq, or a `next_cursor`.", code="malformed_cursor")
     return int(text)

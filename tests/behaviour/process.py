@@ -27,13 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class ServerProcess:
-    """`python -m app serve` on a free port. Leaving the context kills it if it still runs."""
+    """`python -m app serve`, on a free port unless one is given. Leaving the context kills it if it still runs."""
 
     data_dir: Path
     provider: FakeProvider
     sandbox: str
     image: str
     more: Mapping[str, str] = field(default_factory=dict)
+    port: int = 0
     url: str = ""
     _process: subprocess.Popen[str] | None = None
 
@@ -43,7 +44,7 @@ class ServerProcess:
         with (self.data_dir.parent / "server.log").open("a") as log:
             # In a directory without a `.env`.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "app", "serve", "--port", "0"],
+                [sys.executable, "-m", "app", "serve", "--port", str(self.port)],
                 env=self._environment(),
                 cwd=self.data_dir.parent,
                 stdout=subprocess.PIPE,

@@ -19,7 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.behaviour.conftest import StartServer
-from tests.behaviour.harness import Client, RunningServer
+from tests.behaviour.harness import Client
 from tests.behaviour.process import ROOT, ServerProcess
 from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
@@ -249,29 +249,6 @@ async def test_a_signal_ends_the_server_tidily(
             await client.run("say hello")
         assert await asyncio.to_thread(server.end, signal_) in (0, -signal_)
         assert "Traceback" not in server.log
-
-
-async def test_the_page_shows_its_own_address(client: Client, server: RunningServer) -> None:
-    page = (await client.http.get("/")).text
-    assert f"curl -N {server.url}/v1/sessions " in page
-    assert 'href="/openapi.json"' in page
-    assert not [word for word in ("{origin}", "8000", "API_KEY", "<!--") if word in page]
-    port = server.url.rpartition(":")[2]
-    by_name = await client.http.get("/", headers={"Host": f"localhost:{port}"})
-    assert f"curl -N http://localhost:{port}/v1/sessions " in by_name.text
-
-
-async def test_the_page_of_a_server_with_keys_links_to_nothing_that_refuses_a_browser(
-    start_server: StartServer,
-) -> None:
-    server = start_server(api_keys=["secret-of-mine"])
-    async with Client(server.url) as stranger:
-        page = (await stranger.http.get("/")).text
-    assert "href" not in page
-    assert "export PALIMPSEST_API_KEY=" in page
-    assert f'curl {server.url}/openapi.json -H "Authorization: Bearer $PALIMPSEST_API_KEY"' in page
-    assert page.count("$PALIMPSEST_API_KEY") == 2
-    assert "secret-of-mine" not in page
 
 
 async def test_health_and_metrics(client: Client, provider: FakeProvider) -> None:

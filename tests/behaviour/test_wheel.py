@@ -110,6 +110,9 @@ def test_what_is_inside(wheel: Path) -> None:
         expected = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob(pattern) if path.is_file()}
         assert expected
         assert {name for name in expected if "__pycache__" not in name} <= names
+    manifest = json.loads((ROOT / "app" / "static" / "vendor" / "manifest.json").read_text("utf-8"))
+    vendored = {file for name, entry in manifest.items() for file in (name, entry["licence"])}
+    assert {f"app/static/vendor/{file}" for file in vendored} <= names
     revisions = {path.name for path in (ROOT / "migrations" / "versions").glob("*.py")}
     assert {f"app/_migrations/versions/{name}" for name in revisions} <= names
     assert "app/_migrations/env.py" in names
@@ -149,7 +152,9 @@ def test_the_demo_runs(served: str, installation: Installation) -> None:
         assert listed
         page = http.get("/")
         assert page.text.lower().startswith("<!doctype html>")
-        for asset in re.findall(r"""(?:src|href)="(/static/[^"]+)""", page.text):
+        assets = re.findall(r"""(?:src|href)="(/static/[^"]+)""", page.text)
+        assert "/static/main.js" in assets
+        for asset in (*assets, "/static/vendor/preact.js", "/static/vendor/licences/preact.txt"):
             assert http.get(asset).status_code == 200, asset
         assert http.get("/openapi.json").json()["info"]["version"] == __version__
         assert "palimpsest_runs_total" in http.get("/metrics").text

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from app import __version__
 from app.api.examples import compactions
+from app.api.examples.events import type_of
 from app.api.examples.records import (
     ASSISTANT,
     AT,
@@ -30,7 +31,7 @@ from app.api.examples.records import (
     USAGE,
     USER,
 )
-from app.api.schemas import Alive
+from app.api.schemas import Alive, EventPage, EventView
 from app.messages import FinishReason
 from app.runtime.values.approvals import ApprovalList, PendingApproval
 from app.runtime.values.files import FileList, FileView
@@ -132,6 +133,14 @@ ANSWERS: tuple[BaseModel, ...] = (
         )
     ),
     FileList(path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=AT),), truncated=False),
+    EventPage(
+        items=tuple(
+            EventView(seq=seq, type=type_of(event), data=event.model_dump(mode="json"))
+            for seq, event in ((21, compactions.EVENTS[0]), (34, compactions.EVENTS[2]))
+        ),
+        last_seq=58,
+        next_cursor=None,
+    ),
     Alive(status="ok", version=__version__),
     Readiness(
         ready=True,

@@ -6,6 +6,7 @@ from app.api.examples import compactions
 from app.api.examples.records import MESSAGE_ID, MODEL, SESSION_ID, TASK
 from app.messages import Value
 from app.runtime.values.approvals import ApprovalAnswer
+from app.runtime.values.logins import LoginCreate
 from app.runtime.values.queue import QueueAdd, QueueEdit
 from app.runtime.values.sessions import (
     ApprovalRequest,
@@ -43,4 +44,5 @@ REQUESTS: tuple[Value, ...] = (
     QueueEdit(content="Use spaces, please."),
     ApprovalAnswer(decision="deny", reason="Write the test first."),
     compactions.REQUEST,
+    LoginCreate(key="a-key-of-this-server"),
 )

@@ -1,4 +1,4 @@
-"""Event streams: one session's, and the changes of all sessions."""
+"""Events: one session's as a stream or in pages, and the changes of all sessions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import WithJsonSchema
 
-from app.api.deps import Services, SessionId
+from app.api.deps import Cursor, Limit, Services, SessionId
+from app.api.log import TYPES_SCHEMA, event_types, page_body
 from app.api.openapi import event_stream
 from app.api.problems import problems
+from app.api.schemas import EventPage
 from app.api.stream import MAX_SEQ, EventStreamResponse, start_after
+from app.runtime.values.fields import Text
 
 router = APIRouter(prefix="/v1", tags=["events"])
 
@@ -40,6 +43,33 @@ async def follow_session(
         session_id, after=start_after(after, last_event_id), until_idle=until == "idle"
     )
     return EventStreamResponse(subscription, request.app.state.config)
+
+
+@router.get(
+    "/sessions/{session_id}/log",
+    response_model=EventPage,
+    responses=problems("session_not_found", "malformed_cursor"),
+)
+async def list_events(
+    services: Services,
+    session_id: SessionId,
+    after: Cursor = None,
+    limit: Limit = 100,
+    types: Annotated[
+        Text | None,
+        WithJsonSchema(TYPES_SCHEMA),
+        Query(description="Names of events, separated by commas; left out, all are listed."),
+    ] = None,
+    order: Annotated[Literal["asc", "desc"], Query(description="`desc` begins with the newest event.")] = "asc",
+) -> Response:
+    """Durable events as data, to look something up or to see what happened; to follow a session, read its stream.
+    `after` is a seq, or the `next_cursor` of the page before: the page has what comes behind it in `order`. It may hold
+    fewer events than there are, or none, where many have to be looked through or they are large; `next_cursor` is null
+    at the end of the log alone."""
+    page = await services.events.page(
+        session_id, after=after, limit=limit, types=event_types(types), newest_first=order == "desc"
+    )
+    return Response(page_body(page), media_type="application/json")
 
 
 @router.get(

@@ -1,58 +1,78 @@
-"""The page at `/` and its static files."""
+"""The page at `/` and its files.
+
+They come from the installation, hold nothing of any session, and are open to all who may ask at all: the page itself
+asks for a key where the server wants one.
+"""
 
 from __future__ import annotations
 
-import html
-import re
-from pathlib import Path
+from fastapi import APIRouter, Request, Response
 
-from fastapi import APIRouter, FastAPI, Request, Response
-from starlette.staticfiles import StaticFiles
-
-from app import __version__
+from app.api.page_files import VERSION, File, found, page, version
 from app.errors import NotFoundError
 
-STATIC = Path(__file__).parents[2] / "static"
-PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none';"
-    " frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+UNUSED = (
+    *("accelerometer", "autoplay", "camera", "display-capture", "encrypted-media", "fullscreen", "geolocation"),
+    *("gyroscope", "hid", "magnetometer", "microphone", "midi", "payment", "picture-in-picture"),
+    *("publickey-credentials-get", "screen-wake-lock", "serial", "usb", "xr-spatial-tracking"),
+)
+"""What browsers can do for a page, and this one needs not."""
 
-_BLOCK = re.compile(r"<!-- (with|without) a key -->\n(.*?)<!-- / -->\n", re.DOTALL)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": ", ".join(f"{name}=()" for name in UNUSED),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+CHANGING = "no-cache"
+"""Asked for again each time, so that an upgrade is seen at once; the answer is empty while nothing has changed."""
+LASTING = "public, max-age=31536000, immutable"
+"""For addresses with the version in them: another version has another address."""
 
 router = APIRouter(include_in_schema=False)
 
 
-def _read_page() -> str | None:
-    """The page with the server's version in its place; None in an installation without it."""
-    page = STATIC / "index.html"
-    return page.read_text("utf-8").replace("{version}", __version__) if page.is_file() else None
-
-
-_PAGE = _read_page()
-
-
-def render(page: str, origin: str, *, keyed: bool) -> str:
-    """The page under the address that the browser knows, with what holds for a server that asks for a key, or for
-    one that does not."""
-    kept = "with" if keyed else "without"
-    page = _BLOCK.sub(lambda block: block[2] if block[1] == kept else "", page)
-    return page.replace("{origin}", html.escape(origin))
-
-
 @router.get("/")
+@router.head("/")
 async def get_page(request: Request) -> Response:
-    if _PAGE is None:
-        raise NotFoundError("This installation has no page.")
-    origin = f"{request.url.scheme}://{request.headers['host']}"
-    page = render(_PAGE, origin, keyed=bool(request.app.state.config.api_keys))
-    return Response(page, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+    return _answer(request, await page(), CHANGING)
 
 
-def mount_static(app: FastAPI) -> None:
-    """Serves the page's files under `/static`."""
-    app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
+@router.get("/static/{path:path}")
+@router.head("/static/{path:path}")
+async def get_static(request: Request, path: str) -> Response:
+    """A file of the page, or 304 where the browser has it. Raises `NotFoundError`."""
+    first, _, rest = path.partition("/")
+    named = VERSION.fullmatch(first) is not None
+    file = await found(rest if named else path)
+    if file is None:
+        raise NotFoundError("There is no such file of the page.")
+    return _answer(request, file, LASTING if named and first == await version() else CHANGING)
+
+
+def _answer(request: Request, file: File, caching: str) -> Response:
+    headers = {**HEADERS, "ETag": file.tag, "Cache-Control": caching}
+    if has_tag(request.headers.get("if-none-match", ""), file.tag):
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, media_type=file.type, headers=headers)
+
+
+def has_tag(if_none_match: str, tag: str) -> bool:
+    """Whether the browser, or a proxy that made the tag weak, has the file already."""
+    return tag in (given.strip().removeprefix("W/") for given in if_none_match.split(","))

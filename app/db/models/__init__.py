@@ -12,7 +12,7 @@ from app.db.models.context import compaction_events, generations
 from app.db.models.history import message_parts, messages
 from app.db.models.run import approvals, steps
 from app.db.models.search import is_managed, search_entries, search_text
-from app.db.models.server_wide import daily_usage, model_windows, server
+from app.db.models.server_wide import daily_usage, logins, model_windows, server
 from app.db.models.session import events, queue, sessions
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "events",
     "generations",
     "is_managed",
+    "logins",
     "message_parts",
     "messages",
     "metadata",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Integer, String, Table, Text
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, String, Table, Text
 
 from app.db.models.base import UtcTime, metadata
 
@@ -39,3 +39,14 @@ daily_usage = Table(
     Column("cost_usd", Float, nullable=False),
     Column("unpriced_steps", Integer, nullable=False, comment="Steps whose price is unknown."),
 )
+
+logins = Table(
+    "logins",
+    metadata,
+    Column("token_digest", String(64), primary_key=True, comment="SHA-256 of the token, which is stored nowhere."),
+    Column("key_proof", String(64), nullable=False, comment="HMAC of the digest with the API key that was given."),
+    Column("created_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+    comment="Browsers that may call without showing a key again.",
+)
+Index("ix_logins_expires_at", logins.c.expires_at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -72,6 +72,19 @@ def after(connection: Connection, session_id: str, seq: int, limit: int) -> list
     """The events after a seq, oldest first, at most `limit`."""
     rows = connection.execute(_AFTER, {"sid": session_id, "after_seq": seq, "page": limit})
     return [StoredEvent(row[0], row[1], row[2]) for row in rows]
+
+
+def between(
+    connection: Connection, session_id: str, first: int, last: int, types: Collection[str] = (), *, newest_first: bool
+) -> Iterator[StoredEvent]:
+    """The events from one seq to another, both included, read one by one while they are asked for; of these types, or
+    of any where there are none."""
+    row = events.c
+    query = select(row.seq, row.type, row.data).where(row.session_id == session_id, row.seq.between(first, last))
+    if types:
+        query = query.where(row.type.in_(types))
+    for found in connection.execute(query.order_by(row.seq.desc() if newest_first else row.seq)):
+        yield StoredEvent(found[0], found[1], found[2])
 
 
 def last_of_type(connection: Connection, session_id: str, type_: str) -> StoredEvent | None:

@@ -18,6 +18,7 @@ from app.runtime.services.compactions import CompactionService
 from app.runtime.services.events import EventService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import HistoryService
+from app.runtime.services.logins import LoginRules, LoginService
 from app.runtime.services.queue import QueueService
 from app.runtime.services.server import ServerService
 from app.runtime.services.sessions import Outputs, SessionService
@@ -29,6 +30,8 @@ __all__ = [
     "EventService",
     "FileService",
     "HistoryService",
+    "LoginRules",
+    "LoginService",
     "QueueService",
     "ServerService",
     "Services",
@@ -48,6 +51,7 @@ class Services:
     compactions: CompactionService
     files: FileService
     events: EventService
+    logins: LoginService
     server: ServerService
 
 
@@ -56,6 +60,7 @@ def build_services(
     registry: Registry,
     rules: ServiceRules,
     health: Health,
+    logins: LoginRules,
     *,
     models: Callable[[], list[ModelInfo]],
     output_path: Callable[[str], Path],
@@ -71,5 +76,6 @@ def build_services(
         compactions=CompactionService(setup, registry),
         files=FileService(setup.database, setup.sandboxes, setup.fence),
         events=EventService(setup.database, setup.bus),
+        logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),
     )

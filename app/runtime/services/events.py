@@ -1,7 +1,8 @@
-"""Event streams: one session's, and the changes of all sessions."""
+"""Events: one session's as a stream or in pages, and the changes of all sessions."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 
 from app.db.engine import Database
@@ -9,13 +10,16 @@ from app.errors import ConflictError
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog
 from app.eventlog.reader import follow, follow_all
-from app.runtime.values.events import EventStream
+from app.runtime.cursors import read_seq
+from app.runtime.log_pages import log_page
+from app.runtime.values.events import EventStream, LogPage
 
 
 class EventService:
     """Opens streams of events; leaving a stream's context ends its subscription."""
 
     def __init__(self, database: Database, bus: Bus) -> None:
+        self._database = database
         self._log = EventLog(database)
         self._bus = bus
 
@@ -40,3 +44,13 @@ class EventService:
     def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
         """`session.*` events of all sessions from now on, without seq."""
         return follow_all(self._bus)
+
+    async def page(
+        self, session_id: str, *, after: str | None, limit: int, types: Collection[str], newest_first: bool
+    ) -> LogPage:
+        """Durable events as data, of some types or of all. Raises `MalformedRequestError` for an `after` that is no
+        place in a log."""
+        start = None if after is None else read_seq(after)
+        return await self._database.read(
+            lambda c: log_page(c, session_id, after=start, limit=limit, types=types, newest_first=newest_first)
+        )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from app.api.examples import AT, SESSION
 from app.api.examples.compactions import PREVIEW
 from app.api.examples.records import MESSAGE_ID
-from app.errors import ConflictError, NotFoundError, QueueFullError
+from app.errors import ConflictError, NotFoundError, QueueFullError, WrongKeyError
 from app.interchange import WireFormat
 from app.messages import ToolCallPart, Usage, new_id, now
 from app.runtime.services import (
     ApprovalService,
     CompactionService,
     HistoryService,
+    LoginService,
     QueueService,
     ServerService,
     Services,
@@ -29,6 +32,7 @@ from app.runtime.values.history import (
     SystemView,
     ToolCallView,
 )
+from app.runtime.values.logins import NewLogin
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
 from app.runtime.values.server import Component, ModelList, ModelView, PricesView, Readiness, UsageReport
 from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
@@ -37,6 +41,8 @@ from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles
 from tests.unit.api.memory import Memory
 
 CALL_ID = "call_1"
+LOGIN_KEY = "a-key-of-this-server"
+TOKEN = "t" * 43
 
 
 class InMemorySessions(SessionService):
@@ -248,6 +254,25 @@ class InMemoryCompactions(CompactionService):
         raise NotFoundError(f"The session has no round {round}.", code="round_not_found")
 
 
+class InMemoryLogins(LoginService):
+    """One key opens a login, which is always the same."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def open(self, key: str) -> NewLogin | None:
+        if key != LOGIN_KEY:
+            raise WrongKeyError("This is none of the server's API keys.")
+        self._memory.logins.add(TOKEN)
+        return NewLogin(TOKEN, timedelta(days=1))
+
+    async def end(self, token: str) -> None:
+        self._memory.logins.discard(token)
+
+    async def is_open(self, token: str) -> bool:
+        return token in self._memory.logins
+
+
 class InMemoryServer(ServerService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -289,5 +314,6 @@ class InMemoryService(Memory):
             compactions=InMemoryCompactions(self),
             files=InMemoryFiles(self),
             events=InMemoryEvents(self),
+            logins=InMemoryLogins(self),
             server=InMemoryServer(self),
         )

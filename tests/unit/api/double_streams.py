@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
 from app.api.examples import AT
 from app.errors import ConflictError, ForbiddenError, NotFoundError
+from app.runtime.cursors import read_seq
 from app.runtime.services import EventService, FileService
-from app.runtime.values.events import EventStream
+from app.runtime.values.events import EventStream, LogPage
 from app.runtime.values.files import FileList, FileView
 from app.sessions import Status
 from tests.unit.api.memory import Memory
@@ -77,6 +78,15 @@ class InMemoryEvents(EventService):
     def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
         self._memory.logs.setdefault("all", [])
         return self._subscription(self._events("all", 0, False))
+
+    async def page(
+        self, session_id: str, *, after: str | None, limit: int, types: Collection[str], newest_first: bool
+    ) -> LogPage:
+        self._memory.get(session_id)
+        start = read_seq(after)
+        self._memory.listed = {"after": start, "limit": limit, "types": types, "newest_first": newest_first}
+        items = [item for item in self._memory.logs[session_id] if item.seq is not None]
+        return LogPage(tuple(items[:limit]), last_seq=len(items), next_cursor=None)
 
     @asynccontextmanager
     async def _subscription(self, events: EventStream) -> AsyncIterator[EventStream]:

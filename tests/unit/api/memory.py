@@ -29,6 +29,7 @@ class Memory:
         self.outputs: dict[str, RawOutput] = {}
         self.listed: dict[str, object] = {}
         self.rounds_of: dict[str, CompactionEvent] = {}
+        self.logins: set[str] = set()
         self.fault: Exception | None = None
         self.ready = True
         self.readers = 0

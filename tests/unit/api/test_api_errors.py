@@ -40,7 +40,7 @@ def assert_problem(answer: httpx.Response, status: int, code: str) -> dict[str, 
 async def test_an_unknown_path_is_not_found(client: httpx.AsyncClient) -> None:
     problem = assert_problem(await client.get("/v1/nöthing here?secret=1"), 404, "not_found")
     assert problem["instance"] == "/v1/n%C3%B6thing%20here"
-    for path in ("/v1/sessions/", "/docs", "/redoc", "/v1/login", "/v1", "//v1/sessions"):
+    for path in ("/v1/sessions/", "/docs", "/redoc", "/v1/login/x", "/v1", "//v1/sessions"):
         assert_problem(await client.get(path), 404, "not_found")
 
 
@@ -51,6 +51,7 @@ async def test_a_refused_method_names_all_that_are_allowed(client: httpx.AsyncCl
         ("DELETE", f"/v1/sessions/{session.id}/queue", "GET, POST"),
         ("OPTIONS", f"/v1/sessions/{session.id}/queue/1", "DELETE, PATCH"),
         ("DELETE", f"/v1/sessions/{session.id}/files/a", "GET, HEAD, PUT"),
+        ("GET", "/v1/login", "DELETE, POST"),
         ("POST", "/healthz", "GET, HEAD"),
         ("POST", "/static/index.html", "GET, HEAD"),
     ]

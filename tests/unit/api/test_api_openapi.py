@@ -98,14 +98,16 @@ def security(document: dict[str, Any]) -> dict[tuple[str, str], Any]:
 
 def test_keys_are_described_whether_or_not_there_are_any(keyed_app: FastAPI) -> None:
     keyed, keyless = copy.deepcopy(keyed_app.openapi()), copy.deepcopy(DOCUMENT)
-    scheme = keyless["components"]["securitySchemes"]["key"]
-    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    schemes = keyless["components"]["securitySchemes"]
+    assert (schemes["key"]["type"], schemes["key"]["scheme"]) == ("http", "bearer")
+    assert (schemes["login"]["type"], schemes["login"]["in"]) == ("apiKey", "cookie")
     needed, optional = security(keyed), security(keyless)
     assert keyed == keyless, "the documents differ in more than whether a key is optional"
     for (method, path), asked in needed.items():
-        is_open = path in ("/healthz", "/readyz")
-        assert (asked, optional[method, path]) == ((None, None) if is_open else ([{"key": []}], [{"key": []}, {}]))
-        assert ("401" in keyed["paths"][path][method]["responses"]) == (not is_open)
+        is_open = path in ("/healthz", "/readyz", "/v1/login")
+        either: list[dict[str, Any]] = [{"key": []}, {"login": []}]
+        assert (asked, optional[method, path]) == ((None, None) if is_open else (either, [*either, {}]))
+        assert ("unauthorized" in json.dumps(keyed["paths"][path][method]["responses"])) == (not is_open)
 
 
 def test_the_bounds_of_numbers_and_texts_are_in_the_schemas() -> None:

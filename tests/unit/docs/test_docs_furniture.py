@@ -14,7 +14,9 @@ from app.settings import Settings
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).resolve().parents[3]
-CONTRACT_TARGETS = {"help", "install", "run", "test", "soak", "fuzz", "check", "bench", "docs", "build", "clean"}
+CONTRACT_TARGETS = {
+    *("help", "install", "run", "test", "soak", "fuzz", "check", "bench", "docs", "vendor", "build", "clean"),
+}
 
 
 @pytest.fixture

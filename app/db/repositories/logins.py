@@ -1,0 +1,49 @@
+"""Logins of browsers, under the digest of what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from app.db.models import logins
+
+
+class StoredLogin(NamedTuple):
+    """`token_digest` is of the token that the browser shows; `key_proof` tells, to who has the key, which it was."""
+
+    token_digest: str
+    key_proof: str
+    created_at: datetime
+    expires_at: datetime
+
+
+_ALL = select(logins.c.token_digest, logins.c.key_proof, logins.c.created_at, logins.c.expires_at)
+_ONE = _ALL.where(logins.c.token_digest == bindparam("digest"))
+
+
+def find(connection: Connection, token_digest: str) -> StoredLogin | None:
+    row = connection.execute(_ONE, {"digest": token_digest}).first()
+    return StoredLogin(*row) if row is not None else None
+
+
+def newest_first(connection: Connection) -> list[StoredLogin]:
+    """All of them."""
+    order = _ALL.order_by(logins.c.created_at.desc(), logins.c.token_digest)
+    return [StoredLogin(*row) for row in connection.execute(order)]
+
+
+def add(connection: Connection, login: StoredLogin) -> None:
+    connection.execute(insert(logins).values(login._asdict()))
+
+
+def remove(connection: Connection, token_digests: Iterable[str]) -> None:
+    """Removes those that are there."""
+    for digest in token_digests:
+        connection.execute(delete(logins).where(logins.c.token_digest == digest))
+
+
+def remove_expired(connection: Connection, at: datetime) -> None:
+    connection.execute(delete(logins).where(logins.c.expires_at <= at))

@@ -1,0 +1,152 @@
+"""Logins of browsers: what a page shows instead of a key, which it is given once and does not keep.
+
+What is stored of a login opens nothing: a digest of its token, and a proof of the key that only who has the key can
+check. So a login ends with its key, is one on every server of a database, and outlives a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+from sqlalchemy import Connection
+
+from app.db.engine import Database
+from app.db.repositories import logins as rows
+from app.errors import TooManyAttemptsError, WrongKeyError
+from app.messages import now
+from app.runtime.attempts import Attempts
+from app.runtime.values.logins import NewLogin
+
+TOKEN_BYTES = 32
+MAX_LOGINS = 1_000
+"""Logins that are kept; the oldest makes room for one more, so that a program which logs in for each call fills no
+disk."""
+FAILURES, FAILURES_PER_S = 5, 1.0
+"""Wrong keys that may be given at once, and then in a second, by all callers together: plenty for fingers."""
+KNOWN_S, KNOWN = 5.0, 1_024
+"""How long a login that was looked up is not looked up again, in seconds, and for how many; the end of one is felt
+after so long where it was ended on another server, and at once on this one."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRules:
+    """The server's keys, and how long a login lasts. Without keys there are no logins, and nobody needs one."""
+
+    keys: tuple[bytes, ...] = field(default=(), repr=False)
+    lasts: timedelta = timedelta(days=30)
+
+
+class LoginService:
+    """Opens and ends logins, and knows whether a token is of one. `clock` counts seconds, never backwards."""
+
+    def __init__(self, database: Database, rules: LoginRules, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._rules = rules
+        self._clock = clock
+        self._attempts = Attempts(FAILURES, FAILURES_PER_S, clock)
+        self._known: dict[str, float] = {}
+        self._ended = 0
+
+    async def open(self, key: str) -> NewLogin | None:
+        """A login for the holder of a key; None where nobody needs one. Raises `WrongKeyError`, and
+        `TooManyAttemptsError` for any key at all while too many wrong ones have come."""
+        if not self._rules.keys:
+            return None
+        if not self._attempts.allowed:
+            raise TooManyAttemptsError("Too many wrong keys were given; try again in a second.")
+        own = self._own_key(key.strip().encode())
+        if own is None:
+            self._attempts.failed()
+            log.warning("login_refused")
+            raise WrongKeyError("This is none of the server's API keys.")
+        token, opened = secrets.token_urlsafe(TOKEN_BYTES), now()
+        digest = _digest(token)
+        login = rows.StoredLogin(digest, _proof(own, digest), opened, opened + self._rules.lasts)
+        await self._database.writer.write(lambda c: _store(c, login))
+        log.info("login_opened")
+        return NewLogin(token, self._rules.lasts)
+
+    async def end(self, token: str) -> None:
+        """Ends the login of a token, if there is one. It needs no hold on the database: it only takes away."""
+        digest = _digest(token)
+        # Looked up first, since anybody may ask for this: a write is more than a stranger shall cause.
+        if await self._database.read(lambda c: rows.find(c, digest)) is not None:
+            await self._database.writer.write(lambda c: rows.remove(c, [digest]))
+        # A look that began before has read what was there then, and must not be believed after this.
+        self._ended += 1
+        self._known.pop(digest, None)
+
+    async def is_open(self, token: str) -> bool:
+        """Whether a token is of a login that has neither ended nor expired, and whose key is still one of the
+        server's. Raises `StorageError`."""
+        if not _TOKEN.fullmatch(token):
+            return False
+        digest, at = _digest(token), self._clock()
+        if at < self._known.get(digest, at):
+            return True
+        ended = self._ended
+        left = await self._database.read(lambda c: self._seconds_left(c, digest))
+        if left > 0 and ended == self._ended:
+            self._remember(digest, at + min(KNOWN_S, left))
+        return left > 0
+
+    async def sweep(self) -> None:
+        """Removes what has expired, and what was opened with a key that is no more."""
+        await self._database.writer.write(self._sweep)
+
+    def _sweep(self, connection: Connection) -> None:
+        rows.remove_expired(connection, now())
+        # A server that was started without keys says nothing of those that it may have again.
+        if self._rules.keys:
+            stored = rows.newest_first(connection)
+            rows.remove(connection, [login.token_digest for login in stored if not self._has_key_of(login)])
+
+    def _own_key(self, given: bytes) -> bytes | None:
+        """The key that was given; every one is compared, in time that does not depend on where they differ."""
+        matching = [key for key in self._rules.keys if hmac.compare_digest(key, given)]
+        return matching[0] if matching else None
+
+    def _seconds_left(self, connection: Connection, digest: str) -> float:
+        login = rows.find(connection, digest)
+        if login is None or not self._has_key_of(login):
+            return 0.0
+        return (login.expires_at - now()).total_seconds()
+
+    def _has_key_of(self, login: rows.StoredLogin) -> bool:
+        proofs = [_proof(key, login.token_digest) for key in self._rules.keys]
+        matches = [hmac.compare_digest(login.key_proof, proof) for proof in proofs]
+        return any(matches)
+
+    def _remember(self, digest: str, until: float) -> None:
+        self._known.pop(digest, None)
+        self._known[digest] = until
+        while len(self._known) > KNOWN:
+            del self._known[next(iter(self._known))]
+
+
+def _store(connection: Connection, login: rows.StoredLogin) -> None:
+    rows.remove_expired(connection, login.created_at)
+    stored: Sequence[rows.StoredLogin] = rows.newest_first(connection)
+    rows.remove(connection, [old.token_digest for old in stored[MAX_LOGINS - 1 :]])
+    rows.add(connection, login)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _proof(key: bytes, digest: str) -> str:
+    """Tells who has the key that it was this one; salted, as it were, so that two logins of a key do not look alike."""
+    return hmac.new(key, digest.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,36 @@
+"""Logins of browsers: what is sent to open one, and what it is opened with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from app.messages import Value
+from app.runtime.values.fields import Text
+
+MAX_KEY_CHARS = 1_000
+
+
+class LoginCreate(Value):
+    """A login with one of the server's API keys."""
+
+    key: Annotated[
+        Text,
+        StringConstraints(min_length=1, max_length=MAX_KEY_CHARS),
+        Field(
+            repr=False,
+            description="One of the server's API keys.",
+            json_schema_extra={"format": "password", "writeOnly": True},
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class NewLogin:
+    """A login that was opened: what its holder shows from now on, and for how long."""
+
+    token: str = field(repr=False)
+    lasts: timedelta

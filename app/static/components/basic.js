@@ -1,0 +1,145 @@
+/** Small parts that all views are made of: buttons that wait, dialogs, notes, times, badges. */
+
+import { ago, day } from "../core/format.js";
+import { serverNow } from "../core/http.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/ui.js";
+
+/** Notes that come and go at the edge of the page: `{id, kind: "error" | "info", text}`. */
+const notes = signal([]);
+let lastNote = 0;
+const NOTE_MS = 8_000;
+
+/** Says something for a while, aloud to screen readers too. */
+export function say(text, kind = "info") {
+  const id = ++lastNote;
+  notes.value = [...notes.value.slice(-4), { id, kind, text }];
+  setTimeout(() => dismiss(id), NOTE_MS);
+}
+
+export const sayProblem = (problem) => say(problem.message, "error");
+
+function dismiss(id) {
+  notes.value = notes.value.filter((note) => note.id !== id);
+}
+
+export function Notes() {
+  return html`<div class="notes" role="status" aria-live="polite">
+    ${notes.value.map(
+      ({ id, kind, text }) => html`<p key=${id} class="note ${kind}">
+        <span>${text}</span>
+        <button class="plain" aria-label="Dismiss" onClick=${() => dismiss(id)}>×</button>
+      </p>`,
+    )}
+  </div>`;
+}
+
+/** A button whose `onClick` may be async: it does nothing more meanwhile, and a failure is said. A busy one is not
+ * `disabled`, since that would take the focus from it. */
+export function Button({ onClick, children, disabled = false, kind = "", ...rest }) {
+  const [busy, setBusy] = useState(false);
+  const mounted = useRef(true);
+  useEffect(() => () => (mounted.current = false), []);
+  async function act(event) {
+    if (busy) return;
+    setBusy(true);
+    try {
+      await onClick(event);
+    } catch (problem) {
+      sayProblem(problem);
+    } finally {
+      if (mounted.current) setBusy(false);
+    }
+  }
+  return html`<button
+    type="button"
+    class=${kind}
+    disabled=${disabled}
+    aria-disabled=${busy ? "true" : undefined}
+    aria-busy=${busy}
+    onClick=${act}
+    ...${rest}
+  >
+    ${children}
+  </button>`;
+}
+
+/** A modal dialog; Escape and a click beside it call `onClose`. The browser keeps the focus in it and gives it back. */
+export function Dialog({ title, onClose, children, wide = false }) {
+  const dialog = useRef(null);
+  // Not an effect that runs later: a dialog that is gone from the page cannot give the focus back.
+  useLayoutEffect(() => {
+    const element = dialog.current;
+    element.showModal();
+    return () => element.close();
+  }, []);
+  const onCancel = (event) => {
+    event.preventDefault();
+    onClose();
+  };
+  // A press in the dialog that ends beside it, as when text is selected, is a click on the dialog too.
+  const isBeside = useRef(false);
+  const onPointerDown = ({ target }) => (isBeside.current = target === dialog.current);
+  const onClick = ({ target }) => isBeside.current && target === dialog.current && onClose();
+  return html`<dialog
+    ref=${dialog}
+    class=${wide ? "wide" : ""}
+    aria-label=${title}
+    onCancel=${onCancel}
+    onPointerDown=${onPointerDown}
+    onClick=${onClick}
+  >
+    <div class="dialog-body">
+      <header>
+        <h2>${title}</h2>
+        <button class="plain" aria-label="Close" onClick=${onClose}>×</button>
+      </header>
+      ${children}
+    </div>
+  </dialog>`;
+}
+
+/** Asks before something that cannot be taken back. `onConfirm` may be async. */
+export function Confirm({ title, text, verb, onConfirm, onClose }) {
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <p>${text}</p>
+    <footer>
+      <button onClick=${onClose}>Keep</button>
+      <${Button} kind="danger" onClick=${async () => (await onConfirm(), onClose())}>${verb}<//>
+    </footer>
+  <//>`;
+}
+
+/** A signal of the server's time in ms, a new value every second while somebody looks at it. */
+export const now = signal(serverNow());
+setInterval(() => {
+  if (document.visibilityState === "visible") now.value = serverNow();
+}, 1000);
+
+/** A time as "5 min. ago", with the exact one at hand. */
+export function Ago({ time }) {
+  return html`<time datetime=${time} title=${day(time)}>${ago(time, now.value)}</time>`;
+}
+
+/** A state in a word and a colour. */
+export function Badge({ kind, children }) {
+  return html`<span class="badge ${kind}">${children}</span>`;
+}
+
+/** How a session stands: what it does now or how its last run ended. */
+export function StatusBadge({ session }) {
+  const { status, outcome } = session;
+  if (status === "awaiting_approval") return html`<${Badge} kind="waiting">awaiting approval<//>`;
+  if (status === "running") return html`<${Badge} kind="running">running<//>`;
+  if (outcome === null) return html`<${Badge} kind="idle">idle<//>`;
+  const kind = { completed: "good", failed: "bad" }[outcome] ?? "warn";
+  return html`<${Badge} kind=${kind}>${outcome.replace("_", " ")}<//>`;
+}
+
+/** A failed load, with a way to try again. */
+export function Failure({ problem, onRetry }) {
+  return html`<div class="failure" role="alert">
+    <p>${problem.message}</p>
+    <p class="dim">${problem.code}</p>
+    ${onRetry && html`<${Button} onClick=${onRetry}>Try again<//>`}
+  </div>`;
+}

@@ -1,0 +1,39 @@
+/** What a tool is called with, in full. */
+
+import { LongText } from "./long_text.js";
+import { plain, plainLine } from "../core/format.js";
+import { html } from "../core/ui.js";
+
+/** Arguments up to this many characters stand on a line with their name. */
+const BRIEF = 60;
+
+/** A call's arguments: each text as it is, in a box that scrolls; anything else as JSON. What is shown is all there is:
+ * somebody decides by it whether the call may run. */
+export function CallArguments({ name, args }) {
+  if (typeof args === "string") {
+    return html`<${Argument} label="Arguments, which are not a JSON object" text=${args} />`;
+  }
+  const entries = Object.entries(args).map(([key, value]) => [plainLine(key), asText(value)]);
+  if (entries.length === 0) return html`<p class="dim">Called without arguments.</p>`;
+  const isCommand = (key) => name === "execute_command" && key === "command";
+  const isBrief = ([key, text]) => text.length <= BRIEF && !text.includes("\n") && !isCommand(key);
+  const brief = entries.filter(isBrief);
+  return html`<div class="call-arguments">
+    ${entries
+      .filter((entry) => !isBrief(entry))
+      .map(([key, text]) => html`<${Argument} key=${key} label=${key} text=${text} />`)}
+    ${brief.length > 0 &&
+    html`<dl>
+      ${brief.map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd><code>${plainLine(text)}</code></dd></div>`)}
+    </dl>`}
+  </div>`;
+}
+
+const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+
+function Argument({ label, text }) {
+  return html`<figure class="argument">
+    <figcaption>${label}</figcaption>
+    <${LongText} label=${label} text=${plain(text)} />
+  </figure>`;
+}

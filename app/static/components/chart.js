@@ -1,0 +1,124 @@
+/** The context's tokens over the steps of a session, with what made them fewer; by eye, by pointer and by keys. */
+
+import { count, duration, percent } from "../core/format.js";
+import { isDark } from "../core/theme.js";
+import { html, useEffect, useRef, useSignal, useSignalEffect } from "../core/ui.js";
+import { cacheReuse, promptTokens } from "../core/usage.js";
+import { savedShare } from "../state/context_marks.js";
+import { ContextPlot } from "./chart_plot.js";
+import { price, PRUNE_REASONS, REASONS } from "./round_words.js";
+import { StepTable } from "./step_table.js";
+
+/** Below this share of the window at its peak, a context would be a line at the bottom: the scale is its own then. */
+const LOW = 0.2;
+const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
+
+/** `onPick(key)` is called with the key of a mark that somebody wants to see. */
+export function Chart({ history, onPick }) {
+  const points = history.points.value;
+  const chosen = useSignal(null);
+  const wholeChosen = useSignal(null);
+  const plot = useRef(null);
+  const peak = points.reduce((most, { tokens }) => Math.max(most, tokens), 0);
+  const whole = wholeChosen.value ?? peak >= LOW * (points.at(-1)?.limit ?? 0);
+  const at = chosen.value !== null && points[chosen.value] ? chosen.value : points.length - 1;
+  const pick = (index) => {
+    const mark = points[index]?.mark;
+    if (mark) onPick(mark.key);
+  };
+  function onKeyDown(event) {
+    if (event.key === "Enter") return pick(at);
+    const by = KEYS[event.key];
+    if (by === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    chosen.value = Math.max(0, Math.min(points.length - 1, at + by));
+    plot.current.pointAt(chosen.value);
+  }
+  if (points.length === 0) return html`<p class="dim">No step has been made yet.</p>`;
+  return html`<figure class="chart">
+    <div
+      class="chart-box"
+      tabindex="0"
+      role="group"
+      aria-label="Chart of context tokens over ${count(history.steps.value.length)} steps. Arrow keys go from step to
+        step, Enter opens a round."
+      onKeyDown=${onKeyDown}
+    >
+      <${Canvas} plot=${plot} points=${points} whole=${whole} chosen=${chosen} onPick=${pick} />
+    </div>
+    <figcaption>
+      <${Legend} />
+      <span class="dim cx-zoom">Drag to zoom in, double-click to zoom out.</span>
+      <label class="cx-check">
+        <input type="checkbox" checked=${whole} onChange=${(event) => (wholeChosen.value = event.target.checked)} />
+        Scale to the window
+      </label>
+    </figcaption>
+    <p class="chart-said numbers" aria-live=${chosen.value === null ? "off" : "polite"}>
+      <${Said} point=${points[at]} isNewest=${chosen.value === null} />
+    </p>
+    <${StepTable} history=${history} />
+  </figure>`;
+}
+
+/** The canvases, which uPlot owns; `plot` is a ref that gets it. */
+function Canvas({ plot, points, whole, chosen, onPick }) {
+  const element = useRef(null);
+  const pick = useRef(onPick);
+  pick.current = onPick;
+  useEffect(() => {
+    const made = new ContextPlot(element.current, {
+      onHover: (index) => (chosen.value = index),
+      onPick: (index) => pick.current(index),
+    });
+    plot.current = made;
+    const sizes = new ResizeObserver(([{ contentRect }]) => contentRect.width > 0 && made.resize(contentRect.width));
+    sizes.observe(element.current);
+    return () => {
+      sizes.disconnect();
+      made.destroy();
+    };
+  }, []);
+  useEffect(() => plot.current.draw(points, whole), [points, whole]);
+  useSignalEffect(() => {
+    void isDark.value;
+    plot.current?.repaint();
+  });
+  return html`<div class="chart-canvas" ref=${element}></div>`;
+}
+
+function Legend() {
+  return html`<ul class="cx-legend">
+    <li><span class="cx-key cx-tokens"></span>context</li>
+    <li><span class="cx-key cx-usable"></span>usable</li>
+    <li><span class="cx-key cx-limit"></span>limit</li>
+    <li><span class="cx-key cx-compaction">◆</span>compaction</li>
+    <li><span class="cx-key cx-prune">○</span>outputs cleared</li>
+    <li><span class="cx-key cx-reuse"></span>cache reuse (below)</li>
+  </ul>`;
+}
+
+function Said({ point, isNewest }) {
+  if (point.mark) return html`<${SaidMark} mark=${point.mark} />`;
+  const { step, attempt, context, usage, duration_ms: took } = point.step;
+  return html`<b>Step ${count(step)}</b>${isNewest ? " (newest)" : ""}${attempt > 1 ? `, attempt ${attempt}` : ""}:
+    ${" "}${count(context.tokens)} tokens of ${count(context.usable)} usable (${context.source}).
+    ${promptTokens(usage) > 0 &&
+    html` Read ${count(promptTokens(usage))}, of these ${count(usage.cache_read_tokens)} cached
+      (${percent(cacheReuse(usage))} reuse); wrote ${count(usage.output_tokens)}; ${price(usage)};
+      ${" "}${duration(took)}.`}`;
+}
+
+function SaidMark({ mark: { kind, item, before, after } }) {
+  const sizes = `${count(before)} → ${count(after)} tokens`;
+  const saved = `${percent(savedShare(item))} less`;
+  if (kind === "prune") {
+    return html`<b>${count(item.outputs_pruned)} old ${item.outputs_pruned === 1 ? "output" : "outputs"} cleared</b>:
+      ${" "}${sizes}, ${saved}; ${PRUNE_REASONS[item.reason] ?? item.reason}. No model call, $0.`;
+  }
+  return html`<b>Compaction round ${item.round}</b>${item.status === "reverted" ? " (reverted)" : ""}:
+    ${" "}${sizes}, ${saved};
+    ${" "}${REASONS[item.reason] ?? item.reason}. It cost ${price(item.usage)}:
+    ${" "}${count(promptTokens(item.usage))} tokens read (${percent(cacheReuse(item.usage))} from the cache),
+    ${" "}${count(item.usage.output_tokens)} written. Enter or click to open.`;
+}

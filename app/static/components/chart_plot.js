@@ -1,0 +1,260 @@
+/** The drawing of a context over its steps: uPlot on two canvases, tokens above and cache reuse below. */
+
+import uPlot from "../vendor/uplot.js";
+import { compact } from "../core/format.js";
+import { color } from "../core/theme.js";
+import { cacheReuse } from "../core/usage.js";
+
+const HEIGHT = 240;
+const REUSE_HEIGHT = 86;
+const AXIS_WIDTH = 46;
+/** Px that a step needs to have a dot of its own. */
+const DOT_ROOM = 9;
+/** Room at both ends of the steps, in steps. */
+const MARGIN = 0.5;
+const WHOLE_NUMBERS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
+
+const COLOURS = ["accent", "bad", "dim", "line", "running", "surface", "waiting", "warn"];
+
+/** The page's colours as they are now, by name. */
+const palette = () => Object.fromEntries(COLOURS.map((name) => [name, color(`--${name}`)]));
+
+const sheer = (colour, alpha) => colour.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
+
+const font = () => `12px ${getComputedStyle(document.body).fontFamily}`;
+
+/** The two canvases in an element. `onHover(index)` gets the place of the nearest point, or null; `onPick(index)` is
+ * told of a click. */
+export class ContextPlot {
+  #tokens;
+  #reuse;
+  #points = [];
+  #whole = true;
+  #colours = palette();
+
+  constructor(element, { onHover, onPick }) {
+    const width = Math.max(200, element.clientWidth);
+    const hover = (plot) => onHover(plot.cursor.idx ?? null);
+    this.#tokens = new uPlot(this.#tokensOptions(width, hover), this.#columns(), element);
+    this.#reuse = new uPlot(this.#reuseOptions(width, hover), [[], []], element);
+    const { over } = this.#tokens;
+    let pressedAt = 0;
+    over.addEventListener("mousedown", (event) => (pressedAt = event.clientX));
+    over.addEventListener("click", (event) => {
+      const { idx } = this.#tokens.cursor;
+      // What ends a drag is no click.
+      if (idx != null && Math.abs(event.clientX - pressedAt) < 4) onPick(idx);
+    });
+  }
+
+  /** Draws these points; with `whole` the scale goes up to the window's limit. */
+  draw(points, whole) {
+    const zoom = this.#zoom();
+    this.#points = points;
+    this.#whole = whole;
+    const columns = this.#columns();
+    this.#tokens.setData(columns);
+    this.#reuse.setData([columns[0], points.map(reuseOf)]);
+    if (zoom) this.#tokens.setScale("x", zoom);
+    if (zoom) this.#reuse.setScale("x", zoom);
+  }
+
+  resize(width) {
+    this.#tokens.setSize({ width, height: HEIGHT });
+    this.#reuse.setSize({ width, height: REUSE_HEIGHT });
+  }
+
+  /** Draws again in the colours that the page has now. */
+  repaint() {
+    this.#colours = palette();
+    this.#tokens.redraw(false, true);
+    this.#reuse.redraw(false, true);
+  }
+
+  /** Puts the cursor to a point, without telling of it. */
+  pointAt(index) {
+    const point = this.#points[index];
+    if (!point) return;
+    const left = this.#tokens.valToPos(point.x, "x");
+    const top = this.#tokens.valToPos(point.tokens, "y");
+    this.#tokens.setCursor({ left, top }, false, false);
+    this.#reuse.setCursor({ left, top: 0 }, false, false);
+  }
+
+  destroy() {
+    this.#tokens.destroy();
+    this.#reuse.destroy();
+  }
+
+  /** The part of the steps that somebody has zoomed to; null where all are shown. */
+  #zoom() {
+    if (this.#points.length === 0) return null;
+    const { min, max } = this.#tokens.scales.x;
+    // The scale has been given its margin already, and gets it again.
+    const zoom = { min: min + MARGIN, max: max - MARGIN };
+    return zoom.min > this.#points[0].x || zoom.max < this.#points.at(-1).x ? zoom : null;
+  }
+
+  #columns() {
+    const column = (name) => this.#points.map((point) => point[name]);
+    return [column("x"), column("limit"), column("usable"), column("tokens")];
+  }
+
+  #tokensOptions(width, hover) {
+    const stepped = uPlot.paths.stepped({ align: -1 });
+    const line = (name, dash) => ({
+      stroke: () => this.#colours[name],
+      width: 1.5,
+      dash,
+      paths: stepped,
+      points: { show: false },
+    });
+    return {
+      ...shared(width, HEIGHT),
+      scales: { x: { time: false, range: xRange }, y: { range: () => [0, this.#top()] } },
+      axes: [
+        this.#axis({ size: 26, incrs: WHOLE_NUMBERS }),
+        this.#axis({ size: AXIS_WIDTH, values: (_, ticks) => ticks.map(compact) }),
+      ],
+      series: [
+        {},
+        line("bad", [2, 3]),
+        line("warn", [7, 4]),
+        {
+          stroke: () => this.#colours.accent,
+          fill: () => sheer(this.#colours.accent, 0.12),
+          width: 2,
+          points: {
+            show: (plot) => this.#points.length * DOT_ROOM <= plot.width,
+            size: 5,
+            filter: (_, index, shown) => (shown ? this.#stepPlaces() : null),
+          },
+        },
+      ],
+      hooks: { draw: [(plot) => this.#drawMarks(plot)], setCursor: [hover] },
+    };
+  }
+
+  #reuseOptions(width, hover) {
+    return {
+      ...shared(width, REUSE_HEIGHT),
+      scales: { x: { time: false, range: xRange }, y: { range: [0, 100] } },
+      axes: [
+        this.#axis({ show: false }),
+        this.#axis({
+          size: AXIS_WIDTH,
+          splits: () => [0, 50, 100],
+          values: (_, ticks) => ticks.map((tick) => `${tick} %`),
+        }),
+      ],
+      series: [
+        {},
+        {
+          stroke: () => this.#colours.running,
+          fill: () => sheer(this.#colours.running, 0.5),
+          width: 0,
+          paths: uPlot.paths.bars({ size: [0.7, 24] }),
+          points: { show: false },
+        },
+      ],
+      hooks: { setCursor: [hover] },
+    };
+  }
+
+  #axis(options) {
+    return {
+      stroke: () => this.#colours.dim,
+      font: font(),
+      grid: { stroke: () => this.#colours.line, width: 1 },
+      ticks: { show: false },
+      gap: 4,
+      ...options,
+    };
+  }
+
+  /** Dots are for steps; a mark has its own sign. */
+  #stepPlaces() {
+    return this.#points.flatMap(({ step }, index) => (step ? [index] : []));
+  }
+
+  /** The top of the scale: what there was at most, or the window as it is now if that is more. */
+  #top() {
+    const peak = this.#points.reduce((most, { tokens }) => Math.max(most, tokens), 1);
+    return Math.max(peak, this.#whole ? (this.#points.at(-1)?.limit ?? 0) : 0) * 1.08;
+  }
+
+  #drawMarks(plot) {
+    const { ctx } = plot;
+    ctx.save();
+    for (const point of this.#points) {
+      if (point.mark && point.edge === 0 && point.mark.after !== null) drawMark(plot, ctx, point.mark, this.#colours);
+    }
+    ctx.restore();
+  }
+}
+
+function shared(width, height) {
+  return {
+    width,
+    height,
+    padding: [8, 8, 4, 0],
+    legend: { show: false },
+    cursor: {
+      sync: { key: "context", scales: ["x", null] },
+      y: false,
+      drag: { x: true, y: false },
+      points: { size: 7 },
+    },
+  };
+}
+
+function xRange(_, low, high) {
+  if (low === null) return [0, 1];
+  return [low - MARGIN, high + MARGIN];
+}
+
+/** Undefined where there is no step, so that it does not count for the width of the bars. */
+function reuseOf({ step }) {
+  if (!step) return undefined;
+  const share = cacheReuse(step.usage);
+  return share === null ? null : share * 100;
+}
+
+/** A line down from what it was to what it became, with a head: filled for a round, hollow for cleared outputs, and
+ * dashed for a round that was reverted. */
+function drawMark(plot, ctx, { kind, item, x, before, after }, colours) {
+  const ratio = uPlot.pxRatio;
+  const left = plot.valToPos(x, "x", true);
+  const { left: edge, width } = plot.bbox;
+  if (left < edge || left > edge + width) return;
+  const top = plot.valToPos(before, "y", true);
+  const bottom = plot.valToPos(after, "y", true);
+  const size = 4 * ratio;
+  ctx.strokeStyle = kind === "round" ? colours.waiting : colours.running;
+  ctx.fillStyle = item.status === "reverted" || kind === "prune" ? colours.surface : ctx.strokeStyle;
+  ctx.lineWidth = 1.5 * ratio;
+  ctx.setLineDash(item.status === "reverted" ? [3 * ratio, 3 * ratio] : []);
+  ctx.beginPath();
+  ctx.moveTo(left, top);
+  ctx.lineTo(left, bottom);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.beginPath();
+  if (kind === "round") diamond(ctx, left, top, size);
+  else ctx.arc(left, top, size * 0.85, 0, 2 * Math.PI);
+  ctx.fill();
+  ctx.stroke();
+  ctx.beginPath();
+  ctx.moveTo(left - size * 0.8, bottom - size);
+  ctx.lineTo(left, bottom);
+  ctx.lineTo(left + size * 0.8, bottom - size);
+  ctx.stroke();
+}
+
+function diamond(ctx, x, y, size) {
+  ctx.moveTo(x, y - size);
+  ctx.lineTo(x + size, y);
+  ctx.lineTo(x, y + size);
+  ctx.lineTo(x - size, y);
+  ctx.closePath();
+}

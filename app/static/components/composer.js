@@ -1,0 +1,99 @@
+/** The box that somebody writes to the session in. */
+
+import { useAutoGrow } from "./autogrow.js";
+import { now } from "./basic.js";
+import { modeHint, MODES } from "./modes.js";
+import { count, duration } from "../core/format.js";
+import { html, useId, useRef } from "../core/ui.js";
+import { draftOf } from "../state/message_draft.js";
+
+/** Longest message that the server takes, in characters. */
+const LONGEST = 1_000_000;
+/** On a touch screen the keyboard has no Shift+Enter, so there Enter breaks the line. */
+const isTouch = matchMedia("(pointer: coarse)");
+
+/** The box: text, mode and Send. What is written stays until the server has taken it. */
+export function Composer({ state }) {
+  const draft = draftOf(state);
+  const text = draft.text.value;
+  const area = useRef(null);
+  useAutoGrow(area, text);
+  const ids = useId();
+  const send = async () => {
+    await draft.send();
+    area.current?.focus();
+  };
+  const onKeyDown = (event) => {
+    if (event.key !== "Enter" || event.isComposing || event.keyCode === 229 || event.shiftKey || event.altKey) return;
+    if (isTouch.matches && !event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    send();
+  };
+  const sending = draft.sending.value;
+  const tooLong = text.length > LONGEST;
+  const onSubmit = (event) => {
+    event.preventDefault();
+    send();
+  };
+  return html`<form class="composer" aria-label="Write to the session" onSubmit=${onSubmit}>
+    <${SendFailure} draft=${draft} />
+    <label class="hidden" for="${ids}-text">Message</label>
+    <textarea
+      ref=${area}
+      id="${ids}-text"
+      rows="2"
+      placeholder=${`Write to the agent${isTouch.matches ? "" : " · Enter sends, Shift+Enter breaks the line"}`}
+      value=${text}
+      aria-describedby="${ids}-hint"
+      enterkeyhint=${isTouch.matches ? "enter" : "send"}
+      onInput=${(event) => draft.write(event.target.value)}
+      onKeyDown=${onKeyDown}
+    ></textarea>
+    <div class="composer-foot">
+      <${ModeChooser} draft=${draft} name="${ids}-mode" />
+      <p class="dim" id="${ids}-hint">
+        ${tooLong
+          ? `A message may have ${count(LONGEST)} characters; this one has ${count(text.length)}.`
+          : modeHint(draft.mode.value, state.session.value)}
+      </p>
+      <button type="submit" class="primary" disabled=${sending || tooLong || !text.trim()} aria-busy=${sending}>
+        ${sending ? "Sending …" : "Send"}
+      </button>
+    </div>
+  </form>`;
+}
+
+function ModeChooser({ draft, name }) {
+  return html`<fieldset class="segments">
+    <legend class="hidden">How the message is delivered</legend>
+    ${Object.entries(MODES).map(
+      ([mode, label]) => html`<label key=${mode}>
+        <input
+          type="radio"
+          name=${name}
+          value=${mode}
+          checked=${draft.mode.value === mode}
+          onChange=${() => draft.choose(mode)}
+        />
+        <span>${label}</span>
+      </label>`,
+    )}
+  </fieldset>`;
+}
+
+/** Why a message was not sent, and when to try again. The countdown is not read aloud each second. */
+function SendFailure({ draft }) {
+  const failure = draft.failure.value;
+  if (!failure) return null;
+  const { problem, at } = failure;
+  const { retryAfterS } = problem;
+  return html`<div class="send-failure">
+    <p role="alert">Not sent, your text is kept: ${problem.message}</p>
+    ${problem.status === 0 && html`<p>Send it again; it will arrive once.</p>`}
+    ${retryAfterS !== null && html`<p role="timer">${tryAgain(at + retryAfterS * 1000 - now.value)}</p>`}
+  </div>`;
+}
+
+function tryAgain(ms) {
+  return ms > 0 ? `Try again in ${duration(Math.ceil(ms / 1000) * 1000)}.` : "It can be tried again now.";
+}

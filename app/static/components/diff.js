@@ -1,0 +1,43 @@
+/** Two texts, line by line: what was taken out and what was put in. */
+
+import { inBlocks } from "./long_text.js";
+import { plain } from "../core/format.js";
+import { html, useMemo } from "../core/ui.js";
+import { diffLines } from "../vendor/diff/diff/line.js";
+
+/** After this time, in ms, the texts are shown one after the other instead. */
+const TIMEOUT_MS = 100;
+const SIGNS = { added: "+", removed: "-", same: " " };
+const WORDS = { added: "added: ", removed: "removed: ", same: "" };
+
+/** The pieces of a difference: `{kind: "added" | "removed" | "same", lines}`. */
+export function differences(before, after) {
+  const found = diffLines(before, after, { timeout: TIMEOUT_MS }) ?? [
+    { removed: true, value: before },
+    { added: true, value: after },
+  ];
+  return found
+    .filter(({ value }) => value !== "")
+    .map(({ added, removed, value }) => ({
+      kind: added ? "added" : removed ? "removed" : "same",
+      text: value.endsWith("\n") ? value.slice(0, -1) : value,
+    }));
+}
+
+/** Lines that one text has, and the other has not, each with a sign in front. */
+export function Diff({ before, after }) {
+  const pieces = useMemo(() => differences(plain(before), plain(after)), [before, after]);
+  return html`<div class="diff mono" tabindex="0" role="region" aria-label="Difference">
+    ${pieces.map(({ kind, text }, place) => html`<${Piece} key=${place} kind=${kind} text=${text} />`)}
+  </div>`;
+}
+
+/** Lines of one kind. Where they are many, those of one block stand together under one sign on each. */
+function Piece({ kind, text }) {
+  return html`<div class=${`diff-${kind}`}>
+    ${WORDS[kind] && html`<span class="hidden">${WORDS[kind]}</span>`}
+    ${inBlocks(text).map((block, place) => html`<div key=${place} class="block">${signed(block, SIGNS[kind])}</div>`)}
+  </div>`;
+}
+
+const signed = (text, sign) => text.split("\n").map((line) => `${sign} ${line}`).join("\n");

@@ -1,0 +1,117 @@
+/** One file of the workspace: its text with line numbers and colours, as far as it is text. */
+
+import { bytes, count, day, plain, plainLine } from "../core/format.js";
+import { filePath } from "../core/http.js";
+import { copy } from "../core/save.js";
+import { flatTokens, pieces, textRows } from "../core/text_rows.js";
+import { html, signal, useEffect, useMemo, useState } from "../core/ui.js";
+import { folderOf, nameOf, SHOWN_BYTES } from "../state/files.js";
+import { Button, Failure, say } from "./basic.js";
+import { FixedRows } from "./fixed_rows.js";
+import { highlighted, languageOf } from "./highlight.js";
+
+/** Height of a line in px, as the style sheet has it. */
+const LINE = 20;
+/** Longer texts, and texts with longer lines, in characters, are shown without colours: they take too long. */
+const COLOURED = 200_000;
+const COLOURED_LINE = 2_000;
+/** Lines that are not wrapped are broken all the same after so many columns, so that one of a megabyte can be drawn. */
+const UNWRAPPED = 1_000;
+const FEWEST = 20;
+/** The room of the line numbers, in characters. */
+const NUMBERS = 8;
+
+const wraps = signal(true);
+
+/** The file that is open: its head, and what can be shown of it. */
+export function FileView({ files, sessionId, modifiedAt }) {
+  const { path, loading, problem, text, size } = files.file.value;
+  return html`<section class="file-view" aria-label="File">
+    <header>
+      <h2>
+        <span class="dim">${folderOf(path) && `${plainLine(folderOf(path))}/`}</span>${plainLine(nameOf(path))}
+      </h2>
+      <p class="dim">${[size !== null && bytes(size), modifiedAt && day(modifiedAt)].filter(Boolean).join(" · ")}</p>
+      <div class="file-buttons">
+        <a class="button" href=${filePath(sessionId, path)} download=${nameOf(path)}>Download</a>
+        ${text && html`<${Button} onClick=${() => copy(text).then(() => say("Copied."))}>Copy<//>`}
+        ${text &&
+        html`<button type="button" aria-pressed=${wraps.value} onClick=${() => (wraps.value = !wraps.value)}>
+          Wrap lines
+        </button>`}
+        <button type="button" onClick=${() => files.hide()}>Close</button>
+      </div>
+    </header>
+    ${problem && html`<${Failure} problem=${problem} onRetry=${() => files.show(path)} />`}
+    ${loading && html`<p class="dim" aria-busy="true">Loading …</p>`}
+    ${!loading && !problem && html`<${Content} path=${path} text=${text} size=${size} />`}
+  </section>`;
+}
+
+function Content({ path, text, size }) {
+  if (text === null) {
+    return html`<p class="file-said">This is not text in UTF-8, so it is not shown. It can be downloaded.</p>`;
+  }
+  if (size === 0) return html`<p class="file-said">The file is empty.</p>`;
+  return html`${size > SHOWN_BYTES &&
+    html`<p class="file-said">
+      The first ${bytes(SHOWN_BYTES)} of ${bytes(size)} are shown; the download has all of it.
+    </p>`}
+    <${Text} key=${path} path=${path} text=${text} />`;
+}
+
+function Text({ path, text: raw }) {
+  const [fitting, setFitting] = useState(80);
+  const text = useMemo(() => plain(raw), [raw]);
+  const columns = wraps.value ? fitting : UNWRAPPED;
+  const rows = useMemo(() => textRows(text, columns), [text, columns]);
+  const tokens = useTokens(path, text);
+  const fit = (width) => setFitting(Math.max(FEWEST, Math.floor(width / characterWidth()) - NUMBERS));
+  const row = (index) => html`<div key=${index} class="line">
+    <span class="line-number" aria-hidden="true">${rows.lines[index] || ""}</span>
+    <code>${pieces(text, rows.starts[index], rows.ends[index], tokens).map(piece)}</code>
+  </div>`;
+  return html`<${FixedRows}
+    class="file-lines"
+    tabindex="0"
+    role="region"
+    aria-label=${`${plainLine(nameOf(path))}, ${count(rows.lines.findLast((line) => line > 0))} lines`}
+    count=${rows.lines.length}
+    height=${LINE}
+    row=${row}
+    onWidth=${fit}
+  />`;
+}
+
+const piece = ({ text, scope }) => (scope ? html`<span class=${`hl-${scope.split(".")[0]}`}>${text}</span>` : text);
+
+/** The coloured stretches of a text; none until they are found, or where that would take too long. */
+function useTokens(path, text) {
+  const [found, setFound] = useState({ text: null, tokens: [] });
+  useEffect(() => {
+    const language = languageOf(path);
+    if (!language || text.length > COLOURED || hasLongLine(text)) return undefined;
+    let isWanted = true;
+    highlighted(text, language).then((tree) => isWanted && tree && setFound({ text, tokens: flatTokens(tree) }));
+    return () => {
+      isWanted = false;
+    };
+  }, [path, text]);
+  return found.text === text ? found.tokens : [];
+}
+
+const hasLongLine = (text) => new RegExp(`[^\\n]{${COLOURED_LINE}}`).test(text);
+
+let width = null;
+
+/** The width of a character of code, in px. */
+function characterWidth() {
+  if (width !== null) return width;
+  const ruler = document.createElement("code");
+  ruler.className = "file-ruler";
+  ruler.textContent = "0".repeat(100);
+  document.body.append(ruler);
+  width = ruler.getBoundingClientRect().width / 100 || 8;
+  ruler.remove();
+  return width;
+}

@@ -1,0 +1,51 @@
+/** How full a context is: tokens against what is usable of the model's window, as a bar and in numbers. */
+
+import { count } from "../core/format.js";
+import { html } from "../core/ui.js";
+
+/** Share of usable from which a context counts as near its end: where a summary begins to be prepared. */
+const NEAR = 0.8;
+
+const SOURCES = {
+  reported: "reported by the provider",
+  estimated: "estimated",
+  assumed: "window assumed",
+};
+
+const STATES = { near: "near the limit", over: "over the limit" };
+
+/** "calm", "near" or "over". */
+export function fullness({ tokens, usable }) {
+  if (tokens > usable) return "over";
+  return tokens >= usable * NEAR ? "near" : "calm";
+}
+
+/** The bar goes up to the window's limit; a line in it says where usable ends. */
+export function Gauge({ context }) {
+  const { tokens, limit, usable, source } = context;
+  if (!limit) return html`<span class="gauge dim">no context yet</span>`;
+  const state = fullness(context);
+  const said = `${count(tokens)} of ${count(usable)} usable tokens, in a window of ${count(limit)};
+    ${SOURCES[source] ?? source}${STATES[state] ? `; ${STATES[state]}` : ""}`.replace(/\s+/g, " ");
+  const share = (number) => `${Math.min(100, (number / limit) * 100)}%`;
+  return html`<span class="gauge ${state}" title=${said}>
+    <span
+      class="gauge-bar"
+      role="meter"
+      aria-label="Context"
+      aria-valuemin="0"
+      aria-valuemax=${limit}
+      aria-valuenow=${Math.min(tokens, limit)}
+      aria-valuetext=${said}
+    >
+      <span class="gauge-fill" style=${{ width: share(tokens) }}></span>
+      <span class="gauge-usable" style=${{ left: share(usable) }}></span>
+    </span>
+    <span class="gauge-text numbers" aria-hidden="true">
+      ${count(tokens)} of ${count(usable)} usable (${count(limit)})
+    </span>
+    <span class="gauge-source dim" aria-hidden="true">${source}</span>
+    ${STATES[state] &&
+    html`<span class="badge ${state === "over" ? "bad" : "warn"}" aria-hidden="true">${STATES[state]}</span>`}
+  </span>`;
+}

@@ -1,0 +1,78 @@
+/** A button with a short list of things to do, as the WAI's menu button has it: arrows move, Escape and whatever
+ * happens beside it close it. The browser puts the list above everything else, so no box that scrolls cuts it off. */
+
+import { html, useId, useRef, useState } from "../core/ui.js";
+
+const GAP_PX = 4;
+
+/** `items` are `{label, onClick, kind?}`. `label` is what the button says; `name` says more to those who do not see
+ * what it stands beside. */
+export function Menu({ label, name, items, kind = "" }) {
+  const id = useId();
+  const button = useRef(null);
+  const menu = useRef(null);
+  const [isOpen, setOpen] = useState(false);
+  const onToggle = ({ newState }) => {
+    setOpen(newState === "open");
+    if (newState === "open") focusItem(menu.current, 0);
+  };
+  return html`<button
+      ref=${button}
+      type="button"
+      class="menu-button ${kind}"
+      aria-label=${name}
+      aria-haspopup="menu"
+      aria-expanded=${isOpen}
+      popovertarget=${id}
+    >
+      ${label}
+    </button>
+    <div
+      ref=${menu}
+      id=${id}
+      popover="auto"
+      role="menu"
+      class="menu"
+      aria-label=${name ?? label}
+      onBeforeToggle=${({ newState }) => newState === "open" && placeBelow(menu.current, button.current)}
+      onToggle=${onToggle}
+      onKeyDown=${(event) => onKey(event, menu.current)}
+    >
+      ${items.map((item) => html`<${Item} key=${item.label} item=${item} menu=${menu} />`)}
+    </div>`;
+}
+
+function Item({ item: { label, onClick, kind = "" }, menu }) {
+  const choose = () => {
+    menu.current.hidePopover();
+    onClick();
+  };
+  return html`<button type="button" role="menuitem" tabindex="-1" class="plain ${kind}" onClick=${choose}>
+    ${label}
+  </button>`;
+}
+
+/** Below the button, or above it where the window ends, with the right edges in line. */
+function placeBelow(menu, button) {
+  const { top, bottom, right } = button.getBoundingClientRect();
+  const hasRoom = innerHeight - bottom > menu.children.length * 40 || bottom < innerHeight / 2;
+  menu.style.right = `${Math.max(GAP_PX, document.documentElement.clientWidth - right)}px`;
+  menu.style.top = hasRoom ? `${bottom + GAP_PX}px` : "auto";
+  menu.style.bottom = hasRoom ? "auto" : `${innerHeight - top + GAP_PX}px`;
+}
+
+const itemsOf = (menu) => [...menu.querySelectorAll('[role="menuitem"]')];
+
+function focusItem(menu, index) {
+  const items = itemsOf(menu);
+  items.at(index % items.length)?.focus();
+}
+
+function onKey(event, menu) {
+  const at = itemsOf(menu).indexOf(document.activeElement);
+  const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+  if (event.key === "Tab") menu.hidePopover();
+  if (next === undefined) return;
+  event.preventDefault();
+  focusItem(menu, next);
+}

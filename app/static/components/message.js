@@ -1,0 +1,98 @@
+/** One message of the transcript, whoever it is from. */
+
+import { Fold } from "./fold.js";
+import { Markdown } from "./markdown.js";
+import { Reasoning } from "./reasoning.js";
+import { ToolCall } from "./tool_call.js";
+import { inBlocks } from "./long_text.js";
+import { clock, count, day, plain, plainLine } from "../core/format.js";
+import { html } from "../core/ui.js";
+
+const LABELS = { user: "You", control: "Service", assistant: "Assistant", system: "System" };
+
+/** Whom a message is from. */
+export const labelOf = (message) => (message.is_summary ? "Summary" : (LABELS[message.role] ?? message.role));
+
+export function Message({ state, id }) {
+  const message = state.transcript.message(id)?.value;
+  if (!message) return null;
+  const writing = isWriting(message) && state.session.value?.status !== "idle";
+  return html`<header class="row-head">
+      <h2>${writing ? html`<span class="writing">Writing …</span>` : labelOf(message)}</h2>
+      <time class="dim numbers" datetime=${message.created_at} title=${day(message.created_at)}>
+        ${clock(message.created_at)}
+      </time>
+    </header>
+    <div class="row-body">${bodyOf(state, message)}</div>`;
+}
+
+function bodyOf(state, message) {
+  if (message.is_summary) return html`<${Summary} message=${message} />`;
+  if (message.role !== "assistant") return message.parts.map((part) => html`<${Plain} key=${part.id} part=${part} />`);
+  const last = message.parts.at(-1);
+  return [
+    ...message.parts.map((part) => {
+      const isOpen = part === last && message.finish_reason === null;
+      return html`<${Part} key=${part.id} state=${state} part=${part} isOpen=${part.open || isOpen} />`;
+    }),
+    html`<${End} key="end" message=${message} />`,
+  ];
+}
+
+/** Whether the model is at work on it; once its calls run, it is not. */
+function isWriting({ role, finish_reason: reason, parts }) {
+  if (role !== "assistant" || reason !== null) return false;
+  const last = parts.at(-1);
+  return last?.type !== "tool_call" || last.open === true;
+}
+
+function Part({ state, part, isOpen }) {
+  switch (part.type) {
+    case "text":
+      return html`<${Markdown} id=${part.id} text=${part.text} isWhole=${!isOpen} />`;
+    case "reasoning":
+      return part.text ? html`<${Reasoning} part=${part} isWriting=${isOpen} />` : null;
+    case "tool_call":
+      return html`<${ToolCall} state=${state} part=${part} />`;
+    default:
+      return html`<${Plain} part=${part} />`;
+  }
+}
+
+/** Text as it was written, and what else people and the service put in. */
+function Plain({ part }) {
+  if (part.type === "text") {
+    const pieces = inBlocks(plain(part.text));
+    return pieces.map((piece, place) => html`<div key=${place} class="as-is block" dir="auto">${piece}</div>`);
+  }
+  if (part.type !== "image") return null;
+  const size = part.width && part.height ? `, ${part.width} × ${part.height}` : "";
+  return html`<p class="dim">Image (${plainLine(part.media_type)}${size}), not shown here.</p>`;
+}
+
+function Summary({ message }) {
+  const text = message.parts.filter(({ type }) => type === "text").map((part) => part.text).join("\n\n");
+  const round = message.parts.find(({ type }) => type === "compaction_marker")?.round;
+  const head = html`<span>What the model sees in place of earlier messages${round ? `, from round ${round}` : ""}</span>
+    <span class="dim numbers">${count(text.length)} characters</span>`;
+  return html`<${Fold} id=${message.id} head=${head} kind="summary">
+    ${() => html`<${Markdown} id=${message.id} text=${text} isWhole=${true} />`}
+  <//>`;
+}
+
+const ENDS = {
+  length: "Cut off here: the answer came to the longest that the model may give.",
+  refusal: "The model declined to answer.",
+  content_filter: "The provider's content filter ended the answer here.",
+  cancelled: "Cancelled here.",
+  interrupted: "Interrupted here: the service stopped while the model was writing.",
+};
+
+/** How the answer ended, where it is not simply over. */
+function End({ message: { finish_reason: reason, error } }) {
+  if (reason === "error") {
+    const why = error ? plainLine(`${error.detail ?? error.title ?? ""} (${error.code ?? "unknown"})`) : "";
+    return html`<p class="row-end bad">Failed here. ${why}</p>`;
+  }
+  return ENDS[reason] ? html`<p class="row-end">${ENDS[reason]}</p>` : null;
+}

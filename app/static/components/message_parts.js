@@ -1,0 +1,69 @@
+/** A message's parts as plain text: what a request has of it, or what is stored. */
+
+import { bytes, count, duration, plain, plainLine } from "../core/format.js";
+import { html } from "../core/ui.js";
+import { LongText } from "./long_text.js";
+
+/** Characters of a message that stand for it in a row of a list. */
+const PREVIEW = 240;
+
+/** What a message says, on one line. */
+export function preview({ parts }) {
+  const line = parts.map(shortly).filter(Boolean).join(" · ");
+  return plainLine(line.slice(0, PREVIEW)).trim() || "(nothing)";
+}
+
+function shortly(part) {
+  const { type } = part;
+  if (type === "text") return part.text.slice(0, PREVIEW);
+  if (type === "reasoning") return "(reasoning)";
+  if (type === "tool_call") return `→ ${part.name} ${argumentsText(part).slice(0, PREVIEW)}`;
+  if (type === "tool_result") return part.output.slice(0, PREVIEW) || "(no output)";
+  if (type === "image") return imageText(part);
+  return "";
+}
+
+function argumentsText({ arguments: args }, indent) {
+  return typeof args === "string" ? args : JSON.stringify(args, null, indent);
+}
+
+function imageText({ media_type: type, width, height }) {
+  return `[image ${type}${width ? ` ${width}×${height}` : ""}]`;
+}
+
+/** All parts, each in a box that scrolls. */
+export function MessageParts({ message }) {
+  if (message.parts.length === 0) return html`<p class="dim">This message has no parts.</p>`;
+  return html`<div class="cx-parts">
+    ${message.parts.map((part) => html`<${Part} key=${part.id} part=${part} />`)}
+  </div>`;
+}
+
+function Part({ part }) {
+  const { type } = part;
+  if (type === "text") return html`<${LongText} label="Text" text=${plain(part.text)} />`;
+  if (type === "reasoning") return html`<${Named} name="Reasoning" text=${part.text} />`;
+  if (type === "tool_call") return html`<${Named} name=${`Call of ${part.name}`} text=${argumentsText(part, 2)} />`;
+  if (type === "tool_result") return html`<${Named} name=${resultName(part)} text=${part.output} />`;
+  if (type === "image") return html`<p class="dim">${plainLine(imageText(part))}</p>`;
+  return html`<p class="dim">Here a compaction round (${part.round}) begins.</p>`;
+}
+
+function Named({ name, text }) {
+  const label = plainLine(name);
+  return html`<div class="cx-part">
+    <p class="dim">${label}</p>
+    ${text && html`<${LongText} label=${label} text=${plain(text)} />`}
+  </div>`;
+}
+
+function resultName({ name, status, exit_code: code, bytes: size, duration_ms: took, original_tokens: tokens }) {
+  const facts = [
+    `Result of ${name}: ${status}`,
+    code != null && `exit code ${code}`,
+    bytes(size),
+    duration(took),
+    tokens != null && `${count(tokens)} tokens originally`,
+  ];
+  return facts.filter(Boolean).join(", ");
+}

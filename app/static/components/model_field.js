@@ -1,0 +1,65 @@
+/** Chooses the model of a new session, and says what is known of it. */
+
+import { compact } from "../core/format.js";
+import { html, useContext } from "../core/ui.js";
+import { OTHER } from "../state/draft.js";
+import { defaultModel, isDemo, models } from "../state/models.js";
+import { ChoiceField, Form, TextField } from "./fields.js";
+
+export function ModelField() {
+  const { values } = useContext(Form);
+  const known = defaultModel();
+  return html`<${ChoiceField} name="model" label="Model" help=${helpFor(values.model)}>
+      <option value="">Server’s default${known ? `: ${known.name}` : ""}</option>
+      ${byProvider(models.value ?? []).map(
+        ([provider, group]) => html`<optgroup key=${provider} label=${labelOf(provider, group)}>
+          ${group.map((model) => html`<option key=${model.name} value=${model.name}>${nameOf(model)}</option>`)}
+        </optgroup>`,
+      )}
+      <option value=${OTHER}>Another one …</option>
+    <//>
+    ${values.model === OTHER &&
+    html`<${TextField}
+      name="otherModel"
+      label="Name of the model"
+      placeholder="provider/model"
+      autocapitalize="none"
+    />`}`;
+}
+
+function byProvider(items) {
+  const groups = new Map();
+  for (const model of items) groups.set(model.provider, [...(groups.get(model.provider) ?? []), model]);
+  return [...groups];
+}
+
+const labelOf = (provider, group) => (group[0].key_present ? provider : `${provider} (no key)`);
+
+function nameOf(model) {
+  if (isDemo(model)) return `${model.name} (a demo, no real model)`;
+  return model.key_present ? model.name : `${model.name} (no key)`;
+}
+
+function helpFor(name) {
+  const model = name === "" ? defaultModel() : models.value?.find((each) => each.name === name);
+  if (!model) return undefined;
+  if (isDemo(model)) return model.description;
+  const said = [
+    model.description,
+    `${compact(model.context_window)} tokens${model.window_source === "assumed" ? " (assumed)" : ""}`,
+    priceOf(model.prices),
+    model.key_present ? "" : noKey(model.provider),
+  ];
+  return said.filter(Boolean).join(" · ");
+}
+
+function priceOf({ input, output }) {
+  if (input === null || output === null) return "price unknown";
+  return `$${input} in, $${output} out per million tokens`;
+}
+
+const KEYS = { openai: "OPENAI_API_KEY", anthropic: "ANTHROPIC_API_KEY" };
+
+function noKey(provider) {
+  return KEYS[provider] ? `needs ${KEYS[provider]} on the server` : "its key is not set on the server";
+}

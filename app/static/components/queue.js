@@ -1,0 +1,181 @@
+/** Messages that wait to be delivered, in the order in which they will be. */
+
+import { useAutoGrow } from "./autogrow.js";
+import { Badge, Button, Confirm, say } from "./basic.js";
+import { modeHint, modeName, MODES } from "./modes.js";
+import { plain } from "../core/format.js";
+import { patch, remove, sessionPath } from "../core/http.js";
+import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
+import { draftOf } from "../state/message_draft.js";
+
+/** A message that is delivered sooner than this, in ms, is not shown as waiting: it would only flash. */
+const PASSING_MS = 250;
+/** Texts longer than this, in characters, are asked for before they are withdrawn: they are work to write again. */
+const LONG = 200;
+
+/** The pending messages, each to be edited or withdrawn. */
+export function Queue({ state }) {
+  const items = useSettled(state.queue.value);
+  const [editing, setEditing] = useState(null);
+  const edited = useRef(null);
+  const heading = useId();
+  const section = useRef(null);
+  const withdrawing = useWithdrawing(items, section);
+  const close = () => {
+    edited.current = editing.id;
+    setEditing(null);
+  };
+  const lost = editing && !items.some(({ id }) => id === editing.id) ? editing : null;
+  if (items.length === 0 && !lost) return null;
+  return html`<section class="queue" aria-labelledby=${heading} ref=${section}>
+    <h2 id=${heading}>Pending messages <span class="dim">${items.length}</span></h2>
+    <ol>
+      ${items.map((item) =>
+        editing?.id === item.id
+          ? html`<${Editor} key=${item.id} ...${{ state, item, editing, onChange: setEditing, onClose: close }} />`
+          : html`<${Pending}
+              key=${item.id}
+              ...${{ state, item, edited, withdrawing, onEdit: () => setEditing(item) }}
+            />`,
+      )}
+    </ol>
+    ${lost && html`<${Overtaken} state=${state} text=${lost.content} onClose=${() => setEditing(null)} />`}
+    <p class="dim">${order(items, state.session.value)}</p>
+  </section>`;
+}
+
+/** The id of the message that is being withdrawn here, a ref: once it is gone, and its button with it, the focus goes to
+ * the one in its place, or to the box. */
+function useWithdrawing(items, section) {
+  const withdrawing = useRef(null);
+  const places = useRef([]);
+  useEffect(() => {
+    const id = withdrawing.current;
+    const place = places.current.indexOf(id);
+    places.current = items.map((item) => item.id);
+    if (id === null || places.current.includes(id)) return;
+    withdrawing.current = null;
+    if (document.activeElement !== document.body) return;
+    const left = section.current?.querySelectorAll(".queue-text") ?? [];
+    (left[Math.min(place, left.length - 1)] ?? document.querySelector(".composer textarea"))?.focus();
+  });
+  return withdrawing;
+}
+
+/** The items without those that only pass through. */
+function useSettled(items) {
+  const seen = useRef(new Map());
+  const [, redraw] = useState(0);
+  const time = performance.now();
+  const since = new Map(items.map(({ id }) => [id, seen.current.get(id) ?? time]));
+  seen.current = since;
+  const isNew = ({ id }) => time - since.get(id) < PASSING_MS;
+  const waiting = items.some(isNew);
+  useEffect(() => {
+    if (!waiting) return undefined;
+    const timer = setTimeout(() => redraw(time), PASSING_MS);
+    return () => clearTimeout(timer);
+  });
+  return items.filter((item) => !isNew(item));
+}
+
+function order(items, { status, outcome }) {
+  const held = status === "idle" && outcome !== "completed";
+  const sentences = [];
+  if (held) sentences.push("The run has ended: they are held, and a resume or the next message delivers them.");
+  if (items.some(({ mode }) => mode === "follow_up")) {
+    sentences.push("Follow-ups come after all others, whenever those were sent, and have a run each.");
+  }
+  return sentences.join(" ");
+}
+
+function Pending({ state, item, edited, withdrawing, onEdit }) {
+  const [asking, setAsking] = useState(false);
+  const edit = useRef(null);
+  useEffect(() => {
+    if (edited.current !== item.id) return;
+    edited.current = null;
+    edit.current.focus();
+  }, []);
+  const withdraw = async () => {
+    // The event may be here before the answer.
+    withdrawing.current = item.id;
+    try {
+      await remove(sessionPath(state.id, "queue", item.id));
+    } catch (problem) {
+      withdrawing.current = null;
+      throw problem;
+    }
+  };
+  return html`<li data-message-id=${item.id}>
+    <${Badge} kind=${item.mode === "interrupt" ? "warn" : ""}>${modeName(item.mode)}<//>
+    <p class="queue-text" tabindex="0" role="group" aria-label="Pending message">${plain(item.content)}</p>
+    <div class="queue-buttons">
+      <button type="button" ref=${edit} onClick=${onEdit}>Edit</button>
+      <${Button} onClick=${() => (item.content.length > LONG ? setAsking(true) : withdraw())}>Withdraw<//>
+    </div>
+    ${asking &&
+    html`<${Confirm}
+      title="Withdraw this message?"
+      text="It is not delivered, and its text is gone."
+      verb="Withdraw"
+      onConfirm=${withdraw}
+      onClose=${() => setAsking(false)}
+    />`}
+  </li>`;
+}
+
+function Editor({ state, item, editing, onChange, onClose }) {
+  const area = useRef(null);
+  const id = useId();
+  useAutoGrow(area, editing.content);
+  useEffect(() => area.current.focus(), []);
+  async function save() {
+    const changes = {};
+    if (editing.content !== item.content) changes.content = editing.content;
+    if (editing.mode !== item.mode) changes.mode = editing.mode;
+    if (Object.keys(changes).length) await patch(sessionPath(state.id, "queue", item.id), changes);
+    onClose();
+  }
+  const onKeyDown = (event) => {
+    if (event.key !== "Escape" || event.isComposing) return;
+    event.stopPropagation();
+    onClose();
+  };
+  return html`<li class="editing" data-message-id=${item.id} onKeyDown=${onKeyDown}>
+    <label class="hidden" for="${id}-text">Edited message</label>
+    <textarea
+      ref=${area}
+      id="${id}-text"
+      value=${editing.content}
+      onInput=${(event) => onChange({ ...editing, content: event.target.value })}
+    ></textarea>
+    <div class="queue-buttons">
+      <label class="hidden" for="${id}-mode">Mode</label>
+      <select
+        id="${id}-mode"
+        value=${editing.mode}
+        onChange=${(event) => onChange({ ...editing, mode: event.target.value })}
+      >
+        ${Object.entries(MODES).map(([mode, label]) => html`<option key=${mode} value=${mode}>${label}</option>`)}
+      </select>
+      <${Button} kind="primary" disabled=${!editing.content.trim()} onClick=${save}>Save<//>
+      <button type="button" onClick=${onClose}>Leave as it was</button>
+    </div>
+    <p class="dim">${modeHint(editing.mode, state.session.value)}</p>
+  </li>`;
+}
+
+/** Says that a message was delivered or withdrawn while somebody edited it, and keeps what was written. */
+function Overtaken({ state, text, onClose }) {
+  const keep = () => {
+    draftOf(state).append(text);
+    say("The edited text is in the box.");
+    onClose();
+  };
+  return html`<div class="overtaken" role="alert">
+    <p>The message that you were editing waits no more: it was delivered as it stood, or withdrawn.</p>
+    <button type="button" onClick=${keep}>Put my text into the box</button>
+    <button type="button" onClick=${onClose}>Discard my text</button>
+  </div>`;
+}

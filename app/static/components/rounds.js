@@ -1,0 +1,115 @@
+/** What made the context smaller: rounds of compaction and cleared outputs, newest first; each opens to its details. */
+
+import { count, dollars, duration, percent, plainLine } from "../core/format.js";
+import { html, useSignal } from "../core/ui.js";
+import { savedShare } from "../state/context_marks.js";
+import { Ago, Badge } from "./basic.js";
+import { OriginalOutput } from "./original_output.js";
+import { RoundDetails } from "./round.js";
+import { PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_words.js";
+
+const SLICE = 12;
+
+/** Opens an entry of the list and goes there; keys are `round-N` and `prune-SEQ`. */
+export function showEntry(history, key) {
+  history.toggle(key, true);
+  // Its row may only be drawn now.
+  requestAnimationFrame(() => {
+    const row = document.getElementById(key);
+    row?.scrollIntoView({ block: "start" });
+    row?.querySelector("button")?.focus({ preventScroll: true });
+  });
+}
+
+/** The list; `history` keeps which are open. */
+export function Rounds({ state, history }) {
+  const shown = useSignal(SLICE);
+  const entries = [
+    ...history.rounds.value.map((round) => ({ key: `round-${round.round}`, time: round.created_at, round })),
+    ...history.prunes.value.map((prune) => ({ key: `prune-${prune.seq}`, time: prune.at, prune })),
+  ].sort((one, other) => Date.parse(other.time) - Date.parse(one.time));
+  if (entries.length === 0) {
+    return html`<p class="dim">None yet: the model sees all that happened.</p>`;
+  }
+  const seen = entries.filter(({ key }, index) => index < shown.value || history.isOpen(key));
+  const left = entries.length - seen.length;
+  return html`<ol class="cx-rounds">
+      ${seen.map(({ key, round, prune }) =>
+        round
+          ? html`<${Round} key=${key} id=${key} round=${round} state=${state} history=${history} />`
+          : html`<${Prune} key=${key} id=${key} prune=${prune} state=${state} history=${history} />`,
+      )}
+    </ol>
+    ${left > 0 &&
+    html`<button onClick=${() => (shown.value += SLICE * 4)}>Show ${count(Math.min(left, SLICE * 4))} of ${count(left)}
+      ${" "}earlier</button>`}`;
+}
+
+function Round({ id, round, state, history }) {
+  const isOpen = history.isOpen(id);
+  const why = REASONS[round.reason] ?? round.reason;
+  return html`<li class="cx-round" id=${id}>
+    <h3>
+      <button class="plain cx-round-head" aria-expanded=${isOpen} onClick=${() => history.toggle(id)}>
+        <span class="cx-round-name"><${Sign} text="◆" /> Round ${round.round}</span>
+        <${Badge} kind=${STATUS_KINDS[round.status] ?? ""}>${round.status === "running" ? "at work" : round.status}<//>
+        <${Sizes} item=${round} />
+        <span class="dim cx-round-why">${round.rung ? `${RUNGS[round.rung]}; ` : ""}${why}</span>
+        <span class="dim numbers">${priceOf(round)}</span>
+        <span class="dim"><${Ago} time=${round.created_at} /></span>
+      </button>
+    </h3>
+    ${(isOpen || round.status === "running") &&
+    html`<${RoundDetails} round=${round} state=${state} history=${history} />`}
+  </li>`;
+}
+
+function Prune({ id, prune, state, history }) {
+  const isOpen = history.isOpen(id);
+  const outputs = prune.outputs_pruned === 1 ? "output" : "outputs";
+  return html`<li class="cx-round" id=${id}>
+    <h3>
+      <button class="plain cx-round-head" aria-expanded=${isOpen} onClick=${() => history.toggle(id)}>
+        <span class="cx-round-name"><${Sign} text="○" /> ${count(prune.outputs_pruned)} ${outputs} cleared</span>
+        <${Sizes} item=${prune} />
+        <span class="dim cx-round-why">${PRUNE_REASONS[prune.reason] ?? prune.reason}</span>
+        <span class="dim"><${Ago} time=${prune.at} /></span>
+      </button>
+    </h3>
+    ${isOpen && html`<${PruneDetails} prune=${prune} state=${state} />`}
+  </li>`;
+}
+
+function priceOf({ status, usage, duration_ms: took }) {
+  if (status === "running") return "";
+  return [usage.cost_usd !== null && dollars(usage.cost_usd), took > 0 && duration(took)].filter(Boolean).join(", ");
+}
+
+/** The sign that the chart has for it. */
+function Sign({ text }) {
+  return html`<span class="cx-sign" aria-hidden="true">${text}</span>`;
+}
+
+function Sizes({ item }) {
+  const { tokens_before: before, tokens_after: after } = item;
+  if (after == null) return html`<span class="numbers">${count(before)} tokens</span>`;
+  return html`<span class="numbers">${count(before)} → ${count(after)} (${percent(savedShare(item))} less)</span>`;
+}
+
+/** Cleared outputs by call; each can be read as it was. */
+function PruneDetails({ prune, state }) {
+  return html`<div class="cx-round-body">
+    <p>
+      ${count(prune.tokens_saved)} tokens freed without a model call. The calls stay; a placeholder stands for each
+      output, and the model can have it back by recall.
+    </p>
+    <ul class="cx-cleared">
+      ${prune.call_ids.map(
+        (callId, index) => html`<li key=${callId}>
+          <code>${plainLine(prune.tools?.[index] ?? "")}</code> <code class="dim">${callId}</code>
+          ${" "}<${OriginalOutput} sessionId=${state.id} callId=${callId} />
+        </li>`,
+      )}
+    </ul>
+  </div>`;
+}

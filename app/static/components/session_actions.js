@@ -1,0 +1,56 @@
+/** What can be done with a session as a whole. */
+
+import { get, sessionPath } from "../core/http.js";
+import { go } from "../core/router.js";
+import { saveAs } from "../core/save.js";
+import { html, useState } from "../core/ui.js";
+import { say, sayProblem } from "./basic.js";
+import { Menu } from "./menu.js";
+import { SessionDialog } from "./session_dialogs.js";
+import { SettingsDialog } from "./settings_dialog.js";
+
+/** Messages of one page of an export. */
+const EXPORT_PAGE = 500;
+
+/** The menu of a session: `state` is its SessionState, `session` the Session of the API. */
+export function SessionActions({ state, session }) {
+  const [dialog, setDialog] = useState(null);
+  const close = () => setDialog(null);
+  const items = [
+    { label: "Rename", onClick: () => setDialog("rename") },
+    { label: "Settings", onClick: () => setDialog("settings") },
+    { label: "Fork", onClick: () => setDialog("fork") },
+    { label: "Export as OpenAI messages", onClick: () => saveHistory(state.id, "openai") },
+    { label: "Export as Anthropic messages", onClick: () => saveHistory(state.id, "anthropic") },
+    { label: "Delete", kind: "danger", onClick: () => setDialog("delete") },
+  ];
+  const onDeleted = () => {
+    say("The session was deleted.");
+    go("#/");
+  };
+  return html`<${Menu} label="Actions" items=${items} />
+    ${dialog === "settings" && html`<${SettingsDialog} session=${session} onClose=${close} />`}
+    <${SessionDialog} name=${dialog} session=${session} onClose=${close} onDeleted=${onDeleted} />`;
+}
+
+async function saveHistory(id, format) {
+  try {
+    saveAs(`${id}.${format}.json`, await exported(id, format), "application/json");
+  } catch (problem) {
+    sayProblem(problem);
+  }
+}
+
+/** The history in a provider's format, as a new session takes it for its `history`. */
+async function exported(id, format) {
+  const messages = [];
+  let after = null;
+  do {
+    const query = new URLSearchParams({ format, limit: EXPORT_PAGE });
+    if (after !== null) query.set("after", after);
+    const page = await get(`${sessionPath(id, "messages")}?${query}`);
+    messages.push(...page.items);
+    after = page.next_cursor;
+  } while (after !== null);
+  return JSON.stringify({ format, messages }, null, 2);
+}

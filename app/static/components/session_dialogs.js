@@ -1,0 +1,71 @@
+/** What is asked before a session is renamed, forked or deleted. */
+
+import { nameOf } from "../core/format.js";
+import { patch, remove, sessionPath } from "../core/http.js";
+import { html, useState } from "../core/ui.js";
+import { Button, Confirm, Dialog, sayProblem } from "./basic.js";
+import { ForkDialog } from "./fork_dialog.js";
+
+/** The API's longest title. */
+const MOST_CHARS = 300;
+
+/** The dialog of a name, "rename", "fork" or "delete"; none for others. */
+export function SessionDialog({ name, session, onClose, onRenamed, onDeleted }) {
+  if (name === "rename") return html`<${RenameDialog} session=${session} onClose=${onClose} onRenamed=${onRenamed} />`;
+  if (name === "fork") return html`<${ForkDialog} sessionId=${session.id} onClose=${onClose} />`;
+  if (name !== "delete") return null;
+  return html`<${DeleteDialog} session=${session} onClose=${onClose} onDeleted=${onDeleted} />`;
+}
+
+/** `onRenamed(session)` gets the session as it is then. */
+function RenameDialog({ session, onClose, onRenamed = () => {} }) {
+  const [title, setTitle] = useState(session.title ?? "");
+  const rename = async () => {
+    // Without a title, the task stands in for it.
+    onRenamed(await patch(sessionPath(session.id), { title: title.trim() || null }));
+    onClose();
+  };
+  const onKeyDown = (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    rename().catch(sayProblem);
+  };
+  return html`<${Dialog} title="Rename the session" onClose=${onClose}>
+    <div class="field">
+      <label for="session-title">Title</label>
+      <input
+        id="session-title"
+        autofocus
+        maxlength=${MOST_CHARS}
+        value=${title}
+        onInput=${(event) => setTitle(event.currentTarget.value)}
+        onKeyDown=${onKeyDown}
+      />
+    </div>
+    <footer>
+      <button type="button" onClick=${onClose}>Keep</button>
+      <${Button} kind="primary" onClick=${rename}>Rename<//>
+    </footer>
+  <//>`;
+}
+
+/** `onDeleted()` is called once it is gone. */
+function DeleteDialog({ session, onClose, onDeleted = () => {} }) {
+  const ends = session.status === "idle" ? "" : "Its run is ended. ";
+  const confirm = async () => {
+    try {
+      await remove(sessionPath(session.id));
+    } catch (problem) {
+      // Somebody else was faster.
+      if (problem.status !== 404) throw problem;
+    }
+    onDeleted();
+  };
+  return html`<${Confirm}
+    title="Delete the session?"
+    text="${ends}“${nameOf(session)}” is removed with its history, its files and its sandbox. This cannot be undone."
+    verb="Delete"
+    onConfirm=${confirm}
+    onClose=${onClose}
+  />`;
+}

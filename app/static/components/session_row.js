@@ -1,0 +1,65 @@
+/** One session in the list: how it stands, what it has used, and what can be done with it. */
+
+import { compact, count, dollars, plainLine } from "../core/format.js";
+import { post, sessionPath } from "../core/http.js";
+import { sessionLink } from "../core/router.js";
+import { html } from "../core/ui.js";
+import { Ago, Badge, say, sayProblem, StatusBadge } from "./basic.js";
+import { Menu } from "./menu.js";
+
+/** `name` is what it is called; `onChanged(session)` tells what an action has done, `ask(dialog, session)` is for those
+ * that ask first. */
+export function SessionRow({ session, name, onChanged, ask }) {
+  return html`<li class="session-row" data-session-id=${session.id}>
+    <div class="row-name">
+      <a href=${sessionLink(session.id)}>${name}</a>
+      ${session.error && html`<${Problem} error=${session.error} outcome=${session.outcome} />`}
+    </div>
+    <div class="row-status"><${StatusBadge} session=${session} /><${Beside} session=${session} /></div>
+    <span class="row-model dim">${session.model}</span>
+    <span class="row-steps numbers">${plural(session.steps, "step")}</span>
+    <span class="row-cost numbers"><${Cost} usage=${session.usage} /></span>
+    <span class="row-context numbers"><${Context} context=${session.context} /></span>
+    <span class="row-time dim"><${Ago} time=${session.updated_at} /></span>
+    <${Actions} session=${session} name=${name} onChanged=${onChanged} ask=${ask} />
+  </li>`;
+}
+
+function Problem({ error, outcome }) {
+  const text = plainLine(error.detail || error.title || error.code || "");
+  return html`<p class="row-error ${outcome === "failed" ? "" : "dim"}" title=${text}>${text}</p>`;
+}
+
+const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+/** What else is going on: a compaction, messages that wait. */
+function Beside({ session: { compaction, queue } }) {
+  return html`${compaction.in_progress && html`<${Badge} kind="running">compacting<//>`}
+  ${queue.pending > 0 && html`<${Badge}>${count(queue.pending)} queued<//>`}`;
+}
+
+function Cost({ usage: { cost_usd: cost } }) {
+  if (cost !== null) return dollars(cost);
+  return html`<span title="The price of its model is not known."><span class="unit">cost </span>unknown</span>`;
+}
+
+function Context({ context: { tokens, usable } }) {
+  if (!usable) return `${compact(tokens)} tokens`;
+  return html`${compact(tokens)}<span class="dim"> of ${compact(usable)}<span class="unit"> tokens</span></span>`;
+}
+
+function Actions({ session, name, onChanged, ask }) {
+  const cancel = async () => {
+    onChanged(await post(sessionPath(session.id, "cancel")));
+    say(`Cancelling “${name}”.`);
+  };
+  const items = [
+    { label: "Rename", onClick: () => ask("rename", session) },
+    { label: "Fork", onClick: () => ask("fork", session) },
+    { label: "Delete", onClick: () => ask("delete", session), kind: "danger" },
+  ];
+  if (session.status !== "idle") items.splice(1, 0, { label: "Cancel", onClick: () => cancel().catch(sayProblem) });
+  return html`<div class="row-menu">
+    <${Menu} label="⋯" name="Actions for ${name}" items=${items} kind="plain" />
+  </div>`;
+}

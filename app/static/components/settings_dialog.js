@@ -1,0 +1,105 @@
+/** Changes a session's model, approval and limits. */
+
+import { patch, sessionPath } from "../core/http.js";
+import { html, useContext, useEffect, useId, useState } from "../core/ui.js";
+import { errorsOf } from "../state/draft.js";
+import { loadModels, models } from "../state/models.js";
+import { changesOf, valuesOf } from "../state/settings.js";
+import { Button, Dialog } from "./basic.js";
+import { CommandPatterns, ToolChoice } from "./create_more.js";
+import { ChoiceField, Form, NumberField, TextField } from "./fields.js";
+
+/** Only what was changed is sent; it takes effect from the next step. */
+export function SettingsDialog({ session, onClose }) {
+  const [before] = useState(() => valuesOf(session));
+  const [values, setValues] = useState(before);
+  const [{ errors, rest }, setWrong] = useState({ errors: {}, rest: [] });
+  async function save() {
+    const { body, errors: wrong } = changesOf(values, before);
+    setWrong({ errors: wrong, rest: [] });
+    if (Object.keys(wrong).length > 0) return;
+    try {
+      if (Object.keys(body).length > 0) await patch(sessionPath(session.id), body);
+      onClose();
+    } catch (problem) {
+      setWrong(errorsOf(problem));
+    }
+  }
+  const change = (changes) => setValues({ ...values, ...changes });
+  return html`<${Dialog} title="Settings of this session" onClose=${onClose}>
+    <${Form.Provider} value=${{ values, change, errors }}>
+      <p class="dim">Changes take effect from the next step.</p>
+      <${ModelName} />
+      <${ApprovalFields} />
+      <${LimitFields} />
+    <//>
+    ${rest.length > 0 &&
+    html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
+    <footer>
+      <button type="button" onClick=${onClose}>Keep as it is</button>
+      <${Button} kind="primary" onClick=${save}>Save<//>
+    </footer>
+  <//>`;
+}
+
+/** The model's name, with those that are configured to choose from; other names can be typed. */
+function ModelName() {
+  const { values } = useContext(Form);
+  const list = useId();
+  useEffect(() => {
+    // The names are a help: without them one is typed.
+    loadModels().catch(() => {});
+  }, []);
+  const known = models.value ?? [];
+  const chosen = known.find(({ name }) => name === values.model);
+  const help = chosen && !chosen.key_present ? "The server has no key for this model's provider." : undefined;
+  return html`<${TextField}
+      name="model"
+      label="Model"
+      help=${help}
+      list=${list}
+      autocomplete="off"
+      autocapitalize="none"
+      spellcheck="false"
+    />
+    <datalist id=${list}>
+      ${known.map(
+        ({ name, key_present: hasKey }) => html`<option key=${name} value=${name}>${hasKey ? "" : "no key"}</option>`,
+      )}
+    </datalist>`;
+}
+
+const APPROVALS = {
+  never: "Tools run without asking.",
+  always: "Each call of a tool waits for you.",
+  some: "The calls below wait for you; all others run.",
+};
+
+function ApprovalFields() {
+  const { values } = useContext(Form);
+  return html`<fieldset>
+    <legend>Approval</legend>
+    <div class="fields">
+      <${ChoiceField} name="approval" label="Which calls wait for you" help=${APPROVALS[values.approval]}>
+        <option value="never">None</option>
+        <option value="always">All</option>
+        <option value="some">Some tools and commands</option>
+      <//>
+      <${NumberField} name="timeout" label="Denied after, in seconds" placeholder="" />
+    </div>
+    ${values.approval === "some" && html`<${ToolChoice} /><${CommandPatterns} />`}
+  </fieldset>`;
+}
+
+function LimitFields() {
+  return html`<fieldset>
+    <legend>Limits</legend>
+    <p class="help">The run ends when one is reached, and can be resumed. An empty field is no limit.</p>
+    <div class="fields">
+      <${NumberField} name="maxSteps" label="Steps of a run" placeholder="no limit" />
+      <${NumberField} name="maxSeconds" label="Seconds of a run" placeholder="no limit" />
+      <${NumberField} name="maxCost" label="Dollars in all" placeholder="no limit" />
+      <${NumberField} name="maxTokens" label="Tokens in all" placeholder="no limit" />
+    </div>
+  </fieldset>`;
+}

@@ -1,0 +1,77 @@
+/** Tool calls in words: what a call does, with its main argument, and how it stands. */
+
+import { plainLine } from "../core/format.js";
+
+/** The main argument is cut to so many characters before it is made fit to be shown. */
+const LONGEST = 400;
+
+const lines = ({ start_line: first, end_line: last }) => {
+  if (first == null && last == null) return "";
+  return ` lines ${first ?? 1}–${last ?? "end"}`;
+};
+
+const TOOLS = {
+  execute_command: (args) => ["Run", args.command],
+  read_file: (args) => ["Read", args.path, lines(args)],
+  write_file: (args) => ["Write", args.path],
+  edit_file: (args) => ["Edit", args.path],
+  list_directory: (args) => ["List", args.path],
+  search_files: (args) => ["Search", args.pattern, ` in ${args.path ?? "."}${args.glob ? `, ${args.glob}` : ""}`],
+  recall: (args) => ["Recall", args.call_id, args.grep ? ` for ${args.grep}` : lines(args)],
+  history_search: (args) => ["Search the history", args.query],
+  memory_read: () => ["Read the memory", ""],
+  memory_write: (args) => ["Write the memory", args.content],
+  memory_search: (args) => ["Search the memory", args.query],
+  update_plan: (args) => ["Plan", `${args.items?.length ?? 0} items`],
+};
+
+/** What a call does: `{verb, argument, more}`, each on one line and fit to be shown. */
+export function callWords({ name, arguments: args }) {
+  const told = isObject(args) && Object.hasOwn(TOOLS, name) ? TOOLS[name](args) : [name, asText(args)];
+  const [verb, argument, more = ""] = told.map((text) => plainLine(String(text ?? "").slice(0, LONGEST)));
+  return { verb, argument, more };
+}
+
+const asText = (args) => (typeof args === "string" ? args : JSON.stringify(args ?? {}));
+
+const isObject = (args) => typeof args === "object" && args !== null;
+
+/** Argument names that say what a call is about, for one that is still being written. */
+const MAIN = /"(?:command|path|pattern|query|call_id)"\s*:\s*("(?:[^"\\]|\\.)*"?)/;
+
+/** What a call that is being written will do, as far as it can be told. */
+export function writtenWords({ name, written }) {
+  const verb = Object.hasOwn(TOOLS, name) ? TOOLS[name]({})[0] : plainLine(name);
+  const found = MAIN.exec(written.slice(0, 4 * LONGEST));
+  return { verb, argument: found ? plainLine(unquoted(found[1]).slice(0, LONGEST)) : "", more: "" };
+}
+
+function unquoted(text) {
+  const whole = text.length > 1 && text.endsWith('"') ? text : `${text}"`;
+  try {
+    return JSON.parse(whole);
+  } catch {
+    return text.slice(1);
+  }
+}
+
+const STATUS = {
+  error: { word: "failed", kind: "bad" },
+  denied: { word: "denied", kind: "warn" },
+  cancelled: { word: "cancelled", kind: "warn" },
+  interrupted: { word: "interrupted", kind: "warn" },
+};
+
+/** How a call stands: `{word, kind}`, the kind as badges have it. `state` is asked only while there is no result. */
+export function callStatus(part, result, state) {
+  if (part.open) return { word: "writing", kind: "running" };
+  if (result) {
+    if (result.exit_code) return { word: `exit ${result.exit_code}`, kind: "bad" };
+    return STATUS[result.status] ?? { word: result.exit_code === 0 ? "exit 0" : "done", kind: "good" };
+  }
+  const approvals = state.approvals.value;
+  if (approvals.some(({ call_id }) => call_id === part.call_id)) return { word: "awaiting approval", kind: "waiting" };
+  if (approvals.length) return { word: "waiting for a decision", kind: "waiting" };
+  if (state.session.value?.status === "idle") return { word: "no result", kind: "warn" };
+  return { word: "running", kind: "running" };
+}

@@ -1,0 +1,136 @@
+/** The transcript: a list of messages of any length, of which only what is in sight is drawn.
+ *
+ * It follows the newest message for as long as its reader is at the end; somebody who reads further up is left where
+ * they are, whatever comes, grows or is loaded above.
+ */
+
+import { Button, Failure } from "./basic.js";
+import { FoldsContext } from "./fold.js";
+import { labelOf, Message } from "./message.js";
+import { WholeOutput, WholeOutputContext } from "./output.js";
+import { offsetOf, usePlace } from "./place.js";
+import { RoundRule } from "./round_rule.js";
+import { estimate, rowsOf } from "./rows.js";
+import { useVirtualizer } from "./virtual.js";
+import { count } from "../core/format.js";
+import { html, useCallback, useComputed, useLayoutEffect, useRef, useSignal } from "../core/ui.js";
+
+/** More is loaded when fewer rows than this are left beyond what is in sight. */
+const NEAR_EDGE = 15;
+
+export function Transcript({ state }) {
+  const { transcript } = state;
+  const { reading } = transcript;
+  const box = useRef(null);
+  const whole = useSignal(null);
+  const rows = useComputed(() => rowsOf(transcript, state.rounds.value)).value;
+  const isFollowed = reading.left.value === null;
+  const virtualizer = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    getItemKey: useCallback((index) => rows[index].key, [rows]),
+    estimateSize: (index) => estimate(transcript, rows[index]),
+    initialOffset: () => offsetOf(virtualizer, rows, reading.place) ?? Number.MAX_SAFE_INTEGER,
+    initialMeasurementsCache: reading.place?.sizes,
+    overscan: 6,
+    anchorTo: "end",
+    followOnAppend: isFollowed,
+    // Within so many px of an end that moves the list itself goes with it.
+    scrollEndThreshold: isFollowed ? 1 : -1,
+    paddingStart: 8,
+    paddingEnd: 24,
+  });
+  const place = usePlace(transcript, virtualizer, box);
+  useEdges(transcript, virtualizer, rows.length);
+  const isBusy = transcript.loading.value !== null;
+  const setSize = transcript.hasEarlier.value || transcript.hasLater.value ? -1 : rows.length;
+  return html`<div class="transcript">
+    <${Edges} transcript=${transcript} place=${place} />
+    <div
+      ref=${box}
+      class="transcript-box"
+      role="feed"
+      aria-label="Messages"
+      aria-busy=${isBusy}
+      tabindex="0"
+      onScrollCapture=${place.onScroll}
+      onKeyDown=${place.onKeyDown}
+    >
+      ${rows.length === 0 && !isBusy && html`<${Empty} />`}
+      <${FoldsContext.Provider} value=${reading.folds}><${WholeOutputContext.Provider} value=${whole}>
+        <div class="rows" style=${{ height: `${virtualizer.getTotalSize()}px` }}>
+          ${virtualizer.getVirtualItems().map(({ key, index, start }) => {
+            const row = rows[index];
+            return html`<article
+              key=${key}
+              ref=${virtualizer.measureElement}
+              class=${row.round ? "row round-rule" : "row"}
+              style=${{ top: `${start}px` }}
+              data-index=${index}
+              aria-posinset=${index + 1}
+              aria-setsize=${setSize}
+              ...${attributes(transcript, row)}
+            >
+              ${row.round
+                ? html`<${RoundRule} sessionId=${state.id} round=${row.round} />`
+                : html`<${Message} state=${state} id=${row.id} />`}
+            </article>`;
+          })}
+        </div>
+      <//><//>
+    </div>
+    ${whole.value && html`<${WholeOutput} path=${whole.value} onClose=${() => (whole.value = null)} />`}
+    <${Ways} transcript=${transcript} place=${place} />
+  </div>`;
+}
+
+function attributes(transcript, { id, round }) {
+  if (round) return { "data-round": round.round, "aria-label": `Compaction round ${round.round}` };
+  const message = transcript.message(id)?.peek();
+  if (!message) return {};
+  return { "data-message-id": id, "data-role": message.role, "aria-label": labelOf(message) };
+}
+
+/** Loads more as the reader comes near an end of what is held. */
+function useEdges(transcript, virtualizer, size) {
+  const { hasEarlier, hasLater, loading, problem } = transcript;
+  const mayLoad = !loading.value && !problem.value;
+  const earlier = hasEarlier.value;
+  const later = hasLater.value;
+  useLayoutEffect(() => {
+    const { range } = virtualizer;
+    if (!mayLoad || !range) return;
+    if (earlier && range.startIndex < NEAR_EDGE) transcript.loadEarlier().catch(() => {});
+    else if (later && range.endIndex > size - NEAR_EDGE) transcript.loadLater().catch(() => {});
+  });
+}
+
+function Edges({ transcript, place }) {
+  const problem = transcript.problem.value;
+  const retry = () => {
+    transcript.problem.value = null;
+    place.focus();
+  };
+  if (problem) return html`<${Failure} problem=${problem} onRetry=${retry} />`;
+  return transcript.loading.value ? html`<div class="transcript-loading" role="status">Loading messages …</div>` : null;
+}
+
+function Ways({ transcript, place }) {
+  const left = transcript.reading.left.value;
+  const isAway = left !== null || transcript.hasLater.value;
+  if (!isAway) return null;
+  const fresh = left === null ? 0 : transcript.arrived.value - left;
+  return html`<div class="transcript-ways">
+    <${Button} onClick=${place.toFirst}>First message<//>
+    <${Button} kind="primary" onClick=${place.toNewest}>
+      Jump to newest${fresh > 0 ? html` <span class="numbers">(${count(fresh)} new)</span>` : ""}
+    <//>
+  </div>`;
+}
+
+function Empty() {
+  return html`<div class="transcript-empty">
+    <h2>Nothing has been said yet</h2>
+    <p>Write below what the agent is to do. It starts as soon as you send it.</p>
+  </div>`;
+}

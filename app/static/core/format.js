@@ -1,0 +1,89 @@
+/** Numbers, sizes and times as people read them. */
+
+const WHOLE = new Intl.NumberFormat("en");
+const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+
+/** 12,345; a dash for what is not known. */
+export const count = (number) => (number == null ? "–" : WHOLE.format(number));
+
+/** 12.3K. */
+export const compact = (number) => (number == null ? "–" : SHORT.format(number));
+
+/** Dollars, with as many digits as a small sum needs; a dash where a price is unknown. */
+export function dollars(amount) {
+  if (amount == null) return "–";
+  if (amount === 0) return "$0";
+  return amount < 0.01 ? `$${amount.toPrecision(2)}` : `$${amount.toFixed(amount < 1 ? 3 : 2)}`;
+}
+
+/** 64 B, 1.2 KiB, 3 MiB. */
+export function bytes(size) {
+  if (size == null) return "–";
+  const units = ["B", "KiB", "MiB", "GiB"];
+  let unit = 0;
+  let left = size;
+  while (left >= 1024 && unit < units.length - 1) {
+    left /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || left >= 10 ? Math.round(left) : left.toFixed(1)} ${units[unit]}`;
+}
+
+/** 85 ms, 1.2 s, 3 min 5 s, 2 h 4 min. */
+export function duration(ms) {
+  if (ms == null) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 9950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** 14:03:22, in the reader's zone. */
+export const clock = (time) => (time ? CLOCK.format(new Date(time)) : "–");
+
+/** Day and time, in the reader's zone. */
+export const day = (time) => (time ? DAY.format(new Date(time)) : "–");
+
+const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
+
+/** "5 min. ago", measured against `now`, both in ms. */
+export function ago(time, now) {
+  let left = (new Date(time).getTime() - now) / 1000;
+  for (const [unit, size] of STEPS) {
+    if (Math.abs(left) < size) return RELATIVE.format(Math.round(left), unit);
+    left /= size;
+  }
+  return "";
+}
+
+/** 42 %. */
+export const percent = (share) => (share == null || Number.isNaN(share) ? "–" : `${Math.round(share * 100)} %`);
+
+// What turns the writing round or cannot be seen: text that holds these could be read as something else.
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[ -/]+[0-~]|[@-Z\\-_])/g;
+
+/** Text of a command or a file with terminal codes left out, and other control characters and marks of direction made
+ * visible as ␛ or ‹U+202E›. */
+export function plain(text) {
+  return text.replace(ANSI, "").replace(/\r\n/g, "\n").replace(HIDDEN, shown);
+}
+
+/** A name or a title on one line, in the same way. */
+export const plainLine = (text) => plain(text).replace(/[\n\t]/g, " ");
+
+/** What a session is called: its title, else its task, on one line. */
+export const nameOf = ({ title, task, id }) => plainLine(title || task || id);
+
+function shown(character) {
+  const code = character.codePointAt(0);
+  if (code < 0x20) return String.fromCharCode(0x2400 + code);
+  return `‹U+${code.toString(16).toUpperCase().padStart(4, "0")}›`;
+}

@@ -1,0 +1,164 @@
+/** Markdown as tokens of marked, for texts that grow while they are read, and that may be hostile.
+ *
+ * Only tokens are taken from marked, never its HTML. A text that grows is parsed from where it may still change: what
+ * stands before its last two blocks is settled.
+ */
+
+import { Lexer } from "../vendor/marked.js";
+
+const OPTIONS = { gfm: true, breaks: false };
+/** Longer texts are shown as they are: to lay them out would stop the page for a second. */
+export const LONGEST = 200_000;
+/** So is a block of this length, code apart, such as a list of a thousand items. */
+const LONGEST_BLOCK = 50_000;
+/** Longer paragraphs are shown as they are; the parser's time grows with the square of some. */
+const LONGEST_INLINE = 10_000;
+/** Blocks that are drawn together once they are settled. */
+const GROUP = 40;
+/** Parsing and drawing take at most this share of the time while a text grows. */
+const SHARE = 1 / 6;
+/** A fence at the beginning of the rest that nothing has closed yet. */
+const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*\n/;
+
+/** The blocks of a text that is all there: marked's tokens. */
+export function blocksOf(text) {
+  if (text.length > LONGEST) return [plainBlock(text)];
+  return lex(text.replace(/\r\n?/g, "\n")).map((block) =>
+    block.raw.length > LONGEST_BLOCK && block.type !== "code" ? plainBlock(block.raw) : block,
+  );
+}
+
+function lex(source) {
+  const lexer = new Lexer(OPTIONS);
+  try {
+    lexer.blockTokens(source, lexer.tokens);
+    for (const { src, tokens } of lexer.inlineQueue) {
+      if (src.length > LONGEST_INLINE) tokens.push({ type: "text", raw: src, text: src, literal: true });
+      else lexer.inlineTokens(src, tokens);
+    }
+    return [...lexer.tokens];
+  } catch {
+    // Quotes and lists in one another, thousands deep, are more than marked's recursion takes.
+    return [plainBlock(source)];
+  }
+}
+
+const plainBlock = (text) => ({ type: "plain", raw: text, text });
+
+/** A text that grows. `groups` are settled blocks, in lists that never change, `tail` the blocks after them. */
+export class GrowingMarkdown {
+  groups = [];
+  tail = [];
+  /** Settled blocks that make no group yet. */
+  #recent = [];
+  #text = null;
+  #isWhole = false;
+  /** Where the text begins that is parsed again. */
+  #settled = 0;
+  #cost = 0;
+  #parsedAt = 0;
+
+  /** Brings the blocks up to date. `isWhole` says that nothing follows. Gives the time in ms after which to call again,
+   * where parsing is put off so that the page stays quick; 0 where the blocks are those of the text. */
+  update(text, isWhole, now = performance.now()) {
+    if (text === this.#text && isWhole === this.#isWhole) return 0;
+    const wait = this.#parsedAt + this.#cost / SHARE - now;
+    if (!isWhole && wait > 0) return wait;
+    this.#parse(text, isWhole);
+    this.#parsedAt = now;
+    return 0;
+  }
+
+  /** Says what the last update has cost until it was drawn, in ms. */
+  spent(time) {
+    this.#cost = time;
+  }
+
+  #parse(text, isWhole) {
+    const grows = !isWhole && this.#text !== null && text.startsWith(this.#text);
+    this.#text = text;
+    this.#isWhole = isWhole;
+    if (!grows || text.length > LONGEST) {
+      this.groups = [];
+      this.#recent = [];
+      this.#settled = 0;
+    }
+    if (isWhole || text.length > LONGEST) {
+      this.#settle(blocksOf(text));
+      this.tail = this.#recent;
+      return;
+    }
+    const rest = copied(text.slice(this.#settled)).replace(/\r\n?/g, "\n");
+    const open = openFence(rest) ?? (rest.length > LONGEST_BLOCK ? [plainBlock(rest)] : lex(rest));
+    const first = firstOpen(open);
+    const left = open.slice(first).map(({ raw }) => raw).join("");
+    // A text with carriage returns is longer than what was parsed of it: it settles where none are left behind.
+    if (first > 0 && rest.endsWith(left) && text.endsWith(left)) {
+      this.#settled = text.length - left.length;
+      this.#settle(open.splice(0, first));
+    }
+    this.tail = [...this.#recent, ...open];
+  }
+
+  #settle(blocks) {
+    this.#recent = [...this.#recent, ...blocks];
+    while (this.#recent.length >= GROUP) this.groups = [...this.groups, this.#recent.splice(0, GROUP)];
+  }
+}
+
+const ENCODER = new TextEncoder();
+const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** The same text by itself. Browsers keep a slice as a place in the whole text: each settled block would hold on
+ * to all that had been written when it was parsed. */
+const copied = (text) => DECODER.decode(ENCODER.encode(text));
+
+/** The first of the blocks that more text may still change: the last but one. */
+function firstOpen(blocks) {
+  let left = 2;
+  let first = blocks.length;
+  while (first > 0 && left > 0) {
+    first -= 1;
+    if (blocks[first].type !== "space") left -= 1;
+  }
+  return first;
+}
+
+/** A code block that is still being written needs no parser. */
+function openFence(rest) {
+  const opened = OPEN_FENCE.exec(rest);
+  if (!opened) return null;
+  const [head, fence, lang] = opened;
+  const closing = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`, "m");
+  const text = rest.slice(head.length);
+  if (closing.test(text)) return null;
+  return [{ type: "code", raw: rest, lang, text: text.replace(/\n$/, ""), isOpen: true }];
+}
+
+/** Whether an address may be a link: http, https and mailto may. */
+export function safeAddress(address) {
+  try {
+    const { protocol } = new URL(address);
+    return ["http:", "https:", "mailto:"].includes(protocol);
+  } catch {
+    return false;
+  }
+}
+
+const NAMED = {
+  ...{ amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", trade: "™", deg: "°" },
+  ...{ hellip: "…", mdash: "—", ndash: "–", lsquo: "‘", rsquo: "’", ldquo: "“", rdquo: "”", bull: "•", middot: "·" },
+  ...{ times: "×", divide: "÷", plusmn: "±", larr: "←", rarr: "→", uarr: "↑", darr: "↓", le: "≤", ge: "≥", ne: "≠" },
+  ...{ euro: "€", pound: "£", sect: "§", para: "¶", laquo: "«", raquo: "»", frac12: "½", infin: "∞", micro: "µ" },
+};
+const ENTITY = /&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z][a-zA-Z0-9]{1,30}));/g;
+
+/** Text with its character references resolved, which marked leaves to the HTML. Names that are not known stay. */
+export function unescaped(text) {
+  if (!text.includes("&")) return text;
+  return text.replace(ENTITY, (whole, decimal, hex, name) => {
+    if (name) return Object.hasOwn(NAMED, name) ? NAMED[name] : whole;
+    const code = decimal ? Number(decimal) : parseInt(hex, 16);
+    return code === 0 || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? "\ufffd" : String.fromCodePoint(code);
+  });
+}

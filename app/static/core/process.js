@@ -1,0 +1,3 @@
+/** Some libraries ask `process.env.NODE_ENV` whether to check and to log more, which bundlers replace. */
+
+globalThis.process ??= { env: { NODE_ENV: "production" } };

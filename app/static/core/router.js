@@ -1,0 +1,36 @@
+/** Where the page is, as its address says after the #: `#/`, `#/usage`, `#/sessions/ID`, `#/sessions/ID/VIEW`. */
+
+import { signal } from "./ui.js";
+
+/** The views of one session, in the order of their tabs. */
+export const VIEWS = ["conversation", "context", "files", "usage", "events"];
+
+/** `{page: "sessions" | "usage" | "session", id?, view?}`. */
+export const route = signal(parse(location.hash));
+
+addEventListener("hashchange", () => {
+  route.value = parse(location.hash);
+});
+
+export function parse(hash) {
+  const [first, id, view] = hash.replace(/^#\/?/, "").split("/").map(decoded);
+  if (first === "sessions" && id) return { page: "session", id, view: VIEWS.includes(view) ? view : VIEWS[0] };
+  return { page: first === "usage" ? "usage" : "sessions" };
+}
+
+/** The address of a session's view. */
+export function sessionLink(id, view = VIEWS[0]) {
+  return `#/sessions/${encodeURIComponent(id)}${view === VIEWS[0] ? "" : `/${view}`}`;
+}
+
+export function go(hash) {
+  location.hash = hash;
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

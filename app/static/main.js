@@ -1,0 +1,44 @@
+/** The page: its frame, and the view that the address names. */
+
+import { Notes } from "./components/basic.js";
+import { ThemeChooser } from "./components/theme_chooser.js";
+import { hasAnswered, needsKey } from "./core/http.js";
+import { route } from "./core/router.js";
+import { html, render } from "./core/ui.js";
+import { Login, LoginDialog, LogoutButton } from "./views/login.js";
+import { Sessions } from "./views/sessions.js";
+import { SessionView } from "./views/session.js";
+import { UsageView } from "./views/usage.js";
+
+function Page() {
+  // Once there is something on the page, a login does not take it away.
+  if (needsKey.value && !hasAnswered()) return html`<${Login} />`;
+  const { page, id } = route.value;
+  const current = (name) => (page === name ? "page" : undefined);
+  return html`<header class="top">
+      <a class="brand" href="#/">Palimpsest</a>
+      <nav aria-label="Pages">
+        <a href="#/" aria-current=${current("sessions")}>Sessions</a>
+        <a href="#/usage" aria-current=${current("usage")}>Usage</a>
+      </nav>
+      <${ThemeChooser} />
+      <${LogoutButton} />
+    </header>
+    ${page === "session" && html`<${SessionView} key=${id} id=${id} />`}
+    ${page === "sessions" && html`<${Sessions} />`}
+    ${page === "usage" && html`<${UsageView} />`}
+    <${Notes} />
+    ${needsKey.value && html`<${LoginDialog} />`}`;
+}
+
+/** A file that is dropped where nothing takes it would be opened by the browser in place of the page. */
+function refuseFiles(event) {
+  if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;
+  event.preventDefault();
+  event.dataTransfer.dropEffect = "none";
+}
+
+addEventListener("dragover", refuseFiles);
+addEventListener("drop", refuseFiles);
+
+render(html`<${Page} />`, document.getElementById("page"));

@@ -1,0 +1,158 @@
+/** A session that is being drafted: what the form holds, the request made of it, and where its problems belong. */
+
+import { post } from "../core/http.js";
+import { signal } from "../core/ui.js";
+import { uuid7 } from "../core/uuid.js";
+
+const EMPTY = {
+  task: "",
+  title: "",
+  model: "",
+  otherModel: "",
+  compaction: "",
+  sandbox: "",
+  network: "",
+  maxSteps: "",
+  maxSeconds: "",
+  maxCost: "",
+  maxTokens: "",
+  approval: "",
+  tools: [],
+  commands: "",
+  timeout: "",
+  systemPrompt: "",
+};
+
+/** The value of `model` under which `otherModel` counts. */
+export const OTHER = "other";
+
+/** Kept while the page is open, so that nothing written is lost by closing the form. */
+export const draft = signal(EMPTY);
+
+export function changeDraft(changes) {
+  draft.value = { ...draft.value, ...changes };
+}
+
+export function clearDraft() {
+  draft.value = EMPTY;
+}
+
+/** The fields of the form, by the names that the API has for what they set. */
+const FIELDS = {
+  task: "task",
+  title: "title",
+  model: "model",
+  compaction: "compaction",
+  sandbox: "sandbox",
+  "sandbox.network": "network",
+  "limits.max_steps": "maxSteps",
+  "limits.max_seconds": "maxSeconds",
+  "limits.max_cost_usd": "maxCost",
+  "limits.max_tokens": "maxTokens",
+  approval: "approval",
+  "approval.policy.tools": "tools",
+  "approval.policy.commands": "commands",
+  "approval.timeout_s": "timeout",
+  system_prompt: "systemPrompt",
+};
+
+/** Which field a refusal belongs to that names none. */
+const BY_CODE = {
+  unknown_model: "model",
+  missing_api_key: "model",
+  unknown_tool: "tools",
+  approval_not_allowed: "approval",
+  sandbox_not_allowed: "sandbox",
+};
+
+/** The request for a draft: `{body, errors}`, the latter by field, empty where the body can be sent. */
+export function requestOf(values) {
+  const errors = {};
+  if (!values.task.trim()) errors.task = "Say what is to be done.";
+  const model = values.model === OTHER ? values.otherModel.trim() : values.model;
+  if (values.model === OTHER && !model) errors.model = "Give the model's name, as provider/model.";
+  const body = {
+    task: values.task,
+    title: values.title.trim(),
+    model,
+    system_prompt: values.systemPrompt.trim() && values.systemPrompt,
+    sandbox: sandboxOf(values),
+    compaction: values.compaction,
+    limits: limitsOf(values, errors),
+    approval: approvalOf(values, errors),
+  };
+  return { body: given(body), errors };
+}
+
+/** What is not left empty; undefined where everything is. */
+function given(values) {
+  const found = Object.entries(values).filter(([, value]) => value !== "" && value !== undefined);
+  return found.length ? Object.fromEntries(found) : undefined;
+}
+
+function sandboxOf({ sandbox, network }) {
+  if (!sandbox || !network) return sandbox;
+  return { kind: sandbox, network: network === "on" };
+}
+
+function limitsOf(values, errors) {
+  return given({
+    max_steps: numberOf(values, "maxSteps", errors),
+    max_seconds: numberOf(values, "maxSeconds", errors),
+    max_cost_usd: numberOf(values, "maxCost", errors),
+    max_tokens: numberOf(values, "maxTokens", errors),
+  });
+}
+
+function approvalOf(values, errors) {
+  const timeout = numberOf(values, "timeout", errors);
+  if (timeout === null) errors.timeout = "There is always a time after which a call is denied.";
+  const commands = values.commands.split("\n").filter((line) => line.trim());
+  const some = { tools: values.tools, commands };
+  return given({ policy: values.approval === "some" ? some : values.approval, timeout_s: timeout });
+}
+
+/** A number; null for "none", which lifts a limit; undefined where nothing is said. */
+function numberOf(values, field, errors) {
+  const text = values[field].trim().replaceAll(",", "");
+  if (text === "") return undefined;
+  if (text.toLowerCase() === "none") return null;
+  const number = Number(text);
+  if (!Number.isFinite(number)) errors[field] = "This should be a number.";
+  return number;
+}
+
+/** A refusal by field, `{errors, rest}`: `rest` are the sentences that belong to no field of the form. */
+export function errorsOf(problem) {
+  const named = problem.body.errors ?? [{ field: problem.body.field ?? "", message: problem.message }];
+  const errors = {};
+  const rest = [];
+  for (const { field, message } of named) {
+    const place = fieldOf(field) ?? BY_CODE[problem.code];
+    if (place && !errors[place]) errors[place] = message;
+    else rest.push(place || !field ? message : `${field}: ${message}`);
+  }
+  return { errors, rest };
+}
+
+/** The form's field for a name such as `approval.policy.commands.0`: of those it lies in, the innermost. */
+function fieldOf(name) {
+  const steps = name.split(".");
+  for (let length = steps.length; length > 0; length -= 1) {
+    const found = FIELDS[steps.slice(0, length).join(".")];
+    if (found) return found;
+  }
+  return null;
+}
+
+let last = { id: null, asked: null };
+
+/** Makes a session and gives it. The id is the same for the same body until that has come through, so that trying again
+ * after a lost answer makes no second session. */
+export async function createSession(body) {
+  const asked = JSON.stringify(body);
+  if (last.asked !== asked) last = { id: uuid7(), asked };
+  const session = await post("/v1/sessions", { id: last.id, ...body });
+  last = { id: null, asked: null };
+  return session;
+}

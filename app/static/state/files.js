@@ -1,0 +1,226 @@
+/** The files of a session's workspace, as far as somebody has opened them. */
+
+import { get, request, sessionPath, filePath } from "../core/http.js";
+import { upload } from "../core/upload.js";
+import { batch, signal } from "../core/ui.js";
+
+/** As much of a file is shown, in bytes. */
+export const SHOWN_BYTES = 512 * 1024;
+/** Folders that are asked for at a time. */
+const AT_ONCE = 4;
+const known = new WeakMap();
+
+/** The files of a session that is shown; what is open stays open through its other views. */
+export function filesOf(state) {
+  if (!known.has(state)) known.set(state, new Files(state.id));
+  return known.get(state);
+}
+
+/** The folder that a path lies in; "" is the workspace itself. */
+export const folderOf = (path) => path.slice(0, Math.max(0, path.lastIndexOf("/")));
+
+export const nameOf = (path) => path.slice(path.lastIndexOf("/") + 1);
+
+export const joined = (folder, name) => (folder ? `${folder}/${name}` : name);
+
+class Files {
+  /** What is known of folders, by path: `{items, truncated, problem, loading}`, `items` null until they are loaded. */
+  folders = signal(new Map());
+  expanded = signal(new Set());
+  refreshing = signal(false);
+  /** The file that is shown, or null: `{path, loading, problem, text, size}`, `text` null for one that is not text. */
+  file = signal(null);
+  /** Files on their way up, oldest first: `{id, path, share, status: "sending" | "done" | "failed", detail}`. */
+  uploads = signal([]);
+  #id;
+  #asked = new Map();
+  #reading = 0;
+  #again = false;
+  #lastUpload = 0;
+
+  constructor(id) {
+    this.#id = id;
+  }
+
+  /** Loads the entries of a folder. A failure stands with the folder. */
+  async load(path) {
+    const number = (this.#asked.get(path) ?? 0) + 1;
+    this.#asked.set(path, number);
+    this.#set(path, { loading: true });
+    try {
+      const page = await get(`${sessionPath(this.#id, "files")}?${new URLSearchParams({ path })}`);
+      if (this.#asked.get(path) !== number) return;
+      const items = page.items.toSorted(byName);
+      this.#set(path, { items, truncated: page.truncated, problem: null, loading: false });
+    } catch (problem) {
+      if (this.#asked.get(path) === number) this.#set(path, { problem, loading: false });
+    }
+  }
+
+  #set(path, changes) {
+    const before = this.folders.value.get(path) ?? { items: null, truncated: false, problem: null };
+    this.folders.value = new Map(this.folders.value).set(path, { ...before, ...changes });
+  }
+
+  /** What the folder of a path tells of it, as far as it is loaded. */
+  entry(path) {
+    return this.folders.value.get(folderOf(path))?.items?.find((item) => item.path === path);
+  }
+
+  /** Whether something of this path may be there: its folder tells, or it is asked for where that is not listed in
+   * full. */
+  async has(path) {
+    if (this.entry(path)) return true;
+    const { items, truncated, problem } = this.folders.value.get(folderOf(path)) ?? {};
+    if (items && !truncated && !problem) return false;
+    try {
+      await request("GET", filePath(this.#id, path), { headers: { Range: "bytes=0-0" } });
+      return true;
+    } catch (failure) {
+      // An empty file has no such byte; a folder or a link is not sent.
+      return failure.status !== 404;
+    }
+  }
+
+  open(path) {
+    this.expanded.value = new Set(this.expanded.value).add(path);
+    return this.load(path);
+  }
+
+  close(path) {
+    const expanded = new Set(this.expanded.value);
+    expanded.delete(path);
+    this.expanded.value = expanded;
+  }
+
+  /** Loads again what is open. One that is asked for while another is under way follows it. */
+  async refresh() {
+    this.#again = true;
+    if (this.refreshing.value) return;
+    this.refreshing.value = true;
+    try {
+      while (this.#again) {
+        this.#again = false;
+        await this.#refreshOnce();
+      }
+    } finally {
+      this.refreshing.value = false;
+    }
+  }
+
+  async #refreshOnce() {
+    await this.load("");
+    const left = [...this.expanded.value].filter((path) => this.#isThere(path)).sort();
+    const work = async () => {
+      for (let path = left.shift(); path !== undefined; path = left.shift()) await this.load(path);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    this.#dropGone();
+    if (this.file.value) await this.#read(this.file.value.path);
+  }
+
+  /** Whether a folder may still be there, as far as the one that it lies in tells. */
+  #isThere(path) {
+    const holder = this.folders.value.get(folderOf(path));
+    return !holder?.items || holder.items.some((item) => item.path === path && item.type === "directory");
+  }
+
+  #dropGone() {
+    const isKept = (path) => path === "" || this.#isThere(path);
+    batch(() => {
+      this.expanded.value = new Set([...this.expanded.value].filter(isKept));
+      this.folders.value = new Map([...this.folders.value].filter(([path]) => isKept(path)));
+    });
+  }
+
+  /** Shows a file in place of the one that is shown. */
+  async show(path) {
+    this.file.value = { path, loading: true, problem: null, text: null, size: null };
+    await this.#read(path);
+  }
+
+  hide() {
+    this.#reading += 1;
+    this.file.value = null;
+  }
+
+  async #read(path) {
+    const number = ++this.#reading;
+    let found;
+    try {
+      found = { problem: null, ...(await this.#beginning(path)) };
+    } catch (problem) {
+      found = { problem, text: null, size: null };
+    }
+    if (this.#reading !== number) return;
+    const { text, size, problem } = this.file.value;
+    const isSame = text === found.text && size === found.size && problem?.code === found.problem?.code;
+    if (!isSame || this.file.value.loading) this.file.value = { path, loading: false, ...found };
+  }
+
+  /** The first bytes of a file as text, null where they are none, and the size of all of it. */
+  async #beginning(path) {
+    try {
+      // An empty file has no first byte that could be asked for.
+      const headers = this.entry(path)?.size === 0 ? {} : { Range: `bytes=0-${SHOWN_BYTES - 1}` };
+      const response = await request("GET", filePath(this.#id, path), { headers });
+      const bytes = new Uint8Array(await response.arrayBuffer());
+      const total = response.headers.get("Content-Range")?.split("/")[1];
+      const size = total ? Number(total) : bytes.length;
+      return { size, text: asText(bytes.subarray(0, SHOWN_BYTES), size > bytes.length) };
+    } catch (problem) {
+      if (problem.status === 416) return { size: 0, text: "" };
+      throw problem;
+    }
+  }
+
+  /** Sends files into a folder, one after the other, and shows what has become of each in `uploads`. */
+  async upload(files, folder) {
+    const queued = files.map((file) => [file, this.#addUpload(joined(folder, file.name))]);
+    for (const [file, id] of queued) {
+      const { path } = this.uploads.value.find((item) => item.id === id);
+      try {
+        await upload(filePath(this.#id, path), file, (share) => this.#changeUpload(id, { share }));
+        this.#changeUpload(id, { share: 1, status: "done" });
+      } catch (problem) {
+        this.#changeUpload(id, { status: "failed", detail: problem.message });
+      }
+    }
+    await this.refresh();
+  }
+
+  #addUpload(path) {
+    const id = ++this.#lastUpload;
+    this.uploads.value = [...this.uploads.value, { id, path, share: 0, status: "sending", detail: "" }];
+    return id;
+  }
+
+  #changeUpload(id, changes) {
+    this.uploads.value = this.uploads.value.map((item) => (item.id === id ? { ...item, ...changes } : item));
+  }
+
+  /** Takes the uploads that have ended off the list. */
+  clearUploads() {
+    this.uploads.value = this.uploads.value.filter(({ status }) => status === "sending");
+  }
+}
+
+const ORDER = new Intl.Collator("en", { numeric: true });
+
+/** Folders first, then by name. */
+function byName(one, other) {
+  const isFolder = (item) => item.type === "directory";
+  if (isFolder(one) !== isFolder(other)) return isFolder(one) ? -1 : 1;
+  return ORDER.compare(nameOf(one.path), nameOf(other.path));
+}
+
+/** The text of some bytes in UTF-8, or null: a NUL, or bytes that are no UTF-8, make a file one that is not text. */
+function asText(bytes, isPartial) {
+  if (bytes.includes(0)) return null;
+  try {
+    // At the end of a part a character may be cut off.
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: isPartial });
+  } catch {
+    return null;
+  }
+}

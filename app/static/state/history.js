@@ -1,0 +1,87 @@
+/** A session's messages as the API gives them: pages forward from a seq. */
+
+import { get, sessionPath } from "../core/http.js";
+
+/** Messages of a page that somebody scrolls to. */
+const PAGE = 200;
+/** The API's most. */
+const LARGEST_PAGE = 500;
+/** Events that are looked back over at first for the messages before a seq; a message makes some five events. */
+const LOOK_BACK = 250;
+/** Messages that are enough for a page backwards: more than a screen shows. */
+const ENOUGH = 40;
+
+/** Reads pages. Each is `{items, lastSeq, more}`: `lastSeq` is the seq that the oldest answer holds for, `more` whether
+ * there are others in the direction that was read. */
+export class History {
+  #id;
+
+  constructor(sessionId) {
+    this.#id = sessionId;
+  }
+
+  /** The messages that follow a seq. */
+  async after(seq, limit = PAGE) {
+    const page = await this.#page(seq, limit);
+    return { items: page.items, lastSeq: page.last_seq, more: page.next_cursor !== null };
+  }
+
+  /** The session's newest messages. */
+  async newest() {
+    const { last_seq: lastSeq } = await get(sessionPath(this.#id));
+    return this.#backwards(lastSeq + 1, Infinity);
+  }
+
+  /** The last messages before a seq. */
+  async before(seq) {
+    return this.#backwards(seq, seq);
+  }
+
+  /** A message that is known to have this seq. */
+  async message(seq) {
+    return (await this.#page(seq - 1, 1)).items.find((message) => message.seq === seq) ?? null;
+  }
+
+  /** All messages from one seq to another, in pieces. */
+  async *all(first, last) {
+    for (let cursor = first - 1; cursor !== null && cursor < last; ) {
+      const page = await this.#page(cursor, LARGEST_PAGE);
+      yield page.items;
+      cursor = page.next_cursor === null ? null : Number(page.next_cursor);
+    }
+  }
+
+  /** Looks back over more and more events until they hold enough messages. `end` is where that begins, `before` what
+   * the messages have to be below: newest ones that came since `end` was read are taken too. */
+  async #backwards(end, before) {
+    let items = [];
+    let lastSeq = null;
+    let span = LOOK_BACK;
+    for (;;) {
+      const after = Math.max(0, end - 1 - span);
+      const stretch = await this.#between(after, before);
+      items = [...stretch.items, ...items];
+      lastSeq ??= stretch.lastSeq;
+      if (items.length >= ENOUGH || after === 0) return { items, lastSeq, more: after > 0 };
+      end = before = after + 1;
+      span *= 4;
+    }
+  }
+
+  async #between(after, before) {
+    const items = [];
+    let lastSeq = null;
+    for (let cursor = after; cursor !== null; ) {
+      const page = await this.#page(cursor, LARGEST_PAGE);
+      lastSeq ??= page.last_seq;
+      const wanted = page.items.filter(({ seq }) => seq < before);
+      items.push(...wanted);
+      cursor = wanted.length < page.items.length ? null : page.next_cursor;
+    }
+    return { items, lastSeq };
+  }
+
+  #page(after, limit) {
+    return get(`${sessionPath(this.#id, "messages")}?after=${after}&limit=${limit}`);
+  }
+}

@@ -1,0 +1,43 @@
+/** The marks of results that the model no longer sees. */
+
+import { batch } from "../core/ui.js";
+
+/** Marks are loaded once for all changes within this time, in ms. */
+const SETTLE_MS = 300;
+
+/** Keeps the marks of all results that are held. */
+export class Marks {
+  #held;
+  #history;
+  #timer = null;
+
+  constructor(held, history) {
+    this.#held = held;
+    this.#history = history;
+  }
+
+  /** Marks results as pruned, before it is known what else the history says of them. */
+  put(callIds, at) {
+    for (const callId of callIds) {
+      this.#held.changeResult(callId, (part) => ({ ...part, compacted_at: part.compacted_at ?? at }));
+    }
+  }
+
+  /** Loads all marks, after what may have changed any of them. */
+  loadSoon() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#load().catch(() => {}), SETTLE_MS);
+  }
+
+  async #load() {
+    const { first, last } = this.#held;
+    for await (const messages of this.#history.all(first, last)) {
+      batch(() => {
+        for (const { call_id, type, compacted_at, original_tokens } of messages.flatMap(({ parts }) => parts)) {
+          if (type !== "tool_result") continue;
+          this.#held.changeResult(call_id, (part) => ({ ...part, compacted_at, original_tokens }));
+        }
+      });
+    }
+  }
+}

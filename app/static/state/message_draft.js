@@ -1,0 +1,136 @@
+/** What somebody writes to a session: kept until the server has accepted it, through other views, reloads and lost
+ * connections. */
+
+import { post, serverNow, sessionPath } from "../core/http.js";
+import { batch, effect, signal } from "../core/ui.js";
+import { uuid7 } from "../core/uuid.js";
+
+/** How long after the last change a draft is stored, in ms. */
+const STORE_MS = 300;
+const drafts = new WeakMap();
+/** Drafts that were changed and not stored since. Only these have to be known by the page: a draft holds all that is
+ * known of its session. */
+const unstored = new Set();
+
+addEventListener("pagehide", () => {
+  for (const draft of unstored) draft.store();
+});
+
+/** The draft of a session that is shown; the same one in each view of it. */
+export function draftOf(state) {
+  if (!drafts.has(state)) drafts.set(state, new MessageDraft(state));
+  return drafts.get(state);
+}
+
+class MessageDraft {
+  text = signal("");
+  /** "steer", "follow_up" or "interrupt". */
+  mode = signal("steer");
+  sending = signal(false);
+  /** Why the last try failed, `{problem, at}`, `at` in ms by the server's clock; or null. */
+  failure = signal(null);
+  #state;
+  /** The id that a text was sent under: sent again, it goes under the same one, so that the server takes it once. */
+  #attempt = null;
+  #timer = null;
+
+  constructor(state) {
+    this.#state = state;
+    this.#restore();
+    // The answer to a request may be lost while the message itself was accepted: then the stream brings it.
+    effect(() => this.#lookForAttempt(state.queue.value, state.transcript.order.value));
+  }
+
+  write(text) {
+    this.text.value = text;
+    this.#storeSoon();
+  }
+
+  choose(mode) {
+    this.mode.value = mode;
+    this.#storeSoon();
+  }
+
+  /** Puts a text behind what is written already. */
+  append(text) {
+    const written = this.text.value.trimEnd();
+    this.write(written ? `${written}\n\n${text}` : text);
+  }
+
+  /** Sends the text. A failure goes to `failure` and leaves the text where it is. */
+  async send() {
+    const content = this.text.value;
+    if (this.sending.value || !content.trim()) return;
+    if (this.#attempt?.content !== content) this.#attempt = { id: uuid7(), content };
+    const attempt = this.#attempt;
+    this.store();
+    this.sending.value = true;
+    this.failure.value = null;
+    try {
+      await post(sessionPath(this.#state.id, "queue"), { id: attempt.id, content, mode: this.mode.value });
+      this.#accepted(attempt);
+    } catch (problem) {
+      if (this.#attempt === attempt) this.#failed(problem);
+    } finally {
+      this.sending.value = false;
+    }
+  }
+
+  #failed(problem) {
+    if (problem.code === "id_in_use") this.#attempt = null;
+    this.failure.value = { problem, at: serverNow() };
+  }
+
+  #lookForAttempt(queue, order) {
+    const attempt = this.#attempt;
+    if (!attempt) return;
+    if (queue.some(({ id }) => id === attempt.id) || order.includes(attempt.id)) this.#accepted(attempt);
+  }
+
+  /** What was written on while the text was under way stays. */
+  #accepted(attempt) {
+    if (this.#attempt !== attempt) return;
+    this.#attempt = null;
+    batch(() => {
+      const text = this.text.peek();
+      if (text.startsWith(attempt.content)) this.text.value = text.slice(attempt.content.length).trimStart();
+      if (this.mode.peek() === "interrupt") this.mode.value = "steer";
+      this.failure.value = null;
+    });
+    this.store();
+  }
+
+  get #key() {
+    return `palimpsest.draft.${this.#state.id}`;
+  }
+
+  #restore() {
+    try {
+      const stored = JSON.parse(sessionStorage.getItem(this.#key) ?? "{}");
+      this.text.value = stored.text ?? "";
+      this.mode.value = stored.mode ?? "steer";
+      this.#attempt = stored.attempt ?? null;
+    } catch {
+      // No storage, or not ours: the draft begins empty.
+    }
+  }
+
+  #storeSoon() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.store(), STORE_MS);
+    unstored.add(this);
+  }
+
+  /** Stores the draft at once. */
+  store() {
+    clearTimeout(this.#timer);
+    unstored.delete(this);
+    const kept = { text: this.text.peek(), mode: this.mode.peek(), attempt: this.#attempt };
+    try {
+      if (kept.text || kept.attempt) sessionStorage.setItem(this.#key, JSON.stringify(kept));
+      else sessionStorage.removeItem(this.#key);
+    } catch {
+      // Storage that is full or forbidden: the draft lives as long as the page.
+    }
+  }
+}

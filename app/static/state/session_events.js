@@ -1,0 +1,155 @@
+/** What each event of a session changes in its SessionState. */
+
+/** Steps and prunes that are kept of those seen live: what is older is in the lists that the API gives. */
+const LIVE_KEPT = 500;
+
+/** Takes an event: `{seq, type, data}`. One that is not known changes nothing that the page shows. */
+export function apply(state, { seq, type, data }) {
+  CHANGES[type]?.(state, data, seq);
+}
+
+const without = (items, key, value) => items.filter((item) => item[key] !== value);
+
+function delta(kind) {
+  return (state, data) => {
+    if (!state.transcript.delta(kind, data)) state.again();
+  };
+}
+
+function completed(type) {
+  return (state, { message_id, part_id, index, text, interrupted }) =>
+    state.transcript.partCompleted({ id: part_id, index, type, text, interrupted }, message_id);
+}
+
+/** A round that has begun: one in the background is not in progress, since nothing waits for it. */
+function begun(state, round) {
+  const working = new Map(state.working.value);
+  working.set(round.round, { ...working.get(round.round), ...round });
+  state.setWorking(working, isInProgress(state) || !round.background);
+}
+
+const isInProgress = (state) => state.session.value?.compaction.in_progress ?? false;
+
+/** A round that has ended, however it did; gives what was known of it. */
+function ended(state, number) {
+  const working = new Map(state.working.value);
+  const round = working.get(number);
+  working.delete(number);
+  // Of a round that began before the page was opened it is not known whether it is in the background.
+  const mayBeLeft = [...working.values()].some(({ background }) => !background);
+  state.setWorking(working, isInProgress(state) && mayBeLeft);
+  return round;
+}
+
+function upsertRound(state, round) {
+  const rounds = without(state.rounds.value, "round", round.round);
+  state.rounds.value = [...rounds, round].sort((one, other) => one.round - other.round);
+}
+
+function roundEnded(status) {
+  return (state, { session_id, at, ...data }) => {
+    const before = ended(state, data.round);
+    const known = state.rounds.value.find(({ round }) => round === data.round);
+    // A failure tells what its rung has used; the round's other rungs are in the list of rounds alone.
+    const told = status === "failed" ? undefined : data.usage;
+    const usage = told ?? known?.usage ?? before?.usage;
+    upsertRound(state, { created_at: at, ...before, ...known, ...data, usage, status });
+  };
+}
+
+function changeStep(state, { step, attempt, message_id, context }, changes) {
+  const steps = new Map(state.steps.value);
+  steps.set(message_id, { ...steps.get(message_id), step, attempt, message_id, context, ...changes });
+  if (steps.size > LIVE_KEPT) steps.delete(steps.keys().next().value);
+  state.steps.value = steps;
+  state.stepNews.value += 1;
+}
+
+const CHANGES = {
+  "session.created": (state, { session }) => state.update(session),
+  "session.updated": (state, { session }) => state.update(session),
+  "session.deleted": (state) => (state.deleted.value = true),
+  "session.running": (state) => {
+    state.runs.value += 1;
+    state.update({ status: "running", outcome: null, error: null });
+  },
+  "session.idle": (state, { outcome, error }) => {
+    state.retrying.value = null;
+    state.update({ status: "idle", outcome, error: error ?? null });
+  },
+  "message.queued": (state, { message_id: id, mode, content, position }, seq) => {
+    const items = without(state.queue.value, "id", id);
+    items.splice(position - 1, 0, { id, mode, content, position, status: "pending", seq });
+    state.setQueue(items);
+  },
+  "message.edited": (state, { message_id: id, mode, content, position }) => {
+    const old = state.queue.value.find((item) => item.id === id);
+    if (!old) return;
+    const items = without(state.queue.value, "id", id);
+    const edited = { ...old, mode, content: content ?? old.content };
+    items.splice((position ?? old.position) - 1, 0, edited);
+    state.setQueue(items);
+  },
+  "message.withdrawn": (state, { message_id: id }) => state.setQueue(without(state.queue.value, "id", id)),
+  "message.dequeued": (state, { message_id: id }) => state.setQueue(without(state.queue.value, "id", id)),
+  "message.created": (state, { message }) => state.transcript.created(message),
+  "step.started": (state, data, seq) => {
+    state.retrying.value = null;
+    state.transcript.stepStarted(seq, data);
+    state.update({ context: data.context, status: "running" });
+    changeStep(state, data, { started_at: data.at });
+  },
+  "step.retrying": (state, data) => {
+    state.transcript.voided(data);
+    const until = Date.parse(data.at) + data.delay_ms;
+    state.retrying.value = { attempt: data.attempt, until, code: data.code, detail: data.detail };
+  },
+  "step.finished": (state, data) => {
+    state.transcript.stepFinished(data);
+    state.update({ context: data.context, steps: Math.max(state.session.value?.steps ?? 0, data.step) });
+    const { finish_reason, usage, at: finished_at } = data;
+    changeStep(state, data, { finish_reason, usage, finished_at });
+  },
+  "text.delta": delta("text"),
+  "reasoning.delta": delta("reasoning"),
+  "tool.arguments": delta("tool_call"),
+  "text.completed": completed("text"),
+  "reasoning.completed": completed("reasoning"),
+  "tool.call": (state, { message_id, part_id, index, call_id, name, arguments: args }) =>
+    state.transcript.partCompleted({ id: part_id, index, type: "tool_call", call_id, name, arguments: args }, message_id),
+  "tool.output": (state, data) => state.transcript.output(data),
+  "tool.result": (state, { session_id, at, message_id, part_id, ...result }, seq) =>
+    state.transcript.resulted({ ...result, id: part_id, type: "tool_result" }, message_id, seq, at),
+  "approval.requested": (state, { session_id, at, ...approval }) => {
+    const waiting = without(state.approvals.value, "call_id", approval.call_id);
+    state.approvals.value = [...waiting, { ...approval, requested_at: at }];
+    state.update({ status: "awaiting_approval" });
+  },
+  "approval.resolved": (state, { call_id }) => {
+    state.approvals.value = without(state.approvals.value, "call_id", call_id);
+    if (state.approvals.value.length === 0) state.update({ status: "running" });
+  },
+  "plan.updated": (state, { items }) => (state.plan.value = items),
+  "prune.completed": (state, data, seq) => {
+    state.transcript.pruned(data.call_ids, data.at);
+    if (state.prunes.value.some((prune) => prune.seq === seq)) return;
+    state.prunes.value = [...state.prunes.value, { ...data, seq }].slice(-LIVE_KEPT);
+  },
+  "compaction.started": (state, { session_id, at, ...round }) => begun(state, { ...round, created_at: at }),
+  "compaction.completed": (state, { session_id, at, ...round }) => {
+    ended(state, round.round);
+    upsertRound(state, round);
+    if (round.outputs_pruned) state.transcript.loadMarks();
+  },
+  "compaction.failed": (state, data) => {
+    state.failedRungs.value += 1;
+    // The ladder may have further rungs; the round has ended when there is no next.
+    if (!data.next) roundEnded("failed")(state, data);
+  },
+  "compaction.cancelled": roundEnded("cancelled"),
+  "compaction.discarded": roundEnded("discarded"),
+  "compaction.reverted": (state, data) => {
+    roundEnded("reverted")(state, data);
+    state.transcript.loadMarks();
+  },
+};

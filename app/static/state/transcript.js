@@ -1,0 +1,285 @@
+/** What happened in a session, as far as the page holds it: loaded by pages as somebody reads, kept up by events.
+ *
+ * Events that come while a page is on its way are taken again once it is there: the page may be older than they are.
+ * They are upserts, so that taking one twice does no harm.
+ */
+
+import { batch, signal } from "../core/ui.js";
+import { blank, Held, withPart } from "./held.js";
+import { History } from "./history.js";
+import { Marks } from "./marks.js";
+import { Reading } from "./reading.js";
+import { OpenParts } from "./streaming.js";
+
+/** Messages that are held; those farthest from what is read are let go beyond it. */
+export const MOST = 4_000;
+/** Events that are kept while a page is on its way; after more of them the page is asked for again. */
+const MOST_MEANWHILE = 1_000;
+
+export class Transcript {
+  /** Whether the session has messages before the first and behind the last that is held. */
+  hasEarlier = signal(false);
+  hasLater = signal(false);
+  /** What is being loaded: "earlier", "later", "all", or null. */
+  loading = signal(null);
+  /** Why earlier or later messages did not come, or null. */
+  problem = signal(null);
+  /** How many messages have come since the page was opened. */
+  arrived = signal(0);
+  /** How it is read. While somebody reads the newest messages, those farthest from them are let go first. */
+  reading = new Reading(this.arrived);
+  #held = new Held();
+  #history;
+  #open = new OpenParts((key) => this.#soon(key));
+  #previews = new Map();
+  #dirty = new Set();
+  #frame = null;
+  #newestSeq = 0;
+  #load = 0;
+  #meanwhile = null;
+  #marks;
+
+  constructor(sessionId) {
+    this.#history = new History(sessionId);
+    this.#marks = new Marks(this.#held, this.#history);
+  }
+
+  /** Ids of the messages that are held, in order: a signal. */
+  get order() {
+    return this.#held.order;
+  }
+
+  /** The signal of a message that is held. */
+  message(id) {
+    return this.#held.message(id);
+  }
+
+  /** The signal of a call's result: a tool_result part, or null while there is none. */
+  result(callId) {
+    return this.#held.result(callId);
+  }
+
+  /** The signal of a call's live output, a text. */
+  preview(callId) {
+    if (!this.#previews.has(callId)) this.#previews.set(callId, signal(""));
+    return this.#previews.get(callId);
+  }
+
+  /** Loads the newest messages, and lets go of all others. Gives the `last_seq` of the answer. */
+  async loadNewest() {
+    const page = await this.#loading("all", () => this.#history.newest(), ({ items, more }) => {
+      this.#held.replace(items);
+      this.hasEarlier.value = more;
+      this.hasLater.value = false;
+    });
+    this.#newestSeq = Math.max(this.#newestSeq, this.#held.last);
+    return page?.lastSeq ?? 0;
+  }
+
+  /** Loads the session's first messages instead of those that are held. */
+  async loadOldest() {
+    await this.#loading("all", () => this.#history.after(0), ({ items, more }) => {
+      this.#held.replace(items);
+      this.hasEarlier.value = false;
+      this.hasLater.value = more;
+    });
+  }
+
+  async loadEarlier() {
+    if (!this.hasEarlier.value || this.loading.value) return;
+    await this.#loading("earlier", () => this.#history.before(this.#held.first), ({ items, more }) => {
+      this.#held.add(items);
+      this.hasEarlier.value = more;
+      if (this.#held.keepFirst(MOST)) this.hasLater.value = true;
+    });
+  }
+
+  async loadLater() {
+    if (!this.hasLater.value || this.loading.value) return;
+    await this.#loading("later", () => this.#history.after(this.#held.last), ({ items, more }) => {
+      this.#held.add(items);
+      this.hasLater.value = more;
+      if (this.#held.keepLast(MOST)) this.hasEarlier.value = true;
+    });
+  }
+
+  /** A load of everything overtakes one of a page, whose answer is then dropped. */
+  async #loading(kind, fetch, take) {
+    const load = (this.#load += 1);
+    this.loading.value = kind;
+    this.problem.value = null;
+    try {
+      let page;
+      do {
+        this.#meanwhile = [];
+        page = await fetch();
+        if (load !== this.#load) return null;
+      } while (this.#meanwhile.length === MOST_MEANWHILE);
+      batch(() => {
+        take(page);
+        for (const change of this.#meanwhile) change();
+        this.#drawOpen(page.items);
+      });
+      return page;
+    } catch (problem) {
+      if (load === this.#load) this.problem.value = problem;
+      throw problem;
+    } finally {
+      if (load === this.#load) {
+        this.loading.value = null;
+        this.#meanwhile = null;
+      }
+    }
+  }
+
+  // What follows takes events. While later messages are not held, only what changes held ones is taken.
+
+  #event(change) {
+    if (this.#meanwhile?.length < MOST_MEANWHILE) this.#meanwhile.push(change);
+    batch(change);
+  }
+
+  connected() {
+    this.#open.connected();
+  }
+
+  created(message) {
+    this.#event(() => this.#append(message));
+  }
+
+  stepStarted(seq, { message_id: id, at }) {
+    this.#event(() => {
+      if (!this.message(id)) this.#append(blank(id, seq, "assistant", at));
+    });
+  }
+
+  #append(message) {
+    if (message.seq > this.#newestSeq) {
+      this.#newestSeq = message.seq;
+      if (message.role !== "tool") this.arrived.value += 1;
+    }
+    const isHeld = this.message(message.id) !== undefined;
+    if (!isHeld && !this.reading.isFollowed && this.order.peek().length >= MOST) this.hasLater.value = true;
+    if (!isHeld && this.hasLater.value) return;
+    this.#held.add([message]);
+    if (this.reading.isFollowed && this.#held.keepLast(MOST)) this.hasEarlier.value = true;
+  }
+
+  /** The event says how the step ended, the message how the model's answer did; both are the same where all went well,
+   * else the message is asked. What is still open of it was never stored. */
+  stepFinished({ message_id: id, finish_reason: reason }) {
+    this.flush();
+    this.#event(() => {
+      this.#dropOpen(id);
+      const isPlain = reason === "stop" || reason === "tool_calls";
+      this.#held.change(id, (message) => ({
+        ...message,
+        parts: message.parts.filter((part) => !part.open),
+        finish_reason: isPlain ? reason : message.finish_reason,
+      }));
+      if (!isPlain) this.#askForEnd(id, reason);
+    });
+  }
+
+  async #askForEnd(id, reason) {
+    const held = this.message(id);
+    if (!held) return;
+    const stored = await this.#history.message(held.peek().seq).catch(() => null);
+    const { finish_reason, error } = stored ?? { finish_reason: reason, error: null };
+    this.#held.change(id, (message) => ({ ...message, finish_reason, error }));
+  }
+
+  /** A retried attempt is taken out, with all its parts. */
+  voided({ message_id: id }) {
+    this.#event(() => {
+      this.#dropOpen(id);
+      this.#held.remove(id);
+    });
+  }
+
+  #dropOpen(messageId) {
+    for (const key of this.#open.of(messageId)) this.#close(key);
+  }
+
+  #close(key) {
+    this.#open.drop(key);
+    this.#dirty.delete(key);
+  }
+
+  /** Takes a live delta of a text, of reasoning or of a call's arguments. False where it leaves a hole, after which the
+   * stream has to be read again. */
+  delta(type, data) {
+    const part = this.message(data.message_id)?.peek().parts.find(({ id }) => id === data.part_id);
+    return part?.closed === true || this.#open.put(type, data);
+  }
+
+  output(data) {
+    if (!this.#held.resultNow(data.call_id)) this.#open.putOutput(data);
+  }
+
+  /** A part is whole: its text, reasoning or call. */
+  partCompleted(part, messageId) {
+    this.#close(part.id);
+    this.#event(() => {
+      const closed = { ...part, closed: true };
+      this.#held.change(messageId, (message) => ({ ...message, parts: withPart(message.parts, closed) }));
+    });
+  }
+
+  resulted(part, messageId, seq, at) {
+    this.#close(part.call_id);
+    this.#previews.delete(part.call_id);
+    this.#event(() => {
+      const message = this.message(messageId)?.peek() ?? blank(messageId, seq, "tool", at);
+      this.#held.putResult(part);
+      this.#append({ ...message, parts: withPart(message.parts, part) });
+    });
+  }
+
+  /** Marks results as pruned: the model sees a placeholder in their place. */
+  pruned(callIds, at) {
+    this.#event(() => this.#marks.put(callIds, at));
+    this.loadMarks();
+  }
+
+  /** Loads the marks of all results that are held, after a round or a revert has changed which are pruned. */
+  loadMarks() {
+    this.#marks.loadSoon();
+  }
+
+  /** Draws what was written since the last frame, at once. */
+  flush() {
+    if (this.#frame !== null) cancelAnimationFrame(this.#frame);
+    this.#frame = null;
+    const dirty = [...this.#dirty];
+    this.#dirty.clear();
+    batch(() => {
+      for (const key of dirty) this.#draw(key);
+    });
+  }
+
+  #soon(key) {
+    this.#dirty.add(key);
+    // A page in the background gets no frames; what it has to draw is no more than one text a part all the same.
+    this.#frame ??= requestAnimationFrame(() => this.flush());
+  }
+
+  #drawOpen(messages) {
+    for (const { id } of messages) {
+      for (const key of this.#open.of(id)) this.#draw(key);
+    }
+  }
+
+  #draw(key) {
+    const open = this.#open.get(key);
+    if (!open) return;
+    const text = open.written.text;
+    if (open.type === "output") {
+      this.preview(key).value = text;
+      return;
+    }
+    const part = { id: key, index: open.index, type: open.type, open: true };
+    Object.assign(part, open.type === "tool_call" ? { name: open.name, written: text } : { text });
+    this.#held.change(open.messageId, (message) => ({ ...message, parts: withPart(message.parts, part) }));
+  }
+}

@@ -1,0 +1,64 @@
+/** A session's context: how it grew and was made smaller, what each round did, and what the model sees now. */
+
+import { count, day } from "../core/format.js";
+import { html, useEffect } from "../core/ui.js";
+import { contextOf } from "../state/context.js";
+import { Failure } from "../components/basic.js";
+import { Chart } from "../components/chart.js";
+import { CompactForm } from "../components/compact_form.js";
+import { ContextItems } from "../components/context_items.js";
+import { Rounds, showEntry } from "../components/rounds.js";
+
+export function ContextView({ state }) {
+  const history = contextOf(state);
+  useEffect(() => history.watch(), [history]);
+  const problem = history.problem.value;
+  const progress = history.progress.value;
+  return html`<div class="context-view">
+    ${problem && html`<${Failure} problem=${problem} onRetry=${() => history.retry()} />`}
+    <section aria-labelledby="context-steps">
+      <h2 id="context-steps">Context over steps</h2>
+      <${Sum} state=${state} history=${history} />
+      ${progress !== null && !problem && html`<${Progress} loaded=${progress} state=${state} />`}
+      ${(progress === null || progress > 0) &&
+      html`<${Chart} history=${history} onPick=${(key) => showEntry(history, key)} />`}
+    </section>
+    <section aria-labelledby="context-rounds">
+      <h2 id="context-rounds">Compactions and cleared outputs</h2>
+      <${CompactForm} state=${state} history=${history} />
+      <${Rounds} state=${state} history=${history} />
+    </section>
+    <section aria-labelledby="context-seen">
+      <h2 id="context-seen">What the model sees, beside what happened</h2>
+      <${ContextItems} state=${state} history=${history} />
+    </section>
+  </div>`;
+}
+
+function Progress({ loaded, state }) {
+  const steps = Math.max(loaded, state.session.value?.steps ?? 0);
+  return html`<p class="dim" role="status">
+    <progress max=${steps || 1} value=${loaded} aria-label="Steps loaded"></progress>
+    ${" "}${count(loaded)} of ${count(steps)} steps loaded
+  </p>`;
+}
+
+/** The session's compaction in a line. */
+function Sum({ state, history }) {
+  const { compaction } = state.session.value;
+  const rounds = history.rounds.value.filter(({ status }) => status === "completed");
+  const prunes = history.prunes.value;
+  const freed = [...rounds, ...prunes].reduce(
+    (total, { tokens_before: before, tokens_after: after }) => total + before - after,
+    0,
+  );
+  const last = rounds.at(-1)?.created_at;
+  const isFresh = rounds.length + prunes.length === 0;
+  return html`<p class="dim numbers">
+    Policy ${compaction.policy}${isFresh ? ": nothing has been taken out yet." : ""}
+    ${!isFresh &&
+    html`: ${count(rounds.length)} ${rounds.length === 1 ? "round" : "rounds"} completed, outputs cleared
+      ${" "}${count(prunes.length)} ${prunes.length === 1 ? "time" : "times"}; ${count(freed)} tokens taken out in all.
+      ${last ? ` Last round ${day(last)}.` : ""}`}
+  </p>`;
+}

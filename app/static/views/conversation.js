@@ -1,0 +1,12 @@
+/** The conversation: what happened, the agent's plan, and the means to steer it. */
+
+import { Plan } from "../components/plan.js";
+import { Steering } from "../components/steering.js";
+import { Transcript } from "../components/transcript.js";
+import { html } from "../core/ui.js";
+
+export function ConversationView({ state }) {
+  return html`<${Plan} state=${state} />
+    <${Transcript} state=${state} />
+    <${Steering} state=${state} />`;
+}

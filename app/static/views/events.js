@@ -1,0 +1,181 @@
+/** The raw event log, for people who write clients: each durable event as it is, the newest at the bottom. */
+
+import { Button, Failure, say } from "../components/basic.js";
+import { EventFilter } from "../components/event_filter.js";
+import { EventRow, textOf } from "../components/event_row.js";
+import { useVirtualizer } from "../components/virtual.js";
+import { count } from "../core/format.js";
+import { sessionPath } from "../core/http.js";
+import { copy } from "../core/save.js";
+import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "../core/ui.js";
+import { EventLog } from "../state/event_log.js";
+
+/** Within so many px of the end somebody follows the log. */
+const AT_END = 4;
+/** More is loaded when fewer rows than this are left beyond what is in sight. */
+const NEAR_EDGE = 20;
+const ROW = 32;
+
+export function EventsView({ state }) {
+  const [types, setTypes] = useState([]);
+  const [text, setText] = useState("");
+  const log = useMemo(() => new EventLog(state, types), [state, types]);
+  const follows = useSignal(true);
+  useEffect(() => {
+    follows.value = true;
+    log.start();
+  }, [log]);
+  const live = state.log.value;
+  useEffect(() => {
+    if (follows.peek()) log.follow(live);
+  }, [log, live, follows.value]);
+  const items = useMatching(log.items.value, text);
+  const box = useRef(null);
+  return html`<div class="events-view">
+    <div class="toolbar">
+      <${EventFilter} types=${types} onTypes=${setTypes} text=${text} onText=${setText} />
+      <${Curl} state=${state} />
+    </div>
+    <p class="events-said dim">
+      ${said(log, items, text)} Left out are text.delta, reasoning.delta, tool.arguments and tool.output: they are live
+      ${" "}alone, have no number, and are not stored.
+    </p>
+    ${log.problem.value && html`<${Failure} problem=${log.problem.value} onRetry=${() => log.loadEarlier()} />`}
+    <${Rows} key=${types.join()} ...${{ box, log, items, follows }} isSearched=${text !== ""} />
+    <${Ways} ...${{ box, log, live, follows }} isSearched=${text !== ""} />
+  </div>`;
+}
+
+/** The events that hold a text. Each is looked through once, however many come after it. */
+function useMatching(items, text) {
+  const known = useMemo(() => new WeakMap(), [text]);
+  return useMemo(() => {
+    const wanted = text.toLowerCase();
+    const holds = (event) => event.type.includes(wanted) || textOf(event).toLowerCase().includes(wanted);
+    const isWanted = (event) => {
+      if (!known.has(event)) known.set(event, holds(event));
+      return known.get(event);
+    };
+    return wanted ? items.filter(isWanted) : items;
+  }, [items, text]);
+}
+
+/** What is shown of the log, and what is not. */
+function said(log, items, text) {
+  const held = log.items.value;
+  if (held.length === 0) return log.loading.value ? "Loading …" : "There is no such event.";
+  const range = `${count(held.length)} held, ${count(held[0].seq)} to ${count(held.at(-1).seq)}`;
+  const earlier = log.hasEarlier.value ? "; earlier ones are loaded as you scroll up." : "; these are all.";
+  return text ? `${count(items.length)} with this text, of ${range}${earlier}` : `${range}${earlier}`;
+}
+
+function Rows({ box, log, items, follows, isSearched }) {
+  const [open, setOpen] = useState(() => new Set());
+  const virtualizer = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => box.current,
+    getItemKey: useCallback((index) => items[index].seq, [items]),
+    estimateSize: () => ROW,
+    initialOffset: () => Number.MAX_SAFE_INTEGER,
+    overscan: 8,
+    anchorTo: "end",
+    followOnAppend: follows.value,
+    // Within so many px of an end that moves the list itself goes with it.
+    scrollEndThreshold: follows.value ? 1 : -1,
+  });
+  useEnds({ box, virtualizer, log, follows, size: items.length, isSearched });
+  const toggle = (seq) => {
+    // What is opened is to stay where it was opened.
+    follows.value = false;
+    const next = new Set(open);
+    if (!next.delete(seq)) next.add(seq);
+    setOpen(next);
+  };
+  return html`<div ref=${box} class="events-box" role="region" aria-label="Events" tabindex="0">
+    <div class="rows" role="list" style=${{ height: `${virtualizer.getTotalSize()}px` }}>
+      ${virtualizer.getVirtualItems().map(
+        ({ key, index, start }) => html`<div
+          key=${key}
+          ref=${virtualizer.measureElement}
+          class="event-row"
+          role="listitem"
+          data-index=${index}
+          data-seq=${key}
+          style=${{ transform: `translateY(${start}px)` }}
+        >
+          <${EventRow} event=${items[index]} isOpen=${open.has(key)} onToggle=${() => toggle(key)} />
+        </div>`,
+      )}
+    </div>
+  </div>`;
+}
+
+/** Follows the end while the reader is there, and loads more as they come near an end of what is held. */
+function useEnds({ box, virtualizer, log, follows, size, isSearched }) {
+  const top = useRef(0);
+  /** Whether the newest is in sight; then it is followed. */
+  const followAtEnd = ({ scrollHeight, clientHeight, scrollTop }) => {
+    const isThere = scrollHeight - clientHeight - scrollTop <= AT_END && !log.hasLater.peek();
+    if (isThere) follows.value = true;
+    return isThere;
+  };
+  // What is opened or folded may leave the end in sight.
+  useLayoutEffect(() => void followAtEnd(box.current), [virtualizer.getTotalSize()]);
+  useEffect(() => {
+    const { current: element } = box;
+    const onScroll = () => {
+      if (!followAtEnd(element) && element.scrollTop < top.current) follows.value = false;
+      top.current = element.scrollTop;
+    };
+    // Taken before the list hears of it, so that it is not pulled back by one who has just left.
+    element.addEventListener("scroll", onScroll, { capture: true, passive: true });
+    return () => element.removeEventListener("scroll", onScroll, { capture: true });
+  }, [log]);
+  const mayLoad = !log.loading.value && !log.problem.value;
+  useLayoutEffect(() => {
+    const { range } = virtualizer;
+    if (follows.peek() && size > 0) virtualizer.scrollToEnd();
+    if (!mayLoad || !range) return;
+    // A text that is rare would have all of the log loaded at once: a button does it by pages.
+    if (log.hasEarlier.peek() && !isSearched && range.startIndex < NEAR_EDGE) log.loadEarlier();
+    else if (log.hasLater.peek() && range.endIndex > size - NEAR_EDGE) log.loadLater();
+  });
+}
+
+function Ways({ box, log, live, follows, isSearched }) {
+  const isAway = !follows.value || log.hasLater.value;
+  const fresh = isAway ? log.waiting(live) : 0;
+  // A button that goes gives the focus to the list.
+  const focus = () => box.current.focus({ preventScroll: true });
+  const toNewest = () => {
+    follows.value = true;
+    if (log.hasLater.peek()) log.start();
+    focus();
+  };
+  const searchEarlier = async () => {
+    await log.loadEarlier();
+    if (!log.hasEarlier.peek()) focus();
+  };
+  return html`<div class="events-ways">
+    ${isSearched &&
+    log.hasEarlier.value &&
+    html`<${Button} onClick=${searchEarlier}>Search earlier events<//>`}
+    ${isAway &&
+    html`<button type="button" class="primary" onClick=${toNewest}>
+      Jump to newest${fresh > 0 ? html` <span class="numbers">(${count(fresh)} new)</span>` : ""}
+    </button>`}
+  </div>`;
+}
+
+/** The command that follows the stream that this page follows, from where the view was opened. */
+function Curl({ state }) {
+  const [after] = useState(() => state.follower.peek()?.lastId ?? state.session.peek().last_seq);
+  const url = `${location.origin}${sessionPath(state.id, "events")}?after=${after}`;
+  const command = `curl -N -H "Authorization: Bearer $PALIMPSEST_API_KEY" '${url}'`;
+  return html`<details class="curl">
+    <summary>Follow with curl</summary>
+    <pre tabindex="0" role="region" aria-label="Command">${command}</pre>
+    <p class="dim">Without “after” it begins with the first event. A server without keys needs no header.</p>
+    <${Button} onClick=${() => copy(command).then(() => say("Copied."))}>Copy<//>
+  </details>`;
+}

@@ -1,0 +1,87 @@
+/** One session: its head, the tabs of its views, and the view that the address names. */
+
+import { Failure, StatusBadge } from "../components/basic.js";
+import { ConnectionState } from "../components/connection.js";
+import { Gauge } from "../components/gauge.js";
+import { SessionActions } from "../components/session_actions.js";
+import { nameOf, plain } from "../core/format.js";
+import { route, sessionLink, VIEWS } from "../core/router.js";
+import { html, useEffect, useMemo } from "../core/ui.js";
+import { SessionState } from "../state/session.js";
+import { ContextView } from "./context.js";
+import { ConversationView } from "./conversation.js";
+import { EventsView } from "./events.js";
+import { FilesView } from "./files.js";
+import { SessionUsageView } from "./session_usage.js";
+
+const SHOWN = {
+  conversation: ConversationView,
+  context: ContextView,
+  files: FilesView,
+  usage: SessionUsageView,
+  events: EventsView,
+};
+const NAMES = {
+  conversation: "Conversation",
+  context: "Context",
+  files: "Files",
+  usage: "Usage",
+  events: "Events",
+};
+
+export function SessionView({ id }) {
+  const state = useMemo(() => new SessionState(id), [id]);
+  useEffect(() => {
+    state.open();
+    return () => state.close();
+  }, [state]);
+  const session = state.session.value;
+  useEffect(() => {
+    document.title = session ? `${nameOf(session)} · Palimpsest` : "Palimpsest";
+  }, [session && nameOf(session)]);
+  if (state.deleted.value) return html`<${Gone} />`;
+  if (state.problem.value) {
+    return html`<main class="page"><${Failed} problem=${state.problem.value} state=${state} /></main>`;
+  }
+  if (!session) return html`<main class="page"><p class="dim" aria-busy="true">Loading …</p></main>`;
+  const view = route.value.view ?? VIEWS[0];
+  return html`<div class="session">
+    <${Head} state=${state} session=${session} />
+    <${Tabs} id=${id} view=${view} state=${state} />
+    <main class="view ${view}" aria-label=${NAMES[view]}><${SHOWN[view]} state=${state} /></main>
+  </div>`;
+}
+
+function Failed({ problem, state }) {
+  return html`<${Failure} problem=${problem} onRetry=${() => state.reload()} />
+    ${problem.mayPass && html`<p class="dim">It is tried again by itself.</p>`}`;
+}
+
+function Gone() {
+  return html`<main class="page">
+    <p>This session does not exist: it was deleted, or it never did.</p>
+    <p><a href="#/">All sessions</a></p>
+  </main>`;
+}
+
+function Head({ state, session }) {
+  return html`<div class="session-head">
+    <h1 title=${session.task && plain(session.task)}>${nameOf(session)}</h1>
+    <${StatusBadge} session=${session} />
+    <span class="dim model">${session.model}</span>
+    <${Gauge} context=${session.context} />
+    <${ConnectionState} follower=${state.follower.value} />
+    <${SessionActions} state=${state} session=${session} />
+  </div>`;
+}
+
+function Tabs({ id, view, state }) {
+  const waiting = state.approvals.value.length;
+  return html`<nav class="tabs" aria-label="Views of this session">
+    ${VIEWS.map(
+      (name) => html`<a key=${name} href=${sessionLink(id, name)} aria-current=${name === view ? "page" : undefined}>
+        ${NAMES[name]}${name === "conversation" && waiting ? html` <span class="badge waiting">${waiting}</span>` : ""}
+      </a>`,
+    )}
+  </nav>`;
+}

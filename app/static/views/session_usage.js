@@ -1,0 +1,117 @@
+/** What one session has used: in all, against its limits, by step, and how much of it compaction took. */
+
+import { Failure } from "../components/basic.js";
+import { Limits } from "../components/limits.js";
+import { useThrottle } from "../components/throttle.js";
+import { Figure, Figures, Legend, TableBox, UsageBar, UsageCells, UsageHeads } from "../components/usage_table.js";
+import { count, dollars, percent } from "../core/format.js";
+import { get, sessionPath } from "../core/http.js";
+import { html, useEffect, useMemo, useState } from "../core/ui.js";
+import { sumUsage, totalTokens } from "../core/usage.js";
+import { contextOf } from "../state/context.js";
+import { RunMeter } from "../state/run_meter.js";
+
+const ROWS = 100;
+/** What happens together is asked for together, in ms. */
+const SETTLE_MS = 400;
+
+export function SessionUsageView({ state }) {
+  const history = contextOf(state);
+  useEffect(() => history.watch(), [history]);
+  // Anew with a new follower: the session may have been put back to an earlier state.
+  const meter = useMemo(() => new RunMeter(state.id), [state, state.follower.value]);
+  const { problem, load } = useTotals(state, meter, history.version.value);
+  const session = state.session.value;
+  const attempts = history.attempts.value;
+  const rounds = history.rounds.value.filter(({ usage }) => usage && totalTokens(usage) > 0);
+  const knownCost = [...attempts, ...rounds].reduce((sum, { usage }) => sum + (usage?.cost_usd ?? 0), 0);
+  const failure = problem ?? history.problem.value;
+  return html`<div class="session-usage">
+    ${failure && html`<${Failure} problem=${failure} onRetry=${() => Promise.all([load(), history.retry()])} />`}
+    <section aria-labelledby="used">
+      <h2 id="used">Used</h2>
+      <${Figures} usage=${session.usage} atLeast=${knownCost}>
+        <${Compaction} rounds=${rounds} total=${session.usage} />
+      <//>
+      ${session.usage.cost_usd === null &&
+      html`<p class="hint">
+        The price of a model that was used is not known, so the cost is not either. Prices of your own go into
+        ${" "}<code>PALIMPSEST_MODELS</code>.
+      </p>`}
+    </section>
+    <section aria-labelledby="limits">
+      <h2 id="limits">Limits</h2>
+      <${Limits} session=${session} run=${meter.run.value} attempts=${attempts} knownCost=${knownCost} />
+    </section>
+    <section aria-labelledby="by-step">
+      <h2 id="by-step">By step</h2>
+      <${Steps} attempts=${attempts} isLoading=${history.progress.value !== null} />
+    </section>
+  </div>`;
+}
+
+/** Loads the session's usage, which its events do not carry, and its run, whenever something was used. */
+function useTotals(state, meter, version) {
+  const [problem, setProblem] = useState(null);
+  const { status } = state.session.value;
+  const load = async () => {
+    try {
+      const [session] = await Promise.all([get(sessionPath(state.id)), meter.load()]);
+      // The usage alone: what else it says may have been overtaken by an event.
+      state.update({ usage: session.usage });
+      setProblem(null);
+    } catch (error) {
+      setProblem(error);
+    }
+  };
+  const loadSoon = useThrottle(load);
+  useEffect(() => loadSoon(SETTLE_MS), [meter, version, status]);
+  return { problem, load };
+}
+
+/** What the rounds of compaction took of all that was used: of the cost where it is known, else of the tokens. */
+function Compaction({ rounds, total }) {
+  const usage = sumUsage(rounds.map((round) => round.usage));
+  const byCost = total.cost_usd !== null && total.cost_usd > 0;
+  const share = byCost ? usage.cost_usd / total.cost_usd : totalTokens(usage) / (totalTokens(total) || 1);
+  if (rounds.length === 0) return html`<${Figure} name="Compaction" value="none" />`;
+  const cost = usage.cost_usd === null ? "cost unknown" : dollars(usage.cost_usd);
+  return html`<${Figure} name="Compaction" value=${percent(share)}>
+    of the ${byCost ? "cost" : "tokens"}: ${count(totalTokens(usage))} tokens, ${cost}
+  <//>`;
+}
+
+function Steps({ attempts, isLoading }) {
+  const [shown, setShown] = useState(ROWS);
+  if (attempts.length === 0) return html`<p class="dim">${isLoading ? "Loading …" : "No step was made yet."}</p>`;
+  const used = attempts.filter(({ usage }) => usage);
+  const most = Math.max(...used.map(({ usage }) => totalTokens(usage)), 0);
+  const rows = attempts.slice(-shown).reverse();
+  const left = attempts.length - rows.length;
+  return html`<p class="dim">Tokens: <${Legend} /></p>
+    <${TableBox} name="Usage by step">
+      <thead>
+        <tr>
+          <th scope="col">Step</th>
+          <${UsageHeads} />
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map((row) => html`<${Step} key=${row.message_id} row=${row} most=${most} />`)}
+      </tbody>
+    <//>
+    ${left > 0 &&
+    html`<button type="button" onClick=${() => setShown(shown + 5 * ROWS)}>
+      Show earlier steps (${count(left)})
+    </button>`}`;
+}
+
+function Step({ row: { step, attempt, usage, finish_reason: reason }, most }) {
+  return html`<tr>
+    <th scope="row">
+      ${count(step)}${attempt > 1 && html`<span class="dim"> attempt ${attempt}</span>`}
+      ${usage && html`<${UsageBar} usage=${usage} most=${most} />`}
+    </th>
+    ${usage && reason ? html`<${UsageCells} usage=${usage} />` : html`<td class="dim" colspan="6">at work</td>`}
+  </tr>`;
+}

@@ -1,0 +1,212 @@
+/** The list of sessions: filtered and searched, kept fresh, and the place where new ones are started. */
+
+import { Failure } from "../components/basic.js";
+import { ConnectionState } from "../components/connection.js";
+import { CreateForm } from "../components/create_form.js";
+import { FirstVisit } from "../components/first_visit.js";
+import { SessionDialog } from "../components/session_dialogs.js";
+import { SessionRow } from "../components/session_row.js";
+import { count, nameOf, plainLine } from "../core/format.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/ui.js";
+import { SessionList } from "../state/sessions.js";
+
+const STATUSES = { "": "All", running: "Running", awaiting_approval: "Awaiting approval", idle: "Idle" };
+/** How long after the last key a search begins, in ms. */
+const SEARCH_MS = 250;
+/** How long changes are gathered before they are said, in ms: whoever listens wants to hear of them, not to them. */
+const SAY_MS = 3_000;
+
+/** Kept while the page is open, so that coming back to the list finds it as it was left. */
+const list = new SessionList();
+const place = { top: 0 };
+const isCreating = signal(false);
+
+export function Sessions() {
+  const page = useRef(null);
+  const [asked, setAsked] = useState(null);
+  const ask = (name, session) => setAsked({ name, session });
+  useEffect(() => {
+    document.title = "Sessions · Palimpsest";
+    list.open();
+    return () => list.close();
+  }, []);
+  useLayoutEffect(() => {
+    page.current.scrollTop = place.top;
+  }, []);
+  const onScroll = (event) => (place.top = event.currentTarget.scrollTop);
+  const { status, q } = list.filter.value;
+  const isFirst = list.loaded.value && list.items.value.length === 0 && !status && !q;
+  return html`<main class="page sessions" ref=${page} onScroll=${onScroll}>
+    <${Head} isFirst=${isFirst} />
+    ${isCreating.value && !isFirst && html`<${CreateForm} onClose=${() => (isCreating.value = false)} />`}
+    ${list.problem.value && html`<${Failure} problem=${list.problem.value} onRetry=${() => retry()} />`}
+    ${isFirst ? html`<${FirstVisit} />` : html`<${Filter} /><${Rows} asked=${asked} ask=${ask} />`}
+    ${asked && html`<${Asked} ...${asked} onClose=${() => setAsked(null)} />`}
+    <${News} />
+  </main>`;
+}
+
+/** A stream that was refused for good is begun anew; otherwise the list alone is loaded. */
+function retry() {
+  if (list.follower.value?.state.value !== "closed") return list.load({ keep: true });
+  list.problem.value = null;
+  list.close();
+  list.open();
+}
+
+function Head({ isFirst }) {
+  const toggle = () => (isCreating.value = !isCreating.value);
+  return html`<div class="page-head">
+    <h1>${isFirst ? "Welcome" : "Sessions"}</h1>
+    <${ConnectionState} follower=${list.follower.value} />
+    ${!isFirst &&
+    html`<button type="button" class="primary" aria-expanded=${isCreating.value} onClick=${toggle}>
+      New session
+    </button>`}
+  </div>`;
+}
+
+function Filter() {
+  const { status, q } = list.filter.value;
+  const [text, setText] = useState(q);
+  const onStatus = (event) => list.setFilter({ status: event.currentTarget.value });
+  useEffect(() => {
+    if (text === q) return undefined;
+    const timer = setTimeout(() => list.setFilter({ q: text }), SEARCH_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return html`<div class="filter" role="search">
+    <input
+      type="search"
+      aria-label="Search in titles and tasks"
+      placeholder="Search in titles and tasks"
+      maxlength="500"
+      value=${text}
+      onInput=${(event) => setText(event.currentTarget.value)}
+    />
+    <select aria-label="Status" value=${status} onChange=${onStatus}>
+      ${Object.entries(STATUSES).map(([value, name]) => html`<option key=${value} value=${value}>${name}</option>`)}
+    </select>
+  </div>`;
+}
+
+/** The dialog of a row's menu. The row may leave the list meanwhile, which the filter decides. */
+function Asked({ name, session: before, onClose }) {
+  const session = list.items.value.find(({ id }) => id === before.id) ?? before;
+  const onDeleted = () => {
+    // First, so that the focus comes back to the row, whose neighbour gets it then.
+    onClose();
+    list.removed(session.id);
+  };
+  const onRenamed = (changed) => list.put(changed);
+  return html`<${SessionDialog} ...${{ name, session, onClose, onRenamed, onDeleted }} />`;
+}
+
+function Rows({ asked, ask }) {
+  const items = list.items.value;
+  const isLoading = list.loading.value;
+  const focus = useKeptFocus(items, asked);
+  if (items.length === 0) return html`<${Nothing} isLoading=${isLoading || !list.loaded.value} />`;
+  return html`<ul class="session-list" aria-label="Sessions" aria-busy=${isLoading} ...${focus}>
+      ${items.map(
+        (session) => html`<${SessionRow}
+          key=${session.id}
+          session=${session}
+          name=${nameOf(session)}
+          onChanged=${(changed) => list.put(changed)}
+          ask=${ask}
+        />`,
+      )}
+    </ul>
+    <${More} />`;
+}
+
+/** When the row that had the focus goes, deleted here or elsewhere or left out by the filter, the one in its place gets
+ * it, once no dialog is open: otherwise whoever works by keyboard would begin again at the top of the page. Gives the
+ * list's props. */
+function useKeptFocus(items, asked) {
+  const rows = useRef(null);
+  const last = useRef(null);
+  useEffect(() => {
+    if (last.current === null || document.activeElement !== document.body) return;
+    const { id, index } = last.current;
+    if (items.some((item) => item.id === id)) return;
+    rows.current?.children[Math.min(index, items.length - 1)]?.querySelector("a").focus();
+  }, [items, asked]);
+  const onFocusIn = ({ target }) => {
+    // A dialog that is closed as the list goes gives the focus back to a row that is no longer in it.
+    if (!rows.current) return;
+    const row = target.closest(".session-row");
+    last.current = { id: row.dataset.sessionId, index: [...rows.current.children].indexOf(row) };
+  };
+  const onFocusOut = ({ relatedTarget: to }) => {
+    if (to && !rows.current?.contains(to) && !to.closest("dialog")) last.current = null;
+  };
+  return { ref: rows, onFocusIn, onFocusOut };
+}
+
+function Nothing({ isLoading }) {
+  if (list.problem.value) return null;
+  if (isLoading) return html`<p class="dim" aria-busy="true">Loading …</p>`;
+  const { status, q } = list.filter.value;
+  return html`<p class="dim">No session ${status ? `is ${STATUSES[status].toLowerCase()}` : "is there"}${
+    q ? ` with “${plainLine(q)}” in its title or task` : ""
+  }.</p>`;
+}
+
+/** Loads the next page when it comes into sight, or by its button. */
+function More() {
+  const end = useRef(null);
+  const hasMore = list.nextCursor.value !== null;
+  useEffect(() => {
+    if (!hasMore) return undefined;
+    const seen = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && list.more(), {
+      rootMargin: "300px",
+    });
+    seen.observe(end.current);
+    return () => seen.disconnect();
+    // Anew after each page: one that leaves the end in sight is no change to an observer.
+  }, [hasMore, list.items.value.length]);
+  if (!hasMore) return null;
+  return html`<p ref=${end} class="more">
+    <button type="button" aria-disabled=${list.loading.value} onClick=${() => list.more()}>Load more</button>
+  </p>`;
+}
+
+/** Says, to those who do not see the list, how many a search has found and which sessions have ended or wait. */
+function News() {
+  const [text, setText] = useState("");
+  useFound(setText);
+  useEffect(() => {
+    const changes = new Map();
+    let timer = null;
+    list.onStatus = (session) => {
+      if (session.status === "running") return;
+      changes.set(session.id, `${nameOf(session)}: ${stateOf(session)}.`);
+      timer ??= setTimeout(() => {
+        const isMany = changes.size > 3;
+        setText(isMany ? `${changes.size} sessions have ended or wait for you.` : [...changes.values()].join(" "));
+        changes.clear();
+        timer = null;
+      }, SAY_MS);
+    };
+    return () => {
+      clearTimeout(timer);
+      list.onStatus = () => {};
+    };
+  }, []);
+  return html`<p class="hidden" role="status">${text}</p>`;
+}
+
+const stateOf = ({ status, outcome }) => (status === "idle" ? outcome : status)?.replace("_", " ") ?? "idle";
+
+function useFound(setText) {
+  const { status, q } = list.filter.value;
+  const isLoaded = list.loaded.value;
+  useEffect(() => {
+    if (!isLoaded || (!status && !q)) return;
+    const found = list.items.value.length;
+    const more = list.nextCursor.value === null ? "" : " or more";
+    setText(`${count(found)}${more} session${found === 1 ? "" : "s"} found.`);
+  }, [isLoaded, status, q]);
+}

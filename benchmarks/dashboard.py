@@ -1,0 +1,186 @@
+"""The page in a browser: how soon a long session is there, how smoothly it scrolls, what memory a long stream takes.
+
+    python -m benchmarks.dashboard
+
+Needs Debian's Chromium and the development tools. Without a graphics processor the browser draws in software, so that
+frames cost more than on a desk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from playwright.async_api import Browser, CDPSession, Page, async_playwright
+
+from benchmarks.http import Connection
+from benchmarks.processes import PROVIDER, Server, start_service, start_source
+from benchmarks.report import Result, machine, notes, table
+from benchmarks.stats import median, percentile
+
+MIB = 1024 * 1024
+MESSAGES = 10_000
+SCROLL_MS = 4_000
+SCROLL_STEP = 120
+"""Pixels a frame, as fast as a wheel is turned in earnest: 7,200 px a second."""
+
+TOKENS_A_STEP, RATE = 1_000, 2_000
+ENDLESS = f"work-{RATE}-{TOKENS_A_STEP}"
+
+FIRST_CONTENT = """
+new MutationObserver((_, observer) => {
+  if (!document.querySelector("[data-message-id]")) return;
+  observer.disconnect();
+  requestAnimationFrame(() => setTimeout(() => (window.firstContent = performance.now())));
+}).observe(document, { childList: true, subtree: true });
+"""
+SCROLL = """async ([ms, step]) => {
+  const box = document.querySelector('[role="feed"]');
+  const frames = [];
+  const end = performance.now() + ms;
+  let last = await new Promise(requestAnimationFrame);
+  while (last < end) {
+    box.scrollTop -= step;
+    const now = await new Promise(requestAnimationFrame);
+    frames.push(now - last);
+    last = now;
+  }
+  return frames;
+}"""
+
+
+def history(messages: int) -> list[dict[str, str]]:
+    """A conversation from elsewhere, with answers of differing length in Markdown."""
+    answer = "Here is *what* I did:\n\n- changed `app.py`\n- ran the tests\n\n```python\nprint({0})\n```\n\n"
+    return [
+        {"role": "user", "content": f"Question {number}, please."}
+        if number % 2 == 0
+        else {"role": "assistant", "content": answer.format(number) + "And so on, and on. " * (number % 60)}
+        for number in range(messages)
+    ]
+
+
+@asynccontextmanager
+async def opened(
+    browser: Browser, server: Server, session_id: str, *scripts: str
+) -> AsyncIterator[tuple[Page, CDPSession]]:
+    """A session's conversation in a fresh profile, and the meter of its processor time."""
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    for script in scripts:
+        await context.add_init_script(script)
+    page = await context.new_page()
+    page.on("pageerror", lambda error: print(f"error in the page: {error}", file=sys.stderr))
+    meter = await context.new_cdp_session(page)
+    await meter.send("Performance.enable", {"timeDomain": "threadTicks"})
+    await page.goto(f"http://127.0.0.1:{server.port}/#/sessions/{session_id}")
+    await page.wait_for_selector("[data-message-id]")
+    yield page, meter
+    await context.close()
+
+
+async def measure_long_session(browser: Browser, server: Server, messages: int, rounds: int) -> list[Result]:
+    """Time to the first message, and the frames while somebody scrolls up."""
+    async with Connection(server.port) as connection:
+        body = {"model": f"{PROVIDER}/{ENDLESS}", "history": {"format": "openai", "messages": history(messages)}}
+        session_id = (await connection.ask("POST", "/v1/sessions", body))["id"]
+    first, frames = [], []
+    opening = scrolling = 0.0
+    for _ in range(rounds):
+        async with opened(browser, server, session_id, FIRST_CONTENT) as (page, meter):
+            await page.wait_for_function("window.firstContent")
+            first.append(await page.evaluate("window.firstContent"))
+            opening += (begun := await processor_ms(meter))
+            frames += await page.evaluate(SCROLL, [SCROLL_MS, SCROLL_STEP])
+            scrolling += await processor_ms(meter) - begun
+    note = f"The page's own thread used {opening / rounds:.0f} ms of the processor."
+    frame_note = (
+        f"{len(frames)} frames in {rounds} rounds; the longest took {max(frames):.0f} ms. The page's own thread used"
+        f" {scrolling / len(frames):.1f} ms of the processor for each."
+    )
+    return [
+        Result(f"First content of {messages:,} messages", median(first), "ms", 1_000, note=note),
+        Result("A frame while scrolling, mean", sum(frames) / len(frames), "ms", 20, note=frame_note),
+        Result("A frame while scrolling, 95 of 100", percentile(frames, 0.95), "ms", 34),
+    ]
+
+
+async def processor_ms(meter: CDPSession) -> float:
+    """Milliseconds that the page's main thread has used since the page was opened, whatever else the machine did."""
+    metrics = (await meter.send("Performance.getMetrics"))["metrics"]
+    return 1000 * float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
+
+
+async def heap_of(page: Page) -> float:
+    """Bytes that the page's JavaScript holds, after a collection."""
+    session = await page.context.new_cdp_session(page)
+    await session.send("HeapProfiler.collectGarbage")
+    await session.send("Performance.enable")
+    metrics = (await session.send("Performance.getMetrics"))["metrics"]
+    await session.detach()
+    return float(next(metric["value"] for metric in metrics if metric["name"] == "JSHeapUsedSize"))
+
+
+async def measure_stream(browser: Browser, server: Server, deltas: int) -> list[Result]:
+    """The heap while a session streams: what it gained, and how much of that in the second half."""
+    steps = deltas // TOKENS_A_STEP
+    async with Connection(server.port) as connection:
+        body = {"model": f"{PROVIDER}/{ENDLESS}", "task": "go", "limits": {"max_steps": steps}}
+        session_id = (await connection.ask("POST", "/v1/sessions", body))["id"]
+    async with opened(browser, server, session_id) as (page, _):
+        before = await heap_of(page)
+        readings = [before]
+        while not await page.locator(".session-head .badge").get_by_text("limit reached").count():
+            await asyncio.sleep(1)
+            readings.append(await heap_of(page))
+    half = median(readings[len(readings) // 2 - 1 : len(readings) // 2 + 2])
+    note = f"From {before / MIB:.1f} MiB to {readings[-1] / MIB:.1f} MiB; read {len(readings)} times."
+    return [
+        Result(f"Heap after {deltas:,} deltas", readings[-1] / MIB, "MiB", 100, note=note),
+        Result("Heap at its highest", max(readings) / MIB, "MiB", 150),
+        Result("Heap gained in the second half", max(0.0, readings[-1] - half) / MIB, "MiB", 25),
+    ]
+
+
+async def measure(options: argparse.Namespace) -> list[Result]:
+    async with (
+        start_source() as source,
+        start_service(source, endless=(ENDLESS,)) as server,
+        async_playwright() as playwright,
+    ):
+        browser = await playwright.chromium.launch(
+            executable_path=options.browser,
+            args=["--no-sandbox", "--disable-background-networking", "--enable-precise-memory-info"],
+        )
+        results = await measure_long_session(browser, server, options.messages, options.rounds)
+        results += await measure_stream(browser, server, options.deltas)
+        await browser.close()
+        return results
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.dashboard",
+        description="Measures the page in Chromium: first content and scrolling of a long session, memory while it"
+        " streams.",
+    )
+    parser.add_argument("--browser", default="/usr/bin/chromium", help="Chromium's program (default: %(default)s)")
+    parser.add_argument("--messages", type=int, default=MESSAGES, help="of the long session (default: %(default)s)")
+    parser.add_argument("--deltas", type=int, default=100_000, help="of the stream (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of opening and scrolling (default: %(default)s)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    size = machine()
+    results = asyncio.run(measure(parse(arguments)))
+    print(", ".join(f"{name} {value}" for name, value in size.items()))
+    print(f"\n{table(results)}\n\n{notes(results)}")
+    return 0 if all(result.met for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

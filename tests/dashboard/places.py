@@ -1,0 +1,70 @@
+"""Where things are on the page, by what they are called."""
+
+from __future__ import annotations
+
+from playwright.async_api import Locator, Page, expect
+
+from tests.dashboard.site import link
+
+
+def head(page: Page) -> Locator:
+    """A session's head: its name, how it stands, its gauge."""
+    return page.locator(".session-head")
+
+
+def badge(page: Page, text: str) -> Locator:
+    """How the session stands, in its head."""
+    return head(page).locator(".badge").get_by_text(text, exact=True)
+
+
+def messages(page: Page, role: str | None = None) -> Locator:
+    """Messages in the transcript, those of one role if it is given."""
+    return page.locator(f'[data-message-id][data-role="{role}"]' if role else "[data-message-id][data-role]")
+
+
+def composer(page: Page) -> Locator:
+    return page.get_by_label("Message", exact=True).and_(page.locator("textarea"))
+
+
+def button(page: Page | Locator, name: str) -> Locator:
+    return page.get_by_role("button", name=name, exact=True)
+
+
+def tab(page: Page, name: str) -> Locator:
+    return page.get_by_role("navigation", name="Views of this session").get_by_role("link", name=name)
+
+
+async def open_session(page: Page, session_id: str, view: str = "") -> None:
+    """Opens a session's view, and waits for its head."""
+    await page.goto(link(session_id, view))
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+async def say(page: Page, text: str, mode: str = "Steer") -> None:
+    """Writes to the session as somebody does."""
+    await page.get_by_role("radio", name=mode, exact=True).check()
+    await composer(page).fill(text)
+    await button(page, "Send").click()
+    await expect(composer(page)).to_have_value("")
+
+
+async def transcript(page: Page) -> list[str]:
+    """The text of each message that is drawn, as somebody would copy it."""
+    return await messages(page).all_inner_texts()
+
+
+async def same_as_afterwards(page: Page) -> None:
+    """What the page shows of a conversation is what one shows that is opened now."""
+    fresh = await page.context.new_page()
+    await fresh.goto(page.url)
+    await expect(messages(fresh)).to_have_count(await messages(page).count())
+    last = await messages(page).last.inner_text()
+    await expect(messages(fresh).last).to_have_text(last, use_inner_text=True)
+    assert await transcript(fresh) == await transcript(page)
+    assert await head(fresh).inner_text() == await head(page).inner_text()
+    await fresh.close()
+
+
+def session_id(page: Page) -> str:
+    """The session that the page's address names."""
+    return page.url.partition("#/sessions/")[2].partition("/")[0]

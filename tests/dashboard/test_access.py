@@ -1,0 +1,297 @@
+"""The page for everybody: without faults that axe finds, in light and dark, on a phone, and by keyboard alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Locator, Page, expect
+
+from tests.behaviour.harness import Client
+from tests.behaviour.rounds import compacted
+from tests.dashboard import IN_BROWSER
+from tests.dashboard.browser import DESKTOP, PHONE, watched
+from tests.dashboard.conftest import ServeSite
+from tests.dashboard.places import badge, button, composer, messages, open_session, tab
+from tests.dashboard.site import SMALL, Site, link
+from tests.provider import Gate, Hang, Reasoning, Reply, Text, ToolCall
+
+pytestmark = [*IN_BROWSER]
+
+AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text("utf-8")
+FAULTS = """async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) =>
+      `${html.slice(0, 300)} ${failureSummary.slice(0, 300)}`).join(" | ")}`);
+}"""
+TOO_WIDE = """() => {
+  const { scrollWidth, clientWidth } = document.documentElement;
+  const isScrolled = (element) => {
+    for (let at = element.parentElement; at; at = at.parentElement) {
+      if (["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(at).overflowX)) return true;
+    }
+    return false;
+  };
+  const wide = [...document.body.querySelectorAll("*")]
+    .filter((element) => element.getBoundingClientRect().right > clientWidth + 1 && !isScrolled(element))
+    .map(({ outerHTML }) => outerHTML.slice(0, 150));
+  return scrollWidth > clientWidth ? [`${scrollWidth} > ${clientWidth}`, ...wide] : [];
+}"""
+
+TEXT = """## What I found
+
+A table, a list and *code*:
+
+| file | lines |
+| --- | ---: |
+| `app/very/long/path/to/a/file_with_a_name_that_does_not_end.py` | 120 |
+
+1. first, with [a link](https://example.org/)
+2. second
+
+```python
+def answer() -> int:
+    return 42  # a line that is much longer than a telephone is wide, so that it has to scroll within its box
+```
+
+> quoted
+"""
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def full_session(site: Site) -> str:
+    """A session that has something of everything; it waits for a decision, with a message pending."""
+    task = site.task(
+        "Show everything",
+        Reply(
+            Reasoning("What is everything?"),
+            Text(TEXT),
+            ToolCall("update_plan", {"items": [{"text": "Look", "status": "completed"}, {"text": "Act"}]}),
+            ToolCall("write_file", {"path": "src/answer.py", "content": "def answer() -> int:\n    return 41\n"}),
+        ),
+        Reply(
+            ToolCall("edit_file", {"path": "src/answer.py", "old_text": "41", "new_text": "42"}),
+            ToolCall("execute_command", {"command": "cat src/answer.py; exit 3"}),
+            ToolCall("read_file", {"path": "missing.py"}),
+        ),
+        *(Reply(ToolCall("execute_command", {"command": f"seq {start} {start + 900}"})) for start in (1, 2, 3, 4)),
+        Reply(Text("Half is done.")),
+        Reply(Text("Now the rest."), ToolCall("execute_command", {"command": "rm -rf build && make deploy"})),
+    )
+    async with Client(site.url) as client:
+        approval = {"policy": {"tools": [], "commands": ["deploy"]}, "timeout_s": 600}
+        session_id: str = (await client.create(task, model=SMALL, approval=approval))["id"]
+        await client.until_idle(session_id)
+        await compacted(client, session_id)
+        await client.post(session_id, "Go on.")
+        await client.wait_for(session_id, lambda event: event.type == "approval.requested")
+        await client.post(session_id, "And tell me when it is over.", "follow_up")
+    return session_id
+
+
+async def _faults(page: Page) -> list[str]:
+    await page.evaluate(AXE)
+    return [*await page.evaluate(FAULTS), *await page.evaluate(TOO_WIDE)]
+
+
+async def _look_at_all(page: Page, session_id: str) -> dict[str, list[str]]:
+    """What is wrong in each view, with what can be opened in it open."""
+    found: dict[str, list[str]] = {}
+    await page.goto("/")
+    await expect(page.locator(f'[data-session-id="{session_id}"]')).to_be_visible()
+    await button(page, "New session").click()
+    await page.get_by_text("More", exact=True).click()
+    found["list"] = await _faults(page)
+    await open_session(page, session_id)
+    await expect(page.get_by_role("region", name="Pending messages")).to_be_visible()
+    found["conversation"] = await _faults(page)
+    await page.get_by_role("feed", name="Messages").press("Home")
+    folds = page.locator(".call button[aria-expanded=false], .reasoning button[aria-expanded=false]")
+    while await folds.count():
+        await folds.first.click()
+    found["conversation, open"] = await _faults(page)
+    await button(page, "Actions").click()
+    await page.get_by_role("menuitem", name="Settings").click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    found["dialog"] = await _faults(page)
+    await page.keyboard.press("Escape")
+    await tab(page, "Context").click()
+    await page.get_by_role("button", name="Round 1").first.click()
+    await button(page, "Compact now …").click()
+    await expect(page.get_by_role("region", name="Summary of round 1")).to_be_visible()
+    found["context"] = await _faults(page)
+    await tab(page, "Files").click()
+    await page.get_by_role("treeitem", name="src").click()
+    await page.get_by_role("treeitem", name="answer.py").click()
+    await expect(page.get_by_role("region", name="File")).to_contain_text("return 42")
+    found["files"] = await _faults(page)
+    for view in ("Usage", "Events"):
+        await tab(page, view).click()
+        await expect(page.get_by_role("main", name=view)).not_to_contain_text("Loading")
+        found[view] = await _faults(page)
+    await page.goto("/#/usage")
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    found["all usage"] = await _faults(page)
+    return {view: faults for view, faults in found.items() if faults}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"viewport": DESKTOP, "color_scheme": "light"},
+        {"viewport": DESKTOP, "color_scheme": "dark"},
+        {"viewport": PHONE, "color_scheme": "light", "has_touch": True},
+    ],
+    ids=["light", "dark", "phone"],
+)
+async def test_no_view_has_a_serious_fault(
+    site: Site, browser: Browser, full_session: str, options: dict[str, Any]
+) -> None:
+    # axe looks at style sheets in ways that the page's own policy refuses.
+    async with watched(browser, site.url, bypass_csp=True, reduced_motion="reduce", **options) as (context, _):
+        assert await _look_at_all(await context.new_page(), full_session) == {}
+
+
+async def test_a_fault_is_seen_by_these_tests(site: Site, browser: Browser) -> None:
+    """The alarm itself: a button without a name, text that is too pale, and a box that is too wide."""
+    async with watched(browser, site.url, bypass_csp=True, viewport=PHONE) as (context, _):
+        page = await context.new_page()
+        await page.goto("/")
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+        await page.evaluate("""() => {
+          const main = document.querySelector("main");
+          main.append(document.createElement("button"));
+          const pale = document.createElement("p");
+          pale.textContent = "Pale";
+          Object.assign(pale.style, { color: "#bbb", background: "#fff" });
+          document.body.append(pale);
+          const wide = document.createElement("div");
+          Object.assign(wide.style, { width: "900px", height: "1px" });
+          document.body.append(wide);
+        }""")
+        found = " ".join(await _faults(page))
+    assert all(word in found for word in ("button-name", "color-contrast", "> 390"))
+
+
+async def _tab_to(page: Page, target: Locator) -> None:
+    """Goes on by Tab until the target has the focus."""
+    await expect(target).to_be_visible()
+    for _ in range(80):
+        if await target.evaluate("(element) => element === document.activeElement"):
+            return
+        await page.keyboard.press("Tab")
+    raise AssertionError(f"{target} cannot be reached by Tab")
+
+
+async def _press(page: Page, target: Locator, key: str = "Enter") -> None:
+    await _tab_to(page, target)
+    await page.keyboard.press(key)
+
+
+async def test_everything_can_be_done_by_keyboard(page: Page, site: Site, client: Client) -> None:
+    await client.create()  # so that this is no first visit
+    task = site.task(
+        "By keyboard",
+        Reply(Text("I begin."), Gate("keys-1"), ToolCall("execute_command", {"command": "echo deployed"})),
+        *(Reply(ToolCall("execute_command", {"command": f"seq {start} {start + 900}"})) for start in (1, 2, 3)),
+        Reply(Text("Waiting."), Hang()),
+    )
+    await page.goto("/")
+    await _press(page, button(page, "New session"))
+    form = page.get_by_role("form", name="New session")
+    await _tab_to(page, form.get_by_label("Task"))
+    await page.keyboard.type(task)
+    await _tab_to(page, form.get_by_label("Model", exact=True))
+    await page.keyboard.type(SMALL)
+    await _press(page, form.locator("summary"))
+    await _tab_to(page, form.get_by_label("Which calls wait for you"))
+    await page.keyboard.type("Some")
+    await _tab_to(page, form.get_by_label("Commands that wait"))
+    await page.keyboard.type("deployed")
+    await page.keyboard.press("Control+Enter")
+
+    await expect(messages(page, "assistant")).to_contain_text("I begin.")
+    await _tab_to(page, composer(page))
+    await page.keyboard.type("Hurry up.")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("region", name="Pending messages")).to_contain_text("Hurry up.")
+    site.provider.open("keys-1")
+
+    await _press(page, button(page.get_by_role("article").filter(has_text="Run execute_command?"), "Approve"))
+    await expect(messages(page, "assistant").last).to_contain_text("Waiting.")
+    await _press(page, button(page, "Cancel the run"))
+    await expect(badge(page, "cancelled")).to_be_visible()
+
+    await _press(page, tab(page, "Context"))
+    await _press(page, button(page, "Compact now …"))
+    await _press(page, button(page, "Compact"))
+    await _press(page, page.get_by_role("button", name="Round 1").first)
+    await _press(page, button(page, "Revert round 1"))
+    await _press(page, button(page.get_by_role("dialog"), "Revert"))
+    await expect(page.get_by_role("button", name="Round 1 reverted")).to_be_visible()
+
+
+async def test_the_key_is_asked_for_once(own_site: ServeSite, browser: Browser) -> None:
+    with own_site(PALIMPSEST_API_KEYS="right-key") as site:
+        async with watched(browser, site.url, bypass_csp=True) as (context, faults):
+            faults.allow.append("status of 40[13]")
+            page = await context.new_page()
+            await page.goto("/")
+            key = page.get_by_label("Key")
+            await key.fill("wrong-key")
+            await key.press("Enter")
+            await expect(page.get_by_role("alert")).to_be_visible()
+            assert await _faults(page) == []
+            await key.fill("right-key")
+            await key.press("Enter")
+            await expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
+            await page.reload()
+            await expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
+            assert (await context.cookies())[0]["httpOnly"]
+            seen = "() => JSON.stringify([document.cookie, localStorage, sessionStorage])"
+            assert "right-key" not in await page.evaluate(seen)
+            assert await page.evaluate("() => document.cookie") == ""
+            other = await context.new_page()
+            await _keeps_what_is_written(page, other)
+            await button(page, "Log out").click()
+            await expect(key).to_be_visible()
+            await page.goto(link("anything"))
+            await expect(key).to_be_visible()
+            await expect(other.get_by_label("Key")).to_be_visible()
+            await expect(other.get_by_label("Task")).to_be_hidden()
+
+
+async def _keeps_what_is_written(page: Page, other: Page) -> None:
+    """A login that is over takes nothing from the page, and a new one in another tab is one for this tab too."""
+    task = page.get_by_label("Task")
+    await task.fill("A task that took long to write")
+    dialog = await _login_is_over(page)
+    for _ in range(3):
+        await page.keyboard.press("Escape")
+    await expect(dialog).to_be_visible()
+    assert await _faults(page) == []
+    await dialog.get_by_label("Key").fill("right-key")
+    await page.keyboard.press("Enter")
+    await expect(dialog).to_be_hidden()
+
+    dialog = await _login_is_over(page)
+    await other.goto("/")
+    await other.get_by_label("Key").fill("right-key")
+    await other.keyboard.press("Enter")
+    await expect(other.get_by_role("heading", name="Welcome")).to_be_visible()
+    await expect(dialog).to_be_hidden()
+    await expect(task).to_have_value("A task that took long to write")
+
+
+async def _login_is_over(page: Page) -> Locator:
+    """The dialog that is shown once a call was refused."""
+    await page.context.clear_cookies()
+    # Something that the page loads just now may have been refused already: then there is no clicking under the dialog.
+    await page.locator("form.create").evaluate("(form) => form.requestSubmit()")
+    dialog = page.get_by_role("dialog", name="Log in")
+    await expect(dialog.get_by_label("Key")).to_be_focused()
+    return dialog

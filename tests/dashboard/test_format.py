@@ -1,0 +1,82 @@
+"""What the page makes of text that would be read as something else, and of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+from tests.dashboard import IN_BROWSER
+from tests.dashboard.browser import module
+
+pytestmark = [*IN_BROWSER]
+
+
+PLAIN = {
+    "as it is\twith\ttabs\nand lines": "as it is\twith\ttabs\nand lines",
+    "\x1b[1;31mred\x1b[0m": "red",
+    "\x1b]0;title\x07after": "after",
+    "\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\": "link",
+    "\x1b[2J\x1b[H\x1b[?25lcleared": "cleared",
+    "\x1b(Bset": "set",
+    "one\r\ntwo": "one\ntwo",
+    "over\rwritten": "over␍written",
+    "bell\x07 null\x00 delete\x7f": "bell␇ null␀ delete‹U+007F›",
+    "a\u202egnp.exe": "a‹U+202E›gnp.exe",
+    "\u2066\u2069\u200e\u200f\u061c\ufeff": "‹U+2066›‹U+2069›‹U+200E›‹U+200F›‹U+061C›‹U+FEFF›",
+    "\x9b31mC1": "‹U+009B›31mC1",
+    "\x1b": "␛",
+    "zero\u200bwidth": "zero‹U+200B›width",
+    "tag\U000e0041s\u2028": "tag‹U+E0041›s‹U+2028›",
+    "שלום and مرحبا stay": "שלום and مرحبا stay",
+    "👩\u200d💻 stays": "👩\u200d💻 stays",
+}
+
+
+async def test_codes_are_left_out_and_what_cannot_be_seen_is_made_visible(bare: Page) -> None:
+    script = "({ plain }, texts) => texts.map(plain)"
+
+    found = await module(bare, "core/format.js", script, list(PLAIN))
+
+    assert dict(zip(PLAIN, found, strict=True)) == PLAIN
+
+
+async def test_a_name_stays_on_one_line(bare: Page) -> None:
+    found = await module(bare, "core/format.js", "({ plainLine }, text) => plainLine(text)", "a\nb\tc\x1b[0m\u202ed")
+
+    assert found == "a b c‹U+202E›d"
+
+
+NUMBERS: list[tuple[str, Any, str]] = [
+    ("count", 12_345, "12,345"),
+    ("count", None, "–"),
+    ("compact", 12_345, "12.3K"),
+    ("dollars", 0, "$0"),
+    ("dollars", 0.001234, "$0.0012"),
+    ("dollars", 0.5, "$0.500"),
+    ("dollars", 12.3, "$12.30"),
+    ("dollars", None, "–"),
+    ("bytes", 0, "0 B"),
+    ("bytes", 1023, "1023 B"),
+    ("bytes", 1536, "1.5 KiB"),
+    ("bytes", 5 * 2**20, "5.0 MiB"),
+    ("duration", 85, "85 ms"),
+    ("duration", 1200, "1.2 s"),
+    ("duration", 59_700, "1 min 0 s"),
+    ("duration", 119_900, "2 min 0 s"),
+    ("duration", 185_000, "3 min 5 s"),
+    ("duration", 7_440_000, "2 h 4 min"),
+    ("percent", 0.424, "42 %"),
+    ("percent", None, "–"),
+]
+
+
+@pytest.mark.parametrize("function", sorted({name for name, _, _ in NUMBERS}))
+async def test_numbers_are_shown_as_people_read_them(bare: Page, function: str) -> None:
+    rows = [(value, shown) for name, value, shown in NUMBERS if name == function]
+    script = "(format, [name, values]) => values.map((value) => format[name](value))"
+
+    found = await module(bare, "core/format.js", script, [function, [value for value, _ in rows]])
+
+    assert found == [shown for _, shown in rows]

@@ -1,0 +1,135 @@
+"""A page whose server is killed, or whose network fails, in the middle of a stream goes on by itself."""
+
+from __future__ import annotations
+
+import signal
+
+from playwright.async_api import Browser, BrowserContext, Page, Route, expect
+
+from tests.behaviour.harness import Client
+from tests.dashboard import IN_BROWSER
+from tests.dashboard.browser import UNREACHABLE, Faults, module, watched
+from tests.dashboard.conftest import ServeSite
+from tests.dashboard.places import badge, messages, open_session, same_as_afterwards
+from tests.dashboard.proxy import Network
+from tests.dashboard.site import Site, link, port_of, server
+from tests.provider import Gate, Hang, Reasoning, Reply, Text, ToolCall
+
+pytestmark = [*IN_BROWSER]
+
+WORDS = " ".join(f"word{number}" for number in range(300))
+
+
+async def test_the_server_is_killed_in_the_middle_of_a_stream(browser: Browser, own_site: ServeSite) -> None:
+    with own_site() as site:
+        task = site.task(
+            "Kill",
+            Reply(Text("First a look."), ToolCall("execute_command", {"command": "echo looked"})),
+            Reply(Reasoning("Hm. " * 20, 5), Text(WORDS, 200), Hang()),
+            Reply(Text("Going on after the fall.", 3)),
+        )
+        async with watched(browser, site.url) as (context, faults):
+            faults.allow.append(UNREACHABLE)
+            page = await context.new_page()
+            async with Client(site.url) as client:
+                session_id = (await client.create(task))["id"]
+            await open_session(page, session_id)
+            await expect(messages(page, "assistant").last).to_contain_text("word299")
+
+            site.server.end(signal.SIGKILL)
+            await expect(page.get_by_text("Offline")).to_be_visible()
+            with server(site.folder, site.provider, port=port_of(site.url)):
+                await expect(messages(page, "assistant").last).to_contain_text(
+                    "Going on after the fall.", timeout=30_000
+                )
+                await expect(badge(page, "completed")).to_be_visible()
+                await expect(page.get_by_text("Offline")).to_be_hidden()
+                await same_as_afterwards(page)
+
+
+async def test_the_network_fails_in_the_middle_of_a_stream(site: Site, browser: Browser) -> None:
+    task = site.task(
+        "Cut",
+        Reply(Text(WORDS, 100), Gate("cut-1"), Text(" and on", 3), Gate("cut-2"), Text(" to the end.", 3)),
+    )
+    async with (
+        Client(site.url) as client,
+        Network(site.url) as network,
+        watched(browser, network.url) as (context, faults),
+    ):
+        faults.allow.append(UNREACHABLE)
+        page = await context.new_page()
+        session_id = (await client.create(task))["id"]
+        await open_session(page, session_id)
+        answer = messages(page, "assistant").last
+        await expect(answer).to_contain_text("word299")
+
+        await network.drop()
+        site.provider.open("cut-1")
+        await expect(answer).to_contain_text("word299 and on", timeout=20_000)
+
+        await network.cut()
+        await expect(page.get_by_text("Offline")).to_be_visible()
+        site.provider.open("cut-2")
+        await client.until_idle(session_id)
+        await network.mend()
+        await page.get_by_role("button", name="Try now").click()
+
+        await expect(answer).to_contain_text("word299 and on to the end.")
+        assert (await answer.inner_text()).count("word299") == 1
+        await expect(badge(page, "completed")).to_be_visible()
+        await same_as_afterwards(page)
+
+
+LOOK = """(state) => {
+  Object.defineProperty(document, "visibilityState", { configurable: true, get: () => state });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def test_a_page_that_is_hidden_lets_go_of_its_connection_until_it_is_seen(
+    page: Page, site: Site, client: Client
+) -> None:
+    made = await client.create(site.task("Hidden", Reply(Text("Seen.")), Reply(Text("Written behind."))))
+    await client.until_idle(made["id"])
+    await page.clock.install()
+    await open_session(page, made["id"])
+    await expect(messages(page, "assistant").last).to_contain_text("Seen.")
+    await expect(page.locator(".connection.live")).to_be_attached()
+    wait = await module(page, "core/follow.js", "({ HIDDEN_MS }) => HIDDEN_MS")
+
+    await page.evaluate(LOOK, "hidden")
+    async with page.expect_event("requestfailed", lambda request: request.url.endswith("/events")):
+        await page.clock.fast_forward(wait)
+    begun: list[str] = []
+    page.on("request", lambda request: begun.append(request.url))
+    await client.post(made["id"], "Go on.")
+    await client.until_idle(made["id"])
+    await page.clock.fast_forward(wait)
+    await expect(page.locator(".connection.live")).to_be_attached()
+    assert not [url for url in begun if url.endswith("/events")]
+
+    await page.evaluate(LOOK, "visible")
+    await expect(messages(page, "assistant").last).to_contain_text("Written behind.")
+    await expect(page.locator(".connection.live")).to_be_attached()
+
+
+async def test_a_session_that_cannot_be_loaded_is_tried_again(
+    context: BrowserContext, faults: Faults, page: Page, site: Site, client: Client
+) -> None:
+    faults.allow.append("503")
+    made = await client.create(site.task("Tried again", Reply(Text("Here at last."))))
+    await client.until_idle(made["id"])
+    busy = True
+
+    async def refuse(route: Route) -> None:
+        await (route.fulfill(status=503, json={"detail": "Busy."}) if busy else route.continue_())
+
+    await context.route("**/approvals", refuse)
+    await page.goto(link(made["id"]))
+    await expect(page.get_by_role("alert")).to_contain_text("Busy.")
+    await expect(page.get_by_text("It is tried again by itself.")).to_be_visible()
+
+    busy = False
+    await expect(messages(page, "assistant")).to_contain_text("Here at last.")
+    await expect(page.get_by_text("Busy.")).to_be_hidden()

@@ -1,0 +1,97 @@
+"""The list of sessions: what the first visit shows, how it keeps itself fresh, what can be done in it."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.behaviour.harness import Client
+from tests.dashboard import IN_BROWSER
+from tests.dashboard.browser import watched
+from tests.dashboard.conftest import ServeSite
+from tests.dashboard.places import badge, button, messages, open_session, say
+from tests.dashboard.site import Site
+from tests.provider import Gate, Reply, Text, ToolCall
+
+pytestmark = [*IN_BROWSER]
+
+
+async def test_the_first_visit_without_a_model_starts_the_demo_with_one_click(
+    own_site: ServeSite, browser: Browser
+) -> None:
+    environment = {"PALIMPSEST_MODEL": "scripted/demo", "PALIMPSEST_PROVIDERS": "{}", "PALIMPSEST_MODELS": "{}"}
+    with own_site(**environment) as site:
+        async with watched(browser, site.url) as (context, _):
+            page = await context.new_page()
+            await page.goto("/")
+            await button(page, "Watch the demo").click()
+            await expect(messages(page, "assistant").first).to_contain_text("This is a scripted demo")
+            await expect(page.locator("[data-call-id][data-status=completed]").first).to_be_visible()
+
+
+async def test_the_list_keeps_itself_fresh(page: Page, site: Site, client: Client) -> None:
+    await client.create()  # so that this is no first visit
+    await page.goto("/")
+    await expect(page.get_by_role("search")).to_be_visible()
+    task = site.task("Freshly made", Reply(Text("x"), Gate("fresh-1"), Text("y")))
+    made = await client.create(task)
+    row = page.locator(f'[data-session-id="{made["id"]}"]')
+    await expect(row).to_contain_text("running")
+    site.provider.open("fresh-1")
+    await expect(row).to_contain_text("completed")
+
+    await button(row, f"Actions for {task}").click()
+    await page.get_by_role("menuitem", name="Rename").click()
+    await page.get_by_role("dialog").get_by_label("Title").fill("A better name")
+    await button(page.get_by_role("dialog"), "Rename").click()
+    await expect(row).to_contain_text("A better name")
+
+    await page.get_by_role("searchbox").fill("no such session")
+    await expect(row).to_be_hidden()
+    await page.get_by_role("searchbox").fill("better name")
+    await expect(row).to_be_visible()
+    await button(row, "Actions for A better name").click()
+    await page.get_by_role("menuitem", name="Delete").click()
+    await button(page.get_by_role("dialog"), "Delete").click()
+    await expect(row).to_be_hidden()
+
+
+async def test_of_the_running_sessions_only_those_in_the_list_are_loaded_again(
+    page: Page, site: Site, client: Client
+) -> None:
+    task = site.task("Loaded again", Reply(Text("x"), Gate("again-1")))
+    made = await client.create(task)
+    await page.clock.install()
+    await page.goto("/")
+    await page.get_by_role("searchbox").fill(task)
+    await page.clock.run_for(1_000)
+    await expect(page.locator(".session-row")).to_have_count(1)
+
+    async with page.expect_request(lambda request: "status=running" in request.url) as asked:
+        await page.clock.run_for(6_000)
+
+    query = parse_qs(urlsplit((await asked.value).url).query)
+    assert query == {"status": ["running"], "limit": ["1"], "q": [task]}
+    site.provider.open("again-1")
+    await client.until_idle(made["id"])
+
+
+@pytest.mark.docker
+@pytest.mark.usefixtures("docker")
+async def test_a_session_in_a_container_is_shown_like_any_other(own_site: ServeSite, browser: Browser) -> None:
+    with own_site("docker") as site:
+        task = site.task("In a container", Reply(ToolCall("execute_command", {"command": "echo from the container"})))
+        async with watched(browser, site.url) as (context, _), Client(site.url) as client:
+            made = await client.create(task)
+            page = await context.new_page()
+            await open_session(page, made["id"])
+            await expect(badge(page, "completed")).to_be_visible(timeout=30_000)
+            await messages(page, "assistant").first.locator("button[aria-expanded]").click()
+            await expect(page.get_by_role("region", name="Output")).to_contain_text("from the container")
+            await say(page, "Thank you.")
+            await expect(messages(page, "user").last).to_contain_text("Thank you.")
+            await client.until_idle(made["id"])
+            assert (await client.http.delete(f"/v1/sessions/{made['id']}")).status_code == 204
+            await expect(page.get_by_text("This session does not exist")).to_be_visible()
