@@ -49,6 +49,13 @@ class _Session:
         self.running = running
 
 
+COPIES = 3
+"""Times that a workspace is copied at most whose files change meanwhile."""
+BROKEN_OFF = "unexpected EOF"
+"""What the Engine says of an archive that ends too soon, as its own do where a file got shorter or went while it was
+read."""
+
+
 class DockerSandbox:
     """One session's container and volume."""
 
@@ -121,11 +128,14 @@ class DockerSandbox:
             return
         await source._ensure(running=False)
         await self._ensure(running=False)
-        try:
-            # Straight from one to the other, with all owners, and with no command that an image might not have.
-            await self._archives.put(WORKSPACE, source._archives.fetch(f"{WORKSPACE}/."))
-        except aiodocker.DockerError as exc:
-            raise _not_copied(exc) from exc
+        for others in reversed(range(COPIES)):
+            try:
+                # Straight from one to the other, with all owners, and with no command that an image might not have.
+                await self._archives.put(WORKSPACE, source._archives.fetch(f"{WORKSPACE}/."))
+                return
+            except aiodocker.DockerError as exc:
+                if not (others and BROKEN_OFF in str(exc.message)):
+                    raise _not_copied(exc) from exc
 
     async def stop(self) -> None:
         await self._engine.kill(self._name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from tests.passing_on import PassedOn, Streams
 
 ENGINE = "/var/run/docker.sock"
 PATIENCE_S = 10.0
@@ -22,7 +23,7 @@ class EngineProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine-proxy", daemon=True)
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.Task[None]] = set()
+        self._passed_on = PassedOn(self._connect)
         self._answers = True
 
     @property
@@ -51,51 +52,21 @@ class EngineProxy:
     def mute(self) -> None:
         """Takes connections, and says nothing on them."""
         self._answers = False
-        self._do(self._abort())
+        self._do(self._passed_on.drop())
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     async def _listen(self) -> None:
         if self._server is None:
-            self._server = await asyncio.start_unix_server(self._accept, self.path)
+            self._server = await asyncio.start_unix_server(self._passed_on.accept, self.path)
 
     async def _close(self) -> None:
         server, self._server = self._server, None
         if server is not None:
             server.close()
             self.path.unlink(missing_ok=True)
-        await self._abort()
+        await self._passed_on.drop()
 
-    async def _abort(self) -> None:
-        tasks, self._open = self._open, set()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            if not self._answers:
-                await reader.read()
-                return
-            there, back = await asyncio.open_unix_connection(ENGINE)
-            try:
-                await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
-            finally:
-                back.transport.abort()
-        finally:
-            writer.transport.abort()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
+    async def _connect(self) -> Streams | None:
+        return await asyncio.open_unix_connection(ENGINE) if self._answers else None

@@ -153,8 +153,9 @@ def test_the_demo_runs(served: str, installation: Installation) -> None:
         page = http.get("/")
         assert page.text.lower().startswith("<!doctype html>")
         assets = re.findall(r"""(?:src|href)="(/static/[^"]+)""", page.text)
-        assert "/static/main.js" in assets
-        for asset in (*assets, "/static/vendor/preact.js", "/static/vendor/licences/preact.txt"):
+        names = [asset.split("/", 3)[3] for asset in assets]
+        assert {"start.js", "main.js", "vendor/preact.js"} <= set(names)
+        for asset in (*assets, "/static/main.js", "/static/vendor/licences/preact.txt"):
             assert http.get(asset).status_code == 200, asset
         assert http.get("/openapi.json").json()["info"]["version"] == __version__
         assert "palimpsest_runs_total" in http.get("/metrics").text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
+
+from tests.passing_on import PassedOn, Streams
 
 
 class Network:
@@ -15,7 +16,7 @@ class Network:
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.Task[None]] = set()
+        self._passed_on = PassedOn(self._connect)
         self._port = 0
 
     @property
@@ -33,7 +34,7 @@ class Network:
 
     async def mend(self) -> None:
         """Takes connections, on the same port as before."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._passed_on.accept, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
@@ -45,31 +46,7 @@ class Network:
 
     async def drop(self) -> None:
         """Drops all connections, and takes new ones."""
-        tasks, self._open = self._open, set()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._passed_on.drop()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            there, back = await asyncio.open_connection(self._target.hostname, self._target.port)
-            try:
-                await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
-            finally:
-                back.transport.abort()
-        finally:
-            writer.transport.abort()
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
+    async def _connect(self) -> Streams:
+        return await asyncio.open_connection(self._target.hostname, self._target.port)

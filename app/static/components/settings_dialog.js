@@ -5,9 +5,9 @@ import { html, useContext, useEffect, useId, useState } from "../core/ui.js";
 import { errorsOf } from "../state/draft.js";
 import { loadModels, models } from "../state/models.js";
 import { changesOf, valuesOf } from "../state/settings.js";
+import { ApprovalFields } from "./approval_fields.js";
 import { Button, Dialog } from "./basic.js";
-import { CommandPatterns, ToolChoice } from "./create_more.js";
-import { ChoiceField, Form, NumberField, TextField } from "./fields.js";
+import { Form, NumberField, TextField } from "./fields.js";
 
 /** Only what was changed is sent; it takes effect from the next step. */
 export function SettingsDialog({ session, onClose }) {
@@ -67,28 +67,6 @@ function ModelName() {
         ({ name, key_present: hasKey }) => html`<option key=${name} value=${name}>${hasKey ? "" : "no key"}</option>`,
       )}
     </datalist>`;
-}
-
-const APPROVALS = {
-  never: "Tools run without asking.",
-  always: "Each call of a tool waits for you.",
-  some: "The calls below wait for you; all others run.",
-};
-
-function ApprovalFields() {
-  const { values } = useContext(Form);
-  return html`<fieldset>
-    <legend>Approval</legend>
-    <div class="fields">
-      <${ChoiceField} name="approval" label="Which calls wait for you" help=${APPROVALS[values.approval]}>
-        <option value="never">None</option>
-        <option value="always">All</option>
-        <option value="some">Some tools and commands</option>
-      <//>
-      <${NumberField} name="timeout" label="Denied after, in seconds" placeholder="" />
-    </div>
-    ${values.approval === "some" && html`<${ToolChoice} /><${CommandPatterns} />`}
-  </fieldset>`;
 }
 
 function LimitFields() {

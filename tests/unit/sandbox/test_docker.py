@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -261,3 +262,26 @@ async def test_the_engines_refusals_are_told(engine: Engine) -> None:
     await engine.remove("no-such-container")
     await engine.remove_volume("no-such-volume")
     assert not await engine.executing("no-such-container")
+
+
+@pytest.mark.parametrize(("broken", "is_copied"), [(2, True), (3, False)])
+async def test_a_workspace_that_changes_while_it_is_copied_is_copied_again(
+    factory: DockerFactory, monkeypatch: pytest.MonkeyPatch, broken: int, is_copied: bool
+) -> None:
+    source, target = factory.open(new_config()), factory.open(new_config())
+    await source.write("kept", b"x" * 100_000)
+    whole, fetched = ContainerArchives.fetch, 0
+
+    async def fetch(archives: ContainerArchives, path: str) -> AsyncIterator[bytes]:
+        nonlocal fetched
+        fetched += 1
+        archive = b"".join([piece async for piece in whole(archives, path)])
+        yield archive[: 50_000 if fetched <= broken else None]
+
+    monkeypatch.setattr(ContainerArchives, "fetch", fetch)
+    with nullcontext() if is_copied else pytest.raises(SandboxError, match="unexpected EOF"):
+        await target.copy_from(source)
+    assert fetched == 3
+    monkeypatch.undo()
+    if is_copied:
+        assert await target.read("kept", max_bytes=200_000) == b"x" * 100_000

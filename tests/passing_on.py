@@ -1,0 +1,53 @@
+"""Connections that are passed on both ways until they are dropped, for tests in which a network fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class PassedOn:
+    """The connections of one listener; `accept` is its callback. What `connect` gives is the other side, None one that
+    takes all and says nothing."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Streams | None]]) -> None:
+        self._connect = connect
+        self._open: set[asyncio.Task[None]] = set()
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def drop(self) -> None:
+        """Ends all of them at once, as a network does."""
+        tasks, self._open = self._open, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            target = await self._connect()
+            if target is None:
+                await reader.read()
+                return
+            there, back = target
+            try:
+                await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+            finally:
+                back.transport.abort()
+        finally:
+            writer.transport.abort()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
