@@ -41,4 +41,6 @@ function refuseFiles(event) {
 addEventListener("dragover", refuseFiles);
 addEventListener("drop", refuseFiles);
 
-render(html`<${Page} />`, document.getElementById("page"));
+const place = document.getElementById("page");
+place.replaceChildren();
+render(html`<${Page} />`, place);

@@ -38,6 +38,7 @@ async def test_the_server_is_killed_in_the_middle_of_a_stream(browser: Browser, 
 
             site.server.end(signal.SIGKILL)
             await expect(page.get_by_text("Offline")).to_be_visible()
+            await expect(page.get_by_text("Last heard: Working")).to_be_visible()
             with server(site.folder, site.provider, port=port_of(site.url)):
                 await expect(messages(page, "assistant").last).to_contain_text(
                     "Going on after the fall.", timeout=30_000
@@ -133,3 +134,16 @@ async def test_a_session_that_cannot_be_loaded_is_tried_again(
     busy = False
     await expect(messages(page, "assistant")).to_contain_text("Here at last.")
     await expect(page.get_by_text("Busy.")).to_be_hidden()
+
+
+async def test_a_page_whose_first_module_does_not_come_says_so(site: Site, browser: Browser) -> None:
+    async with watched(browser, site.url) as (context, faults):
+        faults.allow.append(UNREACHABLE)
+        await context.route("**/start.js", lambda route: route.abort())
+        page = await context.new_page()
+        await page.goto("/")
+        await expect(page.get_by_text("If nothing comes, load it again.")).to_be_visible()
+        await context.unroute("**/start.js")
+        await page.reload()
+        await expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+        await expect(page.get_by_text("If nothing comes")).to_have_count(0)

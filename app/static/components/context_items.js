@@ -90,9 +90,11 @@ function Chooser({ seen, history }) {
 function Context({ data, state, history }) {
   const { system, tools, messages } = data;
   const changed = messages.filter(({ reason }) => reason !== null).length;
+  const ofThem = messages.length === 1 ? "" : ` ${count(changed)} of them`;
   return html`<p class="numbers">
       ${data.step === null ? "The next step would send" : `Step ${count(data.step)} sent`} ${count(messages.length)}
-      ${" "}messages${changed ? `, ${count(changed)} of them not as they are stored` : ""}, to ${plainLine(data.model)}.
+      ${" "}${messages.length === 1 ? "message" : "messages"}
+      ${changed ? `,${ofThem} not as ${changed === 1 ? "it is" : "they are"} stored` : ""}, to ${plainLine(data.model)}.
       ${" "}${count(data.tokens)} tokens of ${count(data.usable)} usable, ${data.source}${data.step === null
         ? ""
         : " at its end"}; generation ${count(data.generation)}.

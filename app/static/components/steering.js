@@ -43,13 +43,15 @@ function Working({ state, session }) {
   const [cancelling, setCancelling] = useState(false);
   const [clearQueue, setClearQueue] = useState(false);
   const pending = state.queue.value.length;
+  const isOffline = state.follower.value?.state.value === "offline";
+  const said = cancelling ? "Cancelling …" : doing(session);
   async function cancel() {
     if (cancelling) return;
     await post(sessionPath(state.id, "cancel"), { clear_queue: clearQueue && pending > 0 });
     setCancelling(true);
   }
   return html`<div class="working">
-    <p role="status"><span class="pulse" aria-hidden="true"></span>${cancelling ? "Cancelling …" : doing(session)}</p>
+    <p role="status"><span class="pulse" aria-hidden="true"></span>${isOffline && "Last heard: "}${said}</p>
     <${Retrying} state=${state} />
     ${pending > 0 &&
     html`<label class="check">
