@@ -147,9 +147,12 @@ class PartBase(Value):
 
 
 class TextPart(PartBase):
+    """`phase` is what some models say of their own text, commentary or final answer; it is sent back as it came."""
+
     type: Literal["text"] = "text"
     text: str
     interrupted: bool = False
+    phase: str | None = None
 
 
 class ReasoningPart(PartBase):

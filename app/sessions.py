@@ -52,6 +52,9 @@ class CompactionState(Value):
     in_progress: bool = False
 
 
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "max"]
+"""How much a model reasons before it answers; each adapter maps it to what its model takes."""
+
 CompactionReason = Literal["overflow", "threshold", "provider_overflow", "manual"]
 """Why a context is made smaller: it is larger than usable, it met the policy's own trigger, the provider refused it, or
 somebody asked."""

@@ -6,7 +6,7 @@ import time
 from asyncio import shield
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from app.agent.changes import AttemptVoided, Change, ResponseClosed, StepOpened
@@ -38,7 +38,7 @@ class Attempt:
     async def send(self, request: ModelRequest) -> None:
         """Feeds the stream into the processor; the attempt's start is committed before the first event is shown."""
         provider, name = self._models.resolve(self.opened.model)
-        async with aclosing(provider.stream(_named(request, name))) as stream:  # type: ignore[type-var]
+        async with aclosing(provider.stream(replace(request, model=name))) as stream:  # type: ignore[type-var]
             async for event in stream:
                 if not self._seq:
                     # Shielded: a cancellation would else cancel the future itself, which is awaited again.
@@ -134,17 +134,3 @@ class Spent:
     @property
     def duration_ms(self) -> int:
         return round((time.monotonic() - self.started) * 1000)
-
-
-def _named(request: ModelRequest, name: str) -> ModelRequest:
-    """The request under the model's name at its provider."""
-    return ModelRequest(
-        model=name,
-        system=request.system,
-        messages=request.messages,
-        tools=request.tools,
-        max_output_tokens=request.max_output_tokens,
-        temperature=request.temperature,
-        stop=request.stop,
-        wire_cache=request.wire_cache,
-    )

@@ -20,6 +20,8 @@ class Generation:
     Stored whole, so that any step's request can be built again byte for byte. Within one generation each request only
     adds to the one before, which keeps the provider's prompt cache warm. Usage reported under an older generation says
     nothing about the present context. `rounds` are the rounds of compaction in force.
+    `echo_reasoning` has plain reasoning sent back to the model that wrote it, and `drop_block` asks a provider that
+    verifies replayed thinking to drop what it cannot verify.
     """
 
     id: str
@@ -30,6 +32,8 @@ class Generation:
     first_seq: int
     reason: GenerationReason = "created"
     rounds: tuple[int, ...] = ()
+    echo_reasoning: bool = False
+    drop_block: bool = False
 
     @cached_property
     def system_tokens(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from app.messages import Message, Usage
+from app.sessions import ReasoningEffort
 
 StopReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "context_overflow", "other"]
 """Why the model stopped. A value that no adapter knows is `other`, never an exception."""
@@ -27,6 +28,8 @@ class ModelRequest:
 
     `messages` are valid by construction (see `context/validator.py`): user and control messages go out in the user's
     role, each assistant message with calls is followed by one tool message with a result for each of them.
+    `reasoning_effort` None is the model's default. `drop_block` asks a provider that verifies replayed thinking to drop
+    what it cannot verify instead of refusing the request.
     `wire_cache` belongs to the caller and lives as long as a context generation: an adapter keeps the encoded form of a
     message in it under the message's id, so that a long history is encoded once and not at every step.
     """
@@ -38,6 +41,8 @@ class ModelRequest:
     max_output_tokens: int | None = None
     temperature: float | None = None
     stop: Sequence[str] = ()
+    reasoning_effort: ReasoningEffort | None = None
+    drop_block: bool = False
     wire_cache: MutableMapping[str, Any] = field(default_factory=dict)
 
 

@@ -186,4 +186,6 @@ def generation_of(row: Row[Any]) -> Generation:
         first_seq=row.first_seq,
         reason=row.reason,
         rounds=tuple(row.rounds or ()),
+        echo_reasoning=bool(row.echo_reasoning),
+        drop_block=bool(row.drop_block),
     )

@@ -32,6 +32,8 @@ def open_generation(connection: Connection, appender: Appender, change: Generati
         pruned=list(change.pruned),
         restored=list(change.restored),
         repairs=[asdict(repair) for repair in change.repairs] or None,
+        echo_reasoning=new.echo_reasoning,
+        drop_block=new.drop_block,
         created_at=appender.at,
     )
     sessions.change(connection, appender.session_id, generation=new.number)

@@ -12,7 +12,7 @@ from app.db.models.context import compaction_events, generations
 from app.db.models.history import message_parts, messages
 from app.db.models.run import approvals, steps
 from app.db.models.search import is_managed, search_entries, search_text
-from app.db.models.server_wide import daily_usage, logins, model_windows, server
+from app.db.models.server_wide import daily_usage, logins, model_quirks, model_windows, server
 from app.db.models.session import events, queue, sessions
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "message_parts",
     "messages",
     "metadata",
+    "model_quirks",
     "model_windows",
     "queue",
     "search_entries",

@@ -21,6 +21,8 @@ generations = Table(
     Column("pruned", Json, comment="Calls whose outputs are cleared from this generation on."),
     Column("restored", Json, comment="Calls whose outputs are shown again from this generation on."),
     Column("repairs", Json, comment="What was mended first in this generation."),
+    Column("echo_reasoning", Boolean, comment="Whether plain reasoning is sent back to the model that wrote it."),
+    Column("drop_block", Boolean, comment="Whether the provider is asked to drop thinking that it cannot verify."),
     Column("created_at", UtcTime, nullable=False),
 )
 

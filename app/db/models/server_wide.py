@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, String, Table, Text
 
-from app.db.models.base import UtcTime, metadata
+from app.db.models.base import Json, UtcTime, metadata
 
 server = Table(
     "server",
@@ -23,6 +23,15 @@ model_windows = Table(
     Column("known_tokens", Integer, comment="The window it was learnt against."),
     Column("known_source", String(20), comment="Where that one was from."),
     comment="Windows that providers have named; each is believed for a day.",
+)
+
+model_quirks = Table(
+    "model_quirks",
+    metadata,
+    Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
+    Column("quirks", Json, nullable=False, comment="What its refusals have taught, as JSON."),
+    Column("learned_at", UtcTime, nullable=False),
+    comment="How requests to a model must differ from the usual form.",
 )
 
 daily_usage = Table(

@@ -16,6 +16,7 @@ sessions = Table(
     Column("outcome", String(20)),
     Column("error", Json),
     Column("model", Text, nullable=False),
+    Column("reasoning_effort", String(10), comment="Null is the model's default."),
     Column("system_prompt", Text),
     Column("tools", Json, comment="Names of the tools offered; null is all of them."),
     Column("sandbox", Json, nullable=False),
