@@ -23,6 +23,7 @@ PalimpsestError
 │   └── SupersededError          503  another server has taken the database over
 ├── StaleOwnerError              409  another owner has taken the session over
 ├── ProviderError                502  the model provider failed; says whether a retry may help
+│   ├── ReshapeError             502  the provider refuses how the history treats reasoning
 │   └── ContextOverflowError     502  the request does not fit the model's window
 ├── SandboxError                 500  the sandbox could not do what it was asked
 │   └── WorkspaceFullError       507  the disk of the workspace is full
@@ -31,7 +32,10 @@ PalimpsestError
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+Reshape = Literal["echo_reasoning", "drop_block"]
+"""How a history has to treat reasoning differently before its provider takes it."""
 
 
 class PalimpsestError(Exception):
@@ -211,6 +215,18 @@ class ProviderError(PalimpsestError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.http_status = http_status
+
+
+class ReshapeError(ProviderError):
+    """The provider refuses how the history treats reasoning; the same step is tried again with the history reshaped:
+    with the model's own reasoning sent back (`echo_reasoning`), or with no thinking that the provider cannot verify
+    (`drop_block`)."""
+
+    title = "The provider refused the history's reasoning"
+
+    def __init__(self, detail: str, *, reshape: Reshape, http_status: int | None = None) -> None:
+        super().__init__(detail, code=f"reshape_{reshape}", http_status=http_status)
+        self.reshape = reshape
 
 
 class ContextOverflowError(ProviderError):
