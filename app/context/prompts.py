@@ -31,7 +31,7 @@ _SANDBOXES = {
 
 _NETWORK = {
     True: "on. Packages can be installed and pages fetched.",
-    False: "off. Nothing can be downloaded or installed from outside; work with what is there.",
+    False: "off. Nothing can be downloaded; work with what is there.",
 }
 
 PLAN_HEAD = (
