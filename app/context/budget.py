@@ -225,7 +225,7 @@ def _fit(limit: int, output: int, *others: int) -> list[int]:
     total = output + sum(others)
     if total <= room:
         return [output, *others]
-    kept = output * room // total
-    if small:
-        kept = max(kept, min(output, int(room * SMALL_OUTPUT_SHARE)))
-    return [kept, *(reserve * (room - kept) // max(1, total - output) for reserve in others)]
+    least = min(output, int(room * SMALL_OUTPUT_SHARE)) if small else 0
+    if output * room // total >= least:
+        return [reserve * room // total for reserve in (output, *others)]
+    return [least, *(reserve * (room - least) // (total - output) for reserve in others)]
