@@ -11,21 +11,23 @@ from app.context.selection import Selection
 from app.context.tokens import estimate_text
 from app.llm.base import ModelRequest
 
-REASONING_ROOM = 4_096
-"""Output tokens on top of a summary's cap for a model that has reasoned in this conversation."""
+REASONING_ROOM, REASONING_SHARE = 4_096, 1 / 8
+"""Output tokens on top of a summary's cap for a model that has reasoned in this conversation, and the share of the
+window that they may be."""
 
-INSTRUCTION_ROOM = 1_000
-"""Tokens that asking for a summary takes, with some to spare; an operator's sections of a summary and the wishes of
-whoever asked for the round come on top."""
+INSTRUCTION_ROOM, LEAST_INSTRUCTION_ROOM = 1_000, 700
+"""Tokens that asking for a summary takes, with some to spare: the longest built-in request has about 600. In windows
+below 4,000 tokens less is spared. An operator's sections of a summary and the wishes of whoever asked for the round
+come on top."""
 
 LEAST_CAP = 256
-"""The shortest answer that a summary is asked for in; a third of the policy's cap is enough on a crowded window."""
+"""The shortest answer that a summary is asked for in; a third of the cap is enough on a crowded window."""
 
 TASK_SHARE = 0.2
 """Of the summariser's window, what the task takes at most in each request: the messages need the rest, and the
 session's own model is shown the whole task anyway."""
 
-LEAST_INPUT = 500
+LEAST_INPUT, LEAST_INPUT_SHARE = 500, 1 / 6
 INPUT_SHARE = 0.9
 """Of the summariser's window, what a piece of the messages takes at most beside task, previous summary and answer; the
 rest is for a wrong estimate."""
@@ -43,14 +45,16 @@ def summary_job(
     policy says so and there is room, else from text. A `request` of an earlier moment is taken instead of the next
     one."""
     settings, config = round.settings, round.config
-    reasoning = REASONING_ROOM if conversation.has_reasoning else 0
-    asking = INSTRUCTION_ROOM + sum(estimate_text(text or "") for text in (config.summary_template, round.instructions))
-    cap = min(summary_cap(settings), max(LEAST_CAP, window // 4))
+    reasoning = min(REASONING_ROOM, int(window * REASONING_SHARE)) if conversation.has_reasoning else 0
+    asking = min(INSTRUCTION_ROOM, max(LEAST_INSTRUCTION_ROOM, window // 4))
+    asking += sum(estimate_text(text or "") for text in (config.summary_template, round.instructions))
+    cap = min(summary_cap(settings, round.budget), max(LEAST_CAP, window // 4))
     left = window - conversation.estimate - reasoning - asking
     inside = _is_inside(round) and left >= min(cap, max(LEAST_CAP, cap // 3))
     if inside:
         cap = min(cap, left)
     task = fit_tokens(selection.task.text, int(window * TASK_SHARE)) if selection.task is not None else ""
+    least_input = min(LEAST_INPUT, int(window * LEAST_INPUT_SHARE))
     beside = 2 * cap + reasoning + asking + estimate_text(task)
     return SummaryJob(
         settings=settings,
@@ -61,7 +65,7 @@ def summary_job(
         task=task,
         max_tokens=cap,
         reasoning_tokens=reasoning,
-        input_tokens=max(LEAST_INPUT, int((window - beside) * INPUT_SHARE)),
+        input_tokens=max(least_input, int((window - beside) * INPUT_SHARE)),
         prefix=(request or conversation.sound_request(config)) if inside else None,
         instructions=round.instructions,
         template=config.summary_template,

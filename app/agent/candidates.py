@@ -19,9 +19,6 @@ from app.context.turns import is_request
 from app.messages import CompactionMarkerPart, Message, Role, TextPart, new_id, now
 from app.sessions import Rung
 
-FACTS_SHARE = 0.25
-"""Share of usable that facts and old user messages may have together."""
-
 TASK_TWICE = 500
 """Tokens of a task up to which the summary tells it again, although the task itself stays."""
 
@@ -32,9 +29,9 @@ SUMMARY_CAP = 4_000
 """Longest summary where the policy sets no cap of its own."""
 
 
-def summary_cap(settings: CompactionSettings) -> int:
-    """The longest summary that these settings allow, in tokens."""
-    return settings.summary_max_tokens or SUMMARY_CAP
+def summary_cap(settings: CompactionSettings, budget: Budget) -> int:
+    """The longest summary that these settings allow in a window so divided, in tokens."""
+    return budget.summary_cap(settings.summary_max_tokens or SUMMARY_CAP)
 
 
 def earlier_prose(selection: Selection) -> str | None:
@@ -55,14 +52,14 @@ def candidate(conversation: Conversation, round: Round, selection: Selection, pr
 
 def folded(conversation: Conversation, round: Round, selection: Selection) -> Candidate:
     """The context that a summary made without a model would leave."""
-    prose = fold(selection.covered, earlier_prose(selection), summary_cap(round.settings))
+    prose = fold(selection.covered, earlier_prose(selection), summary_cap(round.settings, round.budget))
     return candidate(conversation, round, selection, prose, "fold")
 
 
 def facts(conversation: Conversation, budget: Budget, selection: Selection | None = None) -> str:
     """What is known for certain of the work, within its share of the context. What the user said is not told twice
     where it stays in the context anyway, nor is a long task; without a `selection` it is all told, the task apart."""
-    known = conversation.facts()
+    known = replace(conversation.facts(), searchable="history_search" in _tools(conversation))
     instead = TASK_STAYS
     if selection is not None:
         quoted = selection.quoted(conversation.history)
@@ -71,7 +68,7 @@ def facts(conversation: Conversation, budget: Budget, selection: Selection | Non
         instead = _task_elsewhere(selection, quoted)
     if instead and estimate_text(known.task) > TASK_TWICE:
         known = replace(known, task=instead)
-    return render_facts(known, int(budget.usable * FACTS_SHARE))
+    return render_facts(known, budget.facts)
 
 
 def _task_elsewhere(selection: Selection, quoted: Message | None) -> str:
@@ -81,6 +78,10 @@ def _task_elsewhere(selection: Selection, quoted: Message | None) -> str:
     if quoted is not None and quoted.id == selection.task.id:
         return TASK_IS_LATEST
     return TASK_STAYS if selection.stands(selection.task) else ""
+
+
+def _tools(conversation: Conversation) -> set[str]:
+    return {tool.name for tool in conversation.generation.tools}
 
 
 def _summary(conversation: Conversation, round: Round, selection: Selection, prose: str) -> Message:
@@ -94,6 +95,7 @@ def _summary(conversation: Conversation, round: Round, selection: Selection, pro
         facts(conversation, round.budget, selection),
         quoted.text if quoted is not None else None,
         earlier=len(conversation.in_force.checkpoints),
+        tools=_tools(conversation),
     )
     part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
     marker = CompactionMarkerPart(id=new_id(), index=1, round=round.number)

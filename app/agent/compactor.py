@@ -25,6 +25,11 @@ from app.errors import ProviderError
 from app.messages import Usage
 from app.sessions import CompactionReason, PruneReason
 
+LARGER_WINDOW = (
+    "or use a larger window: another model, a local server started with one (`-c 8192` for llama.cpp), or, where the"
+    " model has more than that, its `context_window` in PALIMPSEST_MODELS."
+)
+
 OVERFLOW_SHARE = 0.9
 """Share of a refused request's own estimate that the next one may have: a wrong estimator still ends."""
 
@@ -206,9 +211,20 @@ class Compactor:
         name, size = largest_fixed(conversation.generation, messages, history, conversation.task_id)
         error = ProviderError(
             f"The context of about {tokens:,} tokens does not fit the model's window of {limit:,}, and cannot be made"
-            f" smaller: the largest part is the {name} with about {size:,} tokens. Shorten it, or take a model with a"
-            " larger window.",
+            f" smaller: the largest part is the {name} with about {size:,} tokens. {_advice(name)}",
             code="context_too_large",
         )
         self.problem = {**error.problem(), "tokens": tokens, "limit": limit, "part": name, "part_tokens": size}
         return Room.NONE
+
+
+def _advice(part: str) -> str:
+    """What to change so that the context fits, by its largest part."""
+    match part:
+        case "tool schemas":
+            shorter = "Name fewer `tools` in the session"
+        case "system prompt":
+            shorter = "Use a shorter system prompt, AGENTS.md and MEMORY.md included"
+        case _:
+            shorter = "Shorten it"
+    return f"{shorter}, {LARGER_WINDOW}"

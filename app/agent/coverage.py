@@ -75,7 +75,7 @@ def _with_room(conversation: Conversation, round: Round) -> CompactionSettings:
     window: the next steps are to fit before the next round is due."""
     settings = round.settings
     aim = ROOMY * trigger(round.budget, settings) / conversation.calibration.factor
-    stays = conversation.generation.fixed_tokens + min(summary_cap(settings), int(aim * SUMMARY_SHARE))
+    stays = conversation.generation.fixed_tokens + min(summary_cap(settings, round.budget), int(aim * SUMMARY_SHARE))
     stays += estimate_text(facts(conversation, round.budget))
     room = max(0, int(aim - stays))
     if settings.policy == "threshold":

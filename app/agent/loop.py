@@ -207,12 +207,21 @@ class AgentLoop:
         """Sees to it that the next step fits after the provider has refused one: with less room for the answer, else
         with a smaller context."""
         config = self._config()
-        if self._answer_room.helps(error, config, self._conversation):
+        if self._answer_room.helps(error, config, self._conversation) or await self._refits(config):
             return None
         with self._limits.deadline():
             room = await self._compactor.after_overflow(config, self._progress.steps)
         self._progress.add(self._compactor.take_usage())
         return RunResult(RunOutcome.FAILED, self._compactor.problem) if room is Room.NONE else None
+
+    async def _refits(self, config: AgentConfig) -> bool:
+        """Whether the conversation fits with the tools and the system text that the window, as it is known now, gives:
+        a smaller one than was assumed has fewer tools."""
+        opened = await self._refreshed(config)
+        if not opened:
+            return False
+        await self._flush(opened)
+        return self._conversation.estimate <= config.budget.usable
 
     async def close(self) -> None:
         """Puts the context in order after the run, also after one that failed."""

@@ -19,6 +19,14 @@ SAFETY_SHARE = 0.02
 SMALL_WINDOW = 32_768
 """Up to this window, fixed reserves would leave little room, so all of them share a quarter of it."""
 
+LEAN_WINDOW = 8_192
+"""Up to this window the system text is the short one, a session that names no tools gets few, and what a summary, its
+facts and the results of a step may take are smaller shares: local servers start with 2,048 to 8,192 tokens."""
+
+SMALL_OUTPUT_SHARE = 0.6
+"""Share of a small window's reserves that the answer gets at least, so that fixed reserves made for large windows leave
+room for one: 307 tokens of a window of 2,048."""
+
 MOST_RESERVED = 0.9
 """Share of a larger window that reserves may take together, whatever the settings ask for."""
 
@@ -41,6 +49,16 @@ about 110,000 tokens."""
 
 SMALL_PRUNE_PROTECT, SMALL_PRUNE_MINIMUM = 0.3, 0.15
 """Shares of usable that take the place of larger prune settings on small windows."""
+
+STEP_OUTPUT_SHARE, LEAN_STEP_OUTPUT_SHARE = 0.25, 0.15
+"""Share of usable that all results of one step may have together: a quarter never fills a context, and beside the fixed
+part of a lean one two steps must fit."""
+
+FACTS_SHARE, LEAN_FACTS_SHARE = 0.25, 0.15
+"""Share of usable that a summary's facts and old user messages may have together."""
+
+LEAN_SUMMARY_SHARE = 0.15
+"""Share of usable that a summary's prose may have in a lean window."""
 
 BelievedSource = WindowSource | Literal["learned"]
 """Where the window of a budget comes from."""
@@ -66,6 +84,25 @@ class Budget:
         """Whether the shares for small windows apply."""
         return self.limit <= SMALL_WINDOW
 
+    @property
+    def lean(self) -> bool:
+        """Whether system text, tools and summaries are those of the smallest windows."""
+        return self.limit <= LEAN_WINDOW
+
+    @property
+    def step_output(self) -> int:
+        """Tokens that the results of one step may have together."""
+        return int(self.usable * (LEAN_STEP_OUTPUT_SHARE if self.lean else STEP_OUTPUT_SHARE))
+
+    @property
+    def facts(self) -> int:
+        """Tokens that the facts of a summary may have."""
+        return int(self.usable * (LEAN_FACTS_SHARE if self.lean else FACTS_SHARE))
+
+    def summary_cap(self, wanted: int) -> int:
+        """Tokens of the longest summary's prose where the settings allow `wanted`."""
+        return min(wanted, int(self.usable * LEAN_SUMMARY_SHARE)) if self.lean else wanted
+
 
 @dataclass(frozen=True, slots=True)
 class TailBounds:
@@ -89,7 +126,7 @@ def make_budget(info: ModelInfo, settings: CompactionSettings, learned_limit: in
     `learned_limit` is the window that the provider named in an overflow error.
     """
     limit, source = believed_window(info, learned_limit)
-    system, output, safety = _fit(limit, _system(settings), _output(info, settings, limit), _safety(settings, limit))
+    output, system, safety = _fit(limit, _output(info, settings, limit), _system(settings), _safety(settings, limit))
     output = max(1, output)
     return Budget(
         limit=limit,
@@ -180,8 +217,15 @@ def _safety(settings: CompactionSettings, limit: int) -> int:
     return int(limit * SAFETY_SHARE) if settings.safety_buffer is None else settings.safety_buffer
 
 
-def _fit(limit: int, *reserves: int) -> list[int]:
-    """The reserves, shrunk in proportion where they are too large for the window together."""
-    room = limit // 4 if limit <= SMALL_WINDOW else int(limit * MOST_RESERVED)
-    total = sum(reserves)
-    return list(reserves) if total <= room else [reserve * room // total for reserve in reserves]
+def _fit(limit: int, output: int, *others: int) -> list[int]:
+    """The reserves, shrunk in proportion where they are too large for the window together; of a small window the answer
+    gets its share first."""
+    small = limit <= SMALL_WINDOW
+    room = limit // 4 if small else int(limit * MOST_RESERVED)
+    total = output + sum(others)
+    if total <= room:
+        return [output, *others]
+    least = min(output, int(room * SMALL_OUTPUT_SHARE)) if small else 0
+    if output * room // total >= least:
+        return [reserve * room // total for reserve in (output, *others)]
+    return [least, *(reserve * (room - least) // (total - output) for reserve in others)]

@@ -54,7 +54,8 @@ class UserRequest(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Facts:
     """`requests` are the user's messages besides the task, newest last; `files` and `failed_commands` have the newest
-    first; `calls` are completed calls per tool, the most used first; `rounds` is the number of compactions."""
+    first; `calls` are completed calls per tool, the most used first; `rounds` is the number of compactions.
+    `searchable` says whether the model has `history_search`, which finds what there is no room for."""
 
     task: str = ""
     requests: tuple[UserRequest, ...] = ()
@@ -63,6 +64,7 @@ class Facts:
     calls: tuple[tuple[str, int], ...] = ()
     plan: tuple[PlanItem, ...] = ()
     rounds: int = 0
+    searchable: bool = True
 
     def without(self, message_ids: Container[str]) -> Facts:
         """The facts without those of the requests, as they are told elsewhere."""

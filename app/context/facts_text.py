@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from app.context.excerpts import CHARS_PER_TOKEN, clip_middle, fit_tokens, most_that_fit, one_line, plural
-from app.context.facts import Facts, FailedCommand, FileFact, UserRequest
+from app.context.facts import Facts, FailedCommand, FileFact
 from app.context.prompts import plan_lines
 from app.context.tokens import estimate_text
 from app.events import PlanItem
@@ -24,9 +24,8 @@ FIRST_FILES = 20
 FIRST_FAILURES = 5
 """What of the files and failed commands goes before the older user messages: the newest are what the work is about."""
 
-_SEARCH = "; `history_search` finds them"
-_REST_OF_TASK = ", since the task alone is larger than its room; `history_search` finds the whole"
-_REST_OF_REQUEST = "; `history_search` finds the whole"
+_SEARCH_MANY, _SEARCH_ONE = "; `history_search` finds them", "; `history_search` finds the whole"
+_REST_OF_TASK = ", since the task alone is larger than its room"
 
 _List = Literal["requests", "plan", "failed", "files"]
 
@@ -80,7 +79,9 @@ def _task_alone(facts: Facts, fits: Callable[[str], bool]) -> str | None:
 
 def _with_clipped_task(facts: Facts, budget: int, fits: Callable[[str], bool]) -> str:
     def shortened(chars: int) -> str:
-        return _render(facts, clip_middle(facts.task, chars, _REST_OF_TASK), _NONE)
+        return _render(
+            facts, clip_middle(facts.task, chars, f"{_REST_OF_TASK}{_SEARCH_ONE if facts.searchable else ''}"), _NONE
+        )
 
     most = min(len(facts.task), CHARS_PER_TOKEN * max(0, budget))
     chars = most_that_fit(most, lambda count: fits(shortened(count)))
@@ -110,7 +111,7 @@ def _totals(facts: Facts) -> _Counts:
 def _render(facts: Facts, task: str, shown: _Counts) -> str:
     sections = (
         _task_section(task),
-        _requests_section(facts.requests, shown["requests"]),
+        _requests_section(facts, shown["requests"]),
         _files_section(facts.files[: shown["files"]]),
         _failed_section(facts.failed_commands[: shown["failed"]]),
         _plan_section(facts.plan, shown["plan"]),
@@ -123,12 +124,13 @@ def _task_section(task: str) -> str:
     return f"### Original Task\n{task}" if task else ""
 
 
-def _requests_section(requests: tuple[UserRequest, ...], shown: int) -> str:
+def _requests_section(facts: Facts, shown: int) -> str:
     if not shown:
         return ""
+    requests, rest = facts.requests, _SEARCH_ONE if facts.searchable else ""
     total = len(requests)
     entries = (
-        f"[user message {number} of {total}]\n{clip_middle(requests[number - 1].text, REQUEST_CHARS, _REST_OF_REQUEST)}"
+        f"[user message {number} of {total}]\n{clip_middle(requests[number - 1].text, REQUEST_CHARS, rest)}"
         for number in range(total, total - shown, -1)
     )
     return "\n".join(("### Earlier user messages, newest first", *entries))
@@ -184,4 +186,4 @@ def _counts(facts: Facts) -> str:
 def _left_out(facts: Facts, shown: _Counts) -> str:
     rest = [(total - shown[name], _NOUNS[name]) for name, total in _totals(facts).items()]
     named = [plural(count, noun) for count, noun in rest if count]
-    return f"Not shown for lack of room: {', '.join(named)}{_SEARCH}." if named else ""
+    return f"Not shown for lack of room: {', '.join(named)}{_SEARCH_MANY if facts.searchable else ''}." if named else ""

@@ -21,7 +21,10 @@ def _packaged(name: str) -> str:
 SYSTEM_TEMPLATE = _packaged("system.md")
 """The built-in instructions: approach, style, and how to treat questions and data. Read on import, never in a step."""
 
-_ENVIRONMENT = Template(_packaged("environment.md"))
+LEAN_TEMPLATE = _packaged("system_lean.md")
+"""The same for the smallest windows, a third as long; it names no tool that they have not."""
+
+_ENVIRONMENT, _LEAN_ENVIRONMENT = Template(_packaged("environment.md")), Template(_packaged("environment_lean.md"))
 
 _SANDBOXES = {
     "docker": "a Linux container of your own, as an unprivileged user",
@@ -31,7 +34,7 @@ _SANDBOXES = {
 
 _NETWORK = {
     True: "on. Packages can be installed and pages fetched.",
-    False: "off. Nothing can be downloaded or installed from outside; work with what is there.",
+    False: "off. Nothing can be downloaded; work with what is there.",
 }
 
 PLAN_HEAD = (
@@ -72,7 +75,8 @@ _CONTROL: dict[ControlKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PromptEnvironment:
-    """What the model is told of the place it works in. Times in seconds, `output_chars` in characters."""
+    """What the model is told of the place it works in. Times in seconds, `output_chars` in characters; `lean` says it
+    in one line."""
 
     sandbox: str
     network: bool
@@ -80,6 +84,7 @@ class PromptEnvironment:
     max_command_timeout_s: float
     output_chars: int
     workspace: str = "/workspace"
+    lean: bool = False
 
 
 NOTE_CHARS = 100_000
@@ -129,6 +134,12 @@ def render_system(
     return _joined(instructions, render_environment(environment), notes)
 
 
+def template_for(template: str, *, lean: bool) -> str:
+    """The instructions for a window: in a `lean` one the short ones take the place of the built-in `template`, and an
+    operator's own stays."""
+    return LEAN_TEMPLATE if lean and template == SYSTEM_TEMPLATE else template
+
+
 def with_plan(system: str, plan: Sequence[PlanItem]) -> str:
     """A system text with the plan of now behind it. It stays so for the whole generation: a plan that changes while
     one goes on is known from the results of `update_plan`."""
@@ -146,7 +157,7 @@ def _joined(*sections: str) -> str:
 
 def render_environment(environment: PromptEnvironment) -> str:
     """The section on sandbox, network, time-outs and output."""
-    return _ENVIRONMENT.substitute(
+    return (_LEAN_ENVIRONMENT if environment.lean else _ENVIRONMENT).substitute(
         sandbox=_SANDBOXES.get(environment.sandbox, f"a sandbox of the kind {environment.sandbox}"),
         workspace=environment.workspace,
         network=_NETWORK[environment.network],

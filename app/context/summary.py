@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from itertools import chain, count
 
 from app.context.excerpts import plural
@@ -13,20 +14,32 @@ _HEAD = re.compile(r"## Session Summary \(Compaction Round \d+\)\n\n[^\n<]*<(?P<
 """The head that every summary begins with. Its first tag, which nothing of a conversation precedes, is the one that the
 prose stands between."""
 
-_RETRIEVAL = (
-    "Nothing of the conversation is lost: `history_search(query)` searches all of it, and `recall(call_id)` returns the"
-    " whole output of a call."
+RETRIEVAL = ("history_search", "recall")
+"""The tools that bring back what is no longer in the context."""
+
+_SEARCH, _RECALL = (
+    "`history_search(query)` searches all of it",
+    "`recall(call_id)` returns the whole output of a call",
 )
+_GONE = "The messages themselves are not shown any more."
+"""What ends a summary whose model has no tool to look them up with; the prose is found by the line that follows it."""
 
 
 def compose_summary(
-    round: int, prose: str, facts_text: str, latest_request: str | None = None, *, earlier: int = 0
+    round: int,
+    prose: str,
+    facts_text: str,
+    latest_request: str | None = None,
+    *,
+    earlier: int = 0,
+    tools: Collection[str] = RETRIEVAL,
 ) -> str:
     """The text of the summary of compaction round `round`, counted from 1.
 
     `prose` is a model's or a fold's and `facts_text` the computed facts, both put in as they are. `latest_request` ends
     the text where that message itself does not stay, as under `handoff`. `earlier` is how many rounds in force went
-    before, which may be fewer than the number says: some come to nothing, and some are reverted.
+    before, which may be fewer than the number says: some come to nothing, and some are reverted. `tools` are those that
+    the model is offered: only these are named as ways to what the summary stands for.
     """
     tag = _unused_tag(prose, facts_text, latest_request or "")
     blocks = [
@@ -34,11 +47,16 @@ def compose_summary(
         _introduction(earlier, tag),
         facts_text,
         f"<{tag}>\n{prose}\n</{tag}>",
-        _RETRIEVAL,
+        _retrieval(tools),
     ]
     if latest_request:
         blocks.append(f"Last request from user was: {latest_request}")
     return "\n\n".join(filter(None, blocks))
+
+
+def _retrieval(tools: Collection[str]) -> str:
+    ways = [text for name, text in zip(RETRIEVAL, (_SEARCH, _RECALL), strict=True) if name in tools]
+    return f"Nothing of the conversation is lost: {', and '.join(ways)}." if ways else _GONE
 
 
 def prose_of(summary_text: str) -> str:

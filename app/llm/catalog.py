@@ -6,8 +6,9 @@ Nothing is fetched: the data is the one inside the installed package.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import urlsplit
 
 from genai_prices.data_snapshot import get_snapshot
@@ -17,6 +18,7 @@ from genai_prices.types import Usage as PricedUsage
 
 from app.llm.base import ModelInfo, Prices, WindowSource
 from app.llm.limits import max_output_tokens
+from app.llm.names import plain_name, stripped_name
 from app.llm.pricing import FREE, base_prices, flat_cost
 from app.messages import Usage
 
@@ -45,6 +47,9 @@ _NO_CHAT = re.compile(
     r"|rerank|guard|computer-use|deep-research|banana|cyber|ocr|preview|translate|rosalind|^ft:|^o\d|latest$"
 )
 """Names of models that are listed nowhere because no agent runs on them, or because a newer one stands beside them."""
+
+_RESPONSES_ONLY = re.compile(r"codex|-pro(?:-|$)")
+"""Models of OpenAI's that answer on its Responses endpoint alone."""
 
 _VERSION = re.compile(r"(?<!\d)\d{1,3}(?![\db])")
 
@@ -84,7 +89,7 @@ class Catalog:
         """What is known of a model; an unknown window is `ASSUMED_WINDOW`, marked `assumed`."""
         provider, _, model = name.partition("/")
         override, found = self._override(name), self._find(name)[1]
-        window, source = self._window(provider, override, found)
+        window, source = self._window(name, override, found)
         return ModelInfo(
             name=name,
             provider=provider,
@@ -114,14 +119,21 @@ class Catalog:
         )
         return float(round(model.calc_price(counted, provider).total_price, 10))
 
-    def known(self, providers: Iterable[str]) -> list[str]:
+    def known(self, providers: Iterable[str], *, chat_completions: Container[str] = ()) -> list[str]:
         """Full names of models worth offering: the newest of each of these providers, and those that the operator named
-        in full."""
+        in full. Providers of `chat_completions` speak that format alone."""
         names = [name for name in self._models if "/" in name]
         for provider in providers:
             data = self._provider_data(provider)
-            names += [f"{provider}/{model.id}" for model in _offered(data)] if data else []
+            if data is not None:
+                offered = _offered(data, chat_completions=provider in chat_completions and data.id == "openai")
+                names += [f"{provider}/{model.id}" for model in offered]
         return list(dict.fromkeys(names))
+
+    def is_known_elsewhere(self, name: str) -> bool:
+        """Whether the data describes no such model of this provider or of a maker, though it may have the window of one
+        that other providers serve under that name."""
+        return self._find(name)[1] is None and not name.startswith(SCRIPTED + "/")
 
     def data_providers(self) -> list[str]:
         """The providers that the data describes, by its own names."""
@@ -130,14 +142,26 @@ class Catalog:
     def _override(self, name: str) -> ModelOverride:
         return self._models.get(name) or self._models.get(name.partition("/")[2]) or _NOTHING
 
-    def _window(self, provider: str, override: ModelOverride, found: PricedModel | None) -> tuple[int, WindowSource]:
+    def _window(self, name: str, override: ModelOverride, found: PricedModel | None) -> tuple[int, WindowSource]:
+        provider, _, model = name.partition("/")
         if override.context_window:
             return override.context_window, "setting"
         if provider == SCRIPTED:
             return _SCRIPTED_WINDOW, "catalog"
-        if found is not None and found.context_window:
-            return found.context_window, "catalog"
-        return ASSUMED_WINDOW, "assumed"
+        known = found.context_window if found is not None else None
+        known = known or self._windows.get(plain_name(model))
+        return (known, "catalog") if known else (ASSUMED_WINDOW, "assumed")
+
+    @cached_property
+    def _windows(self) -> dict[str, int]:
+        """The windows of all models of the data by plain name. Where providers serve a model with different ones, the
+        smallest: it fits everywhere."""
+        windows: dict[str, int] = {}
+        for provider in self._providers.values():
+            for model in provider.models:
+                if model.context_window and (name := plain_name(model.id)):
+                    windows[name] = min(model.context_window, windows.get(name, model.context_window))
+        return windows
 
     def _prices(self, name: str) -> Prices:
         if (prices := self._override(name).prices) is not None:
@@ -174,9 +198,10 @@ class Catalog:
         provider = self._provider_data(provider_name)
         if provider and (model := provider.find_model(model_name, all_providers=list(self._providers.values()))):
             return provider, model
-        for data, model_part in self._vendors(model_name):
-            if model := data.find_model(model_part):
-                return data, model
+        for variant in dict.fromkeys((model_name, stripped_name(model_name))):
+            for data, model_part in self._vendors(variant):
+                if model := data.find_model(model_part):
+                    return data, model
         return provider, None
 
     def _vendors(self, model_name: str) -> Iterable[tuple[PricedProvider, str]]:
@@ -190,12 +215,13 @@ class Catalog:
                 yield data, model_name if maker == "openrouter" else rest
 
 
-def _offered(provider: PricedProvider) -> list[PricedModel]:
+def _offered(provider: PricedProvider, *, chat_completions: bool) -> list[PricedModel]:
     chat = [
         model
         for model in provider.models
         if not model.deprecated and model.context_window and model.context_window >= 100_000
         if base_prices(model).output is not None and not _NO_CHAT.search(model.id)
+        if not (chat_completions and _RESPONSES_ONLY.search(model.id))
         if provider.find_model(model.id) is model  # some ids are the data's own and no name to call a model by
     ]
     return sorted(chat, key=_newest_first)[:KNOWN_PER_PROVIDER]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from app.llm.names import stripped_name
+
 _LIMITS = tuple(
     (re.compile(pattern), limit)
     for pattern, limit in (
@@ -16,7 +18,7 @@ _LIMITS = tuple(
         (r"gpt-4\.1", 32_768),
         (r"gpt-4(?![.\do])", 8_192),
         (r"gpt-5(?:\.\d)?-chat", 16_384),
-        (r"gpt-5", 128_000),
+        (r"gpt-[56]", 128_000),
         (r"o1-preview", 32_768),
         (r"o1-mini", 65_536),
         (r"o[134](?:-|$)", 100_000),
@@ -24,15 +26,16 @@ _LIMITS = tuple(
         (r"claude-3[-.]7|claude-sonnet-3[-.]7", 64_000),
         (r"claude-3", 4_096),
         (r"claude-opus-4(?:[-.][01]\b|-20|$)|claude-4-opus", 32_000),
-        (r"claude-opus-4[-.][6-9]|claude-(?:opus|sonnet)-5", 128_000),
+        (r"claude-opus-4[-.][6-9]|claude-(?:opus|sonnet|haiku|fable|mythos)-5", 128_000),
         (r"claude-(?:sonnet|haiku|opus)-4", 64_000),
-        (r"gemini-(?:2\.5|3)", 65_536),
+        (r"gemini-(?:2\.5|[34])", 65_536),
         (r"gemini-(?:1\.5|2\.0)", 8_192),
+        (r"deepseek-v4", 384_000),
     )
 )
 
 
 def max_output_tokens(model: str) -> int | None:
-    """The limit of a model by its name (`vendor/` in front does not matter), or None where it is unknown."""
-    name = model.lower().rpartition("/")[2]
+    """The limit of a model by its name, as any provider has it, or None where it is unknown."""
+    name = stripped_name(model)
     return next((limit for pattern, limit in _LIMITS if pattern.match(name)), None)

@@ -73,19 +73,25 @@ class Providers:
         """What is known of a model. Raises `UnknownModelError`; a missing key is no error here."""
         config, _ = self._split(model)
         info = self._catalog.info(model, config.ready)
-        if info.window_source == "assumed" and (window := self._server_windows.get(self.place(model))) is not None:
+        if self._server_decides(info) and (window := self._server_windows.get(self.place(model))) is not None:
             return replace(info, context_window=window, window_source="server")
         return info
 
+    def _server_decides(self, info: ModelInfo) -> bool:
+        """Whether the window that a model's server reports is the better one: where nothing else is known, and where
+        the catalog knows a model of that name alone, which a local server may serve with a smaller window."""
+        known_elsewhere = info.window_source == "catalog" and self._catalog.is_known_elsewhere(info.name)
+        return info.window_source == "assumed" or known_elsewhere
+
     async def ask_window(self, model: str) -> None:
-        """Asks a model's server for its window where neither a setting nor the catalog knows it, so that `info` has it.
+        """Asks a model's server for its window where neither a setting nor the catalog says it, so that `info` has it.
         Waits for the first answer of a model, `ASK_TIMEOUT_S` at most. Never raises: a server that does not say, or
         does not answer, leaves the window assumed, and is asked again later."""
         try:
             config, name = self._split(model)
         except UnknownModelError:
             return
-        if not config.ready or self._catalog.info(model, config.ready).window_source != "assumed":
+        if not config.ready or not self._server_decides(self._catalog.info(model, config.ready)):
             return
         provider, _ = self.resolve(model)
         if isinstance(provider, HttpProvider):
@@ -106,7 +112,9 @@ class Providers:
     def models(self) -> list[ModelInfo]:
         """The models worth offering, of the configured providers in their order, the demo last."""
         scripted = [c.name for c in self._configs.values() if c.kind == "scripted"]
-        names = self._catalog.known(name for name in self._configs if name not in scripted)
+        chat_completions = [c.name for c in self._configs.values() if c.kind == "openai"]
+        asked = (name for name in self._configs if name not in scripted)
+        names = self._catalog.known(asked, chat_completions=chat_completions)
         names = [name for name in names if name.partition("/")[0] in self._configs]
         names += [f"{name}/{DEMO_MODEL}" for name in scripted]
         return [self.info(name) for name in dict.fromkeys(names)]

@@ -16,7 +16,7 @@ from app.context.budget import BelievedSource, Budget, believed_window, make_bud
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
 from app.context.projection import Checkpoint
-from app.context.prompts import Notes, PromptEnvironment, render_notes, render_system
+from app.context.prompts import Notes, PromptEnvironment, render_notes, render_system, template_for
 from app.context.tokens import Calibration
 from app.context.validator import Repair
 from app.db.repositories import compactions, messages, queue, steps
@@ -26,6 +26,7 @@ from app.messages import Message, Role, Usage
 from app.runtime import compactions as rounds
 from app.runtime.windows import LearnedWindows
 from app.sessions import Approval
+from app.tools.lean import tools_for
 from app.tools.registry import ToolRegistry
 
 
@@ -73,7 +74,8 @@ class AgentSetup:
         budget = self.budget(row.model, settings)
         return AgentConfig(
             model=row.model,
-            tools=tuple(self.registry.schemas(row.tools)),
+            # Tools that a session names are its own choice, also where few would suit the window better.
+            tools=tuple(self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools)),
             system=self.system(row, budget, notes),
             budget=budget,
             calibration=self.calibration(row.model),
@@ -90,9 +92,11 @@ class AgentSetup:
             command_timeout_s=self.command_timeout_s,
             max_command_timeout_s=self.max_command_timeout_s,
             output_chars=self.output_chars,
+            lean=budget.lean,
         )
         shown = render_notes(notes or Notes.load(row.notes), budget.usable)
-        return render_system(self.template, environment, row.system_prompt, shown)
+        template = template_for(self.template, lean=budget.lean)
+        return render_system(template, environment, row.system_prompt, shown)
 
     def calibration(self, model: str) -> Calibration:
         """How far estimates are off for a model, as far as this server has learnt."""

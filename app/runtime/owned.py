@@ -20,11 +20,8 @@ from app.sandbox.base import Sandbox
 from app.sessions import Limits, SandboxSpec
 from app.tools.output import OutputLimit
 
-STEP_OUTPUT_SHARE = 0.25
-"""Share of usable that all results of one step may have together."""
-
-LEAST_OUTPUT_TOKENS = 200
-"""What is shown of each output even where a step has very many calls."""
+LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
+"""What is shown of each output even where a step has very many calls, and the share of usable that this may be."""
 
 
 class OwnedSession:
@@ -101,9 +98,11 @@ class OwnedSession:
 
     def output_limit(self, calls: int) -> OutputLimit:
         """How much of each output of a message with so many calls the model sees: all of them together take a quarter
-        of the context at most, so that one step never fills it."""
+        of the context at most, of a lean one less, so that one step never fills it."""
         config = self.config()
-        tokens = max(LEAST_OUTPUT_TOKENS, int(config.budget.usable * STEP_OUTPUT_SHARE) // calls)
+        budget = config.budget
+        least = min(LEAST_OUTPUT_TOKENS, int(budget.usable * LEAST_OUTPUT_SHARE))
+        tokens = max(least, budget.step_output // calls)
         return OutputLimit(min(config.settings.clip_chars, tokens * 4), tokens, estimate_text)
 
     async def sandbox(self) -> Sandbox:

@@ -76,18 +76,18 @@ def snippet(content: str, at: int, length: int) -> str:
 
 
 class EditFileArguments(Arguments):
-    path: WorkspacePath = Field(description="Relative to the workspace, or absolute under /workspace.")
+    path: WorkspacePath = Field(description="File in the workspace.")
     old_text: CleanText = Field(
-        description="The text to replace, exactly as in the file, with enough lines around it to occur only once."
+        description="Text to replace, exactly as in the file, with enough around it to occur once."
     )
-    new_text: CleanText = Field(description="What takes its place; empty deletes it.")
+    new_text: CleanText = Field(description="Its replacement; empty deletes it.")
 
 
 class EditFile:
     name: ClassVar[str] = "edit_file"
     description: ClassVar[str] = (
-        "Replaces one text in a file by another. old_text must occur exactly once, white space and line ends included; "
-        "otherwise nothing is changed. Returns the lines around the change. To write a whole file, use write_file."
+        "Replaces a text in a file that occurs exactly once, whitespace and line ends included; otherwise nothing is "
+        "changed. Returns the lines around the change."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = EditFileArguments

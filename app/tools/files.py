@@ -75,16 +75,16 @@ def excerpt(text: str, start: int | None, end: int | None, limit: OutputLimit) -
 
 
 class ReadFileArguments(Arguments):
-    path: WorkspacePath = Field(description="Relative to the workspace, or absolute under /workspace.")
-    start_line: int | None = Field(default=None, ge=1, description="First line to read, counted from 1.")
-    end_line: int | None = Field(default=None, ge=1, description="Last line to read, inclusive.")
+    path: WorkspacePath = Field(description="File in the workspace.")
+    start_line: int | None = Field(default=None, ge=1, description="First line, from 1.")
+    end_line: int | None = Field(default=None, ge=1, description="Last line, inclusive.")
 
 
 class ReadFile:
     name: ClassVar[str] = "read_file"
     description: ClassVar[str] = (
-        "Returns a text file as it is, without line numbers, or the lines start_line to end_line of it. A long file "
-        "comes in part, with a note on how to read on. Binary files are refused."
+        "Returns a text file, or the lines start_line to end_line of it, without line numbers. A long file comes in "
+        "part, with a note on how to read on."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = ReadFileArguments
@@ -112,16 +112,13 @@ class ReadFile:
 
 
 class WriteFileArguments(Arguments):
-    path: WorkspacePath = Field(description="Relative to the workspace, or absolute under /workspace.")
-    content: CleanText = Field(description="The whole new content of the file, stored as UTF-8.")
+    path: WorkspacePath = Field(description="File in the workspace.")
+    content: CleanText = Field(description="The whole new content.")
 
 
 class WriteFile:
     name: ClassVar[str] = "write_file"
-    description: ClassVar[str] = (
-        "Writes a file whole: creates it, with its directories, or replaces what it held. "
-        "To change a part of a file, use edit_file."
-    )
+    description: ClassVar[str] = "Writes a whole file: creates it, with its directories, or replaces it."
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = WriteFileArguments
 
@@ -148,15 +145,14 @@ async def file_exists(sandbox: Sandbox, path: str) -> bool:
 
 
 class ListDirectoryArguments(Arguments):
-    path: WorkspacePath = Field(default=".", description="The directory; the workspace itself unless given.")
+    path: WorkspacePath = Field(default=".", description="Directory in the workspace.")
 
 
 class ListDirectory:
     name: ClassVar[str] = "list_directory"
     description: ClassVar[str] = (
-        "Lists a directory, not its subdirectories: size in bytes and name of each entry, sorted by name, hidden ones "
-        f"too. Directories end in /, links are marked and not followed. At most {MAX_ENTRIES:,} entries; backslashes "
-        "and characters that cannot be printed are escaped."
+        "Lists the entries of a directory with their sizes in bytes, hidden ones too. Directories end in /. At most "
+        f"{MAX_ENTRIES:,} entries."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = ListDirectoryArguments

@@ -18,17 +18,15 @@ class HistorySearchArguments(Arguments):
     query: CleanText = Field(
         min_length=1,
         max_length=500,
-        description='Words of the place; "several words" in quotes stand together. There are no operators.',
+        description='Words; "several words" in quotes stand together. No operators.',
     )
 
 
 class HistorySearch:
     name: ClassVar[str] = "history_search"
     description: ClassVar[str] = (
-        "Searches the whole history of this session by words: what the user and you have said, arguments and results "
-        "of tool calls, summaries. Use it when you need something from earlier that is no longer in your context: an "
-        "exact instruction, a decision and its reason, a file name, an error text. Returns at most "
-        f"{MAX_FINDINGS} places, best first; for one with a call id, recall(call_id) returns the full output."
+        "Searches the whole session, messages and tool calls with their results, for what is no longer in your "
+        f"context: an exact instruction, a decision, a file name, an error. At most {MAX_FINDINGS} places, best first."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = HistorySearchArguments

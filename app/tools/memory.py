@@ -52,9 +52,8 @@ class MemoryReadArguments(Arguments):
 class MemoryRead:
     name: ClassVar[str] = "memory_read"
     description: ClassVar[str] = (
-        f"Returns {MEMORY_FILE}, your notes that outlive the context, as it is now, and lists the notes in "
-        f"{MEMORY_DIRECTORY}/, which read_file reads. Use it before you rewrite the memory with memory_write, and when "
-        "the copy in your prompt may be out of date."
+        f"Returns {MEMORY_FILE} as it is now and lists the notes in {MEMORY_DIRECTORY}/. Use it before memory_write, "
+        "or when the copy in your prompt may be out of date."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = MemoryReadArguments
@@ -85,16 +84,15 @@ class MemoryRead:
 
 
 class MemoryWriteArguments(Arguments):
-    content: CleanText = Field(description=f"The whole new content of {MEMORY_FILE}.")
+    content: CleanText = Field(description="The whole new content.")
 
 
 class MemoryWrite:
     name: ClassVar[str] = "memory_write"
     description: ClassVar[str] = (
-        f"Replaces {MEMORY_FILE}, your notes that outlive the context: it is in your prompt after each compaction "
-        "and stays for later tasks of this session. Use it for what must not be lost: decisions and their reasons, how "
-        "to build and test, what the user wants and does not want, dead ends. Give the whole content, what is to stay "
-        f"included, and keep it short; write long notes to {MEMORY_DIRECTORY}/<topic>.md with write_file instead."
+        f"Replaces {MEMORY_FILE}, the notes in your prompt that outlive the context: decisions and their reasons, how "
+        "to build and test, what the user wants, dead ends. Give all that is to stay, and keep it short; long notes go "
+        f"to {MEMORY_DIRECTORY}/<topic>.md."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = MemoryWriteArguments
@@ -113,14 +111,13 @@ class MemoryWrite:
 
 
 class MemorySearchArguments(Arguments):
-    query: CleanText = Field(min_length=1, max_length=500, description="Words; upper and lower case are the same.")
+    query: CleanText = Field(min_length=1, max_length=500, description="Words, in any case.")
 
 
 class MemorySearch:
     name: ClassVar[str] = "memory_search"
     description: ClassVar[str] = (
-        f"Searches {MEMORY_FILE} and {MEMORY_DIRECTORY}/*.md for words and returns path:line:text, lines with all of "
-        f"them first, at most {MAX_MATCHES}. Use it to see whether you have noted something before."
+        f"Searches {MEMORY_FILE} and {MEMORY_DIRECTORY}/*.md for words and returns path:line:text."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = MemorySearchArguments

@@ -23,19 +23,19 @@ def render_plan(items: Iterable[PlanItem]) -> str:
 
 
 class PlanEntry(Arguments):
-    text: CleanText = Field(min_length=1, max_length=MAX_ITEM_CHARS, description="What is to be done.")
-    status: Literal["pending", "in_progress", "completed"] = Field(default="pending", description="How far it is.")
+    text: CleanText = Field(min_length=1, max_length=MAX_ITEM_CHARS)
+    status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
 class UpdatePlanArguments(Arguments):
-    items: tuple[PlanEntry, ...] = Field(max_length=MAX_ITEMS, description="The whole plan, in order.")
+    items: tuple[PlanEntry, ...] = Field(max_length=MAX_ITEMS, description="The whole plan.")
 
 
 class UpdatePlan:
     name: ClassVar[str] = "update_plan"
     description: ClassVar[str] = (
-        "Replaces your plan, a checklist for work of several steps. Give all items each time, finished ones too. Keep "
-        "one item in progress, and mark items completed as soon as they are. The plan stays in your context."
+        "Replaces your plan, a checklist. Give all items each time, one of them in progress; mark items completed as "
+        "soon as they are."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = UpdatePlanArguments

@@ -14,23 +14,21 @@ from app.errors import ConflictError, GoneError, NotFoundError, ToolError
 from app.messages import ToolStatus
 from app.tools.base import Arguments, PastOutput, ToolContext, ToolOutcome
 from app.tools.files import READ_CHARS
-from app.tools.grep import CONTEXT, MAX_MATCHES, SEARCH_S, Grep, compile_pattern
+from app.tools.grep import SEARCH_S, Grep, compile_pattern
 from app.tools.lines import LineRange, locate, read_range
 from app.tools.output import OutputLimit
 from app.tools.text import CleanText, plural
 
 
 class RecallArguments(Arguments):
-    call_id: CleanText = Field(
-        min_length=1, max_length=100, description="The call, as named in its cleared or clipped result."
-    )
-    start_line: int | None = Field(default=None, ge=1, description="First line, counted from 1.")
+    call_id: CleanText = Field(min_length=1, max_length=100, description="As named in the cleared or clipped result.")
+    start_line: int | None = Field(default=None, ge=1, description="First line, from 1.")
     end_line: int | None = Field(default=None, ge=1, description="Last line, inclusive.")
     grep: CleanText | None = Field(
         default=None,
         min_length=1,
         max_length=1000,
-        description="Only lines that match this regular expression, with their numbers; (?i) ignores case.",
+        description="Regular expression; only matching lines, with line numbers.",
     )
 
 
@@ -44,11 +42,8 @@ class _Answer:
 class Recall:
     name: ClassVar[str] = "recall"
     description: ClassVar[str] = (
-        "Returns the full raw output of an earlier tool call of this session. Use it where a result was cleared "
-        "(`[Old tool result cleared; recall(...) returns it]`), clipped in its middle, or summarized away, instead of "
-        "running the command again. Give grep to find something in a long output (matching lines with line numbers and "
-        f"{CONTEXT} lines of context, at most {MAX_MATCHES} matches), or start_line and end_line to read a part; "
-        "both together search that part."
+        "Returns the full output of an earlier tool call that was cleared, clipped or summarized away, instead of "
+        "running it again. Narrow a long output by grep, lines, or both."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = RecallArguments

@@ -8,10 +8,14 @@ from pydantic import BaseModel
 
 from app.llm.base import ToolSchema
 
+_DROPPED = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems"})
+"""Keywords that cost tokens in every request. Bounds are checked when a call is parsed, whose error names them; several
+providers ignore or refuse them in a schema."""
+
 
 def provider_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of `model` without references, titles and `null`: several providers refuse the first, the second costs
-    tokens, and a field that may be null may as well be left out."""
+    """The schema of `model` without references, titles, bounds and `null`: several providers refuse the first, the next
+    two cost tokens, and a field that may be null may as well be left out."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     cleaned: dict[str, Any] = _clean(schema, definitions)
@@ -32,7 +36,7 @@ def _clean(node: Any, definitions: dict[str, Any]) -> Any:
     if not isinstance(node, dict):
         return node
     node = _resolve(node, definitions)
-    kept = {key: value for key, value in node.items() if key != "title" and not (key == "default" and value is None)}
+    kept = {key: value for key, value in node.items() if key not in _DROPPED and (key, value) != ("default", None)}
     return {
         key: {name: _clean(field, definitions) for name, field in value.items()}
         if key == "properties"

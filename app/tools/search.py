@@ -172,20 +172,19 @@ async def search_root(sandbox: Sandbox, path: str) -> str:
 
 class SearchFilesArguments(Arguments):
     pattern: CleanText = Field(
-        min_length=1, max_length=2000, description="A regular expression, matched line by line; (?i) ignores case."
+        min_length=1, max_length=2000, description="Regular expression for a line; (?i) ignores case."
     )
-    path: WorkspacePath = Field(default=".", description="Where to search: a directory or a file.")
+    path: WorkspacePath = Field(default=".", description="Directory or file.")
     glob: CleanText | None = Field(
-        default=None, min_length=1, max_length=200, description="Only files with such names: *.py, *.{ts,tsx}."
+        default=None, min_length=1, max_length=200, description="Only files named like *.py or *.{ts,tsx}."
     )
 
 
 class SearchFiles:
     name: ClassVar[str] = "search_files"
     description: ClassVar[str] = (
-        "Searches file contents with a regular expression and returns path:line:text for each matching line, at most "
-        f"{MAX_MATCHES}. Hidden and ignored files are searched, .git and binary files are not, links are not followed. "
-        f"Files larger than {MAX_FILE_MB} MiB are named instead of searched. Narrow it by path and glob."
+        f"Searches file contents and returns path:line:text of matching lines, at most {MAX_MATCHES}; .git and binary "
+        "files are left out."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = SearchFilesArguments

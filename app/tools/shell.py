@@ -18,23 +18,22 @@ MAX_COMMAND_CHARS = 32_000
 
 class ExecuteCommandArguments(Arguments):
     command: CleanText = Field(
-        min_length=1, max_length=MAX_COMMAND_CHARS, description="What the shell runs, in the workspace's top directory."
+        min_length=1, max_length=MAX_COMMAND_CHARS, description="Runs in the workspace's top directory."
     )
     timeout_s: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds until the command is ended, where the default (usually 60) does not fit.",
+        description="Seconds, where the default does not fit.",
     )
 
 
 class ExecuteCommand:
     name: ClassVar[str] = "execute_command"
     description: ClassVar[str] = (
-        "Runs a shell command in the workspace and returns its output, stdout and stderr together, and its exit code. "
-        "Each command has a fresh shell: directory and variables do not carry over, files do. It gets no input and no "
-        "terminal, so pass flags that avoid questions. When it times out, every process that it started is ended; "
-        "background processes may end with it in any case. Long output is clipped in the middle."
+        "Runs a shell command and returns its output and exit code. Each command has a fresh shell: directory and "
+        "variables do not carry over. There is no terminal, so pass flags that avoid questions. Background processes "
+        "may end with the command."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = ExecuteCommandArguments

@@ -111,7 +111,7 @@ class TestBudget:
 class TestNothingSaved:
     @pytest.mark.parametrize("settings", [REACTIVE, THRESHOLD, HANDOFF])
     async def test_no_model_is_asked_where_nothing_would_be_freed(self, settings: Any) -> None:
-        tight = Tight(SUMMARY, history=talk(3, 5), budget=WIDE)
+        tight = Tight(SUMMARY, history=talk(3, 1), budget=WIDE)
         before = tight.snapshot
         assert await tight.manual(settings) is Room.ENOUGH
         [failed] = tight.sink.of(RungFailed)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.asking import INSTRUCTION_ROOM, LEAST_CAP, LEAST_INPUT, REASONING_ROOM
+from app.agent.asking import INSTRUCTION_ROOM, LEAST_CAP, LEAST_INPUT, LEAST_INPUT_SHARE, REASONING_ROOM
 from app.agent.candidates import SUMMARY_CAP, folded
 from app.agent.changes import GenerationOpened, ModelUsed, OutputsPruned, RoundCompleted, RungFailed
 from app.agent.coverage import ROOMY, is_hopeless, shortest
@@ -385,7 +385,7 @@ class TestJobs:
             assert job.max_tokens == min(2_000, window // 4)
             assert LEAST_INPUT <= job.input_tokens < window - job.max_tokens - INSTRUCTION_ROOM
         tiny = self.job(Climb(window=1_000))
-        assert (tiny.max_tokens, tiny.input_tokens) == (LEAST_CAP, LEAST_INPUT)
+        assert (tiny.max_tokens, tiny.input_tokens) == (LEAST_CAP, int(1_000 * LEAST_INPUT_SHARE))
 
     @pytest.mark.parametrize(("cap", "wanted"), [(None, SUMMARY_CAP), (700, 700)])
     async def test_the_cap(self, cap: int | None, wanted: int) -> None:

@@ -184,3 +184,20 @@ def test_where_little_was_asked_for_a_quarter_of_it_is_enough() -> None:
     assert less_output(budget, 8_000, 7_590) == 250
     assert less_output(budget, 8_000, 7_591) is None
     assert less_output(budget, 8_000, 6_840) is None, "as much as before is no help"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("window", [2_048, 3_072, 4_096, 8_192])
+def test_the_smallest_windows_leave_room_for_an_answer_and_for_work(policy: str, window: int) -> None:
+    budget = make_budget(info(window), resolve(policy))
+    assert budget.lean
+    assert budget.output_reserve >= 256
+    fixed = 700 if window < 3_072 else 1_100
+    assert fixed + budget.facts + budget.summary_cap(4_000) + budget.step_output < budget.usable
+
+
+def test_a_window_above_the_smallest_has_the_usual_shares() -> None:
+    budget = make_budget(info(8_193), REACTIVE)
+    assert not budget.lean
+    assert (budget.step_output, budget.facts) == (budget.usable // 4, budget.usable // 4)
+    assert budget.summary_cap(4_000) == 4_000

@@ -89,3 +89,13 @@ def test_many_tags_in_a_text_leave_one_unused() -> None:
 )
 def test_a_text_of_another_make_is_all_prose(text: str) -> None:
     assert prose_of(text) == text
+
+
+@pytest.mark.parametrize(
+    ("tools", "named"),
+    [(["recall"], {"recall("}), (["history_search"], {"history_search("}), (["execute_command"], set())],
+)
+def test_only_tools_that_the_model_has_are_named(tools: list[str], named: set[str]) -> None:
+    text = compose_summary(1, "prose", "facts", tools=tools)
+    assert {way for way in ("recall(", "history_search(") if way in text} == named
+    assert prose_of(text) == "prose"
