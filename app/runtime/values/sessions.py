@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.agent.approvals import compile_command
+from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
@@ -83,7 +84,15 @@ SandboxKind = Annotated[
     Field(json_schema_extra={"enum": list(SANDBOX_KINDS)}),
 ]
 
-Compaction = Annotated[str | dict[str, Any], BeforeValidator(_compaction)]
+
+def _compaction_schema() -> dict[str, Any]:
+    """A policy's name, or an object with any of the settings."""
+    settings = CompactionSettings.model_json_schema()
+    named = {"type": "object", "properties": settings["properties"], "additionalProperties": False}
+    return {"anyOf": [{"type": "string", "enum": list(POLICIES)}, named]}
+
+
+Compaction = Annotated[str | dict[str, Any], BeforeValidator(_compaction), WithJsonSchema(_compaction_schema())]
 
 
 class LimitsPatch(Value):
