@@ -163,7 +163,8 @@ class ModelUsed:
 
 @dataclass(frozen=True, slots=True)
 class RoundCompleted:
-    """A round has made the context smaller. `base` are the rounds in force that it builds upon."""
+    """A round has made the context smaller. `base` are the rounds in force that it builds upon; `counted` says that
+    `tokens_after` is the provider's own count."""
 
     checkpoint: Checkpoint
     base: tuple[int, ...]
@@ -177,6 +178,7 @@ class RoundCompleted:
     tokens_after: int
     prose: str
     duration_ms: int
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

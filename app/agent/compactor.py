@@ -57,14 +57,17 @@ class Compactor:
     async def make_room(
         self, config: AgentConfig, step: int, begin: Callable[[], Awaitable[None]], *, cold: bool = False
     ) -> Room:
-        """Sees to it that the next request fits. Where the policy alone asks for a round and nothing is old enough for
-        it, the step is made as it is. `begin` is called before anything is changed. `cold` is a request of which the
-        provider's cache knows nothing, so that clearing old outputs costs nothing."""
+        """Sees to it that the next request fits, unless the settings leave that to the provider. Where the policy alone
+        asks for a round and nothing is old enough for it, the step is made as it is. `begin` is called before anything
+        is changed. `cold` is a request of which the provider's cache knows nothing, so that clearing old outputs costs
+        nothing."""
         self._step = step
         reason = due(self._conversation, config)
         await self._background.discard_unfit(config)
         if reason is None:
             self._lull.end()
+            if not config.settings.auto:
+                return Room.ENOUGH
             if cold:
                 await self._clear(config, "model_change", begin)
             await self._background.begin(config)

@@ -74,8 +74,18 @@ class Conversation(ShownHistory):
             tools=self.generation.tools,
             max_output_tokens=config.budget.output_reserve,
             temperature=config.temperature,
+            reasoning_effort=config.reasoning_effort,
             wire_cache=self._wire_cache,
         )
+
+    def drafted_request(
+        self, config: AgentConfig, generation: Generation, in_force: InForce, summary: Message
+    ) -> ModelRequest:
+        """The next request in a generation that was drafted, with a summary that is not in the history yet."""
+        transcript = self.shown_by(generation, in_force, summary).transcript
+        messages, _ = repair(transcript.messages, model=generation.model)
+        request = replace(self.request(config), model=generation.model, system=generation.system)
+        return replace(request, tools=generation.tools, messages=messages, wire_cache={})
 
     def sound_request(self, config: AgentConfig) -> ModelRequest:
         """As `request`, fit to be sent at any time, and with messages that stay as they are when a step adds more."""

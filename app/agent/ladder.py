@@ -8,7 +8,7 @@ from dataclasses import replace
 from app.agent.apart import apart
 from app.agent.asking import summary_job, summary_model
 from app.agent.candidates import candidate, folded
-from app.agent.changes import OutputsPruned, RoundCompleted, RungFailed
+from app.agent.changes import GenerationOpened, OutputsPruned, RoundCompleted, RungFailed
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.coverage import ROOMY, shortest
 from app.agent.faults import RungCode, SummaryFailed
@@ -113,8 +113,7 @@ class Ladder:
         conversation = self._conversation
         batch = round.batch_beside(made.covered)
         cleared = batch.call_ids if batch is not None else ()
-        in_force = conversation.in_force.covering(made.checkpoint).clearing(cleared)
-        opened = conversation.draft(round.config, "checkpoint", in_force)
+        in_force, opened = self._draft(round, made)
         marks = [] if batch is None else [self._marks_beside(round, batch)]
         stored = await self._sink.complete_round(self._completed(round, made, cleared), *marks, opened)
         if isinstance(stored, InForce):
@@ -122,6 +121,18 @@ class Ladder:
             return False
         await adopt(conversation, opened, in_force, made.summary.model_copy(update={"seq": stored}))
         return True
+
+    def request(self, round: Round, made: Candidate) -> ModelRequest:
+        """The next request as it would be with a candidate."""
+        in_force, opened = self._draft(round, made)
+        return self._conversation.drafted_request(round.config, opened.generation, in_force, made.summary)
+
+    def _draft(self, round: Round, made: Candidate) -> tuple[InForce, GenerationOpened]:
+        """What would be in force with a candidate, and the generation that this makes."""
+        batch = round.batch_beside(made.covered)
+        in_force = self._conversation.in_force.covering(made.checkpoint)
+        in_force = in_force.clearing(batch.call_ids if batch is not None else ())
+        return in_force, self._conversation.draft(round.config, "checkpoint", in_force)
 
     def _marks_beside(self, round: Round, batch: PruneBatch) -> OutputsPruned:
         """The marks that go with a summary, with what they free by themselves."""
@@ -141,6 +152,7 @@ class Ladder:
             pruned=cleared,
             tokens_before=round.target.before,
             tokens_after=made.tokens,
+            counted=made.counted,
             prose=made.prose,
             duration_ms=round.elapsed_ms,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from app.agent.apart import apart
 from app.agent.changes import RoundEnded
 from app.agent.interrupt import Stopped
 from app.agent.round_setup import RoundSetup
@@ -49,23 +50,25 @@ class RoundMaker:
         """Makes a candidate the context, and its notes the session's; see `Ladder.commit`. The notes come first: after
         a crash in between the next step takes them in."""
         await self._setup.taken()
+        made = await self._recounted(round, made)
         if not await self._setup.ladder.commit(round, made):
             return False
-        await self._recount(round)
+        if made.counted:
+            self._setup.conversation.recounted(made.tokens)
         return True
 
-    async def _recount(self, round: Round) -> None:
-        """Has the provider count the new context, where the settings want that."""
+    async def _recounted(self, round: Round, made: Candidate) -> Candidate:
+        """The candidate with the provider's own count of it, where the settings want that. It comes before the commit,
+        so that what is stored of the round says it. A cancel meanwhile ends the count alone: the summary is there."""
         if round.settings.policy != "handoff" or not round.settings.recount_probe:
-            return
+            return made
         setup = self._setup
         summarizer = setup.ladder.summarizer(round.number)
-        request = setup.conversation.sound_request(round.config)
+        request = await apart(setup.conversation.rows, setup.ladder.request, round, made)
         try:
             tokens = await setup.interrupt.guard(summarizer.count(request), insist=True, patient=True)
         except Stopped:
-            return
+            return made
         finally:
             self._usage = self._usage + summarizer.usage
-        if tokens is not None:
-            setup.conversation.recounted(tokens)
+        return replace(made, tokens=tokens, counted=True) if tokens else made

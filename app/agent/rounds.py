@@ -73,7 +73,8 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A context that would be smaller: its checkpoint with the summary, what that stands for, and what it measures."""
+    """A context that would be smaller: its checkpoint with the summary, what that stands for, and what it
+    measures; `counted` where its provider has counted it for that."""
 
     checkpoint: Checkpoint
     summary: Message
@@ -81,3 +82,4 @@ class Candidate:
     rung: Rung
     covered: tuple[Message, ...]
     tokens: int
+    counted: bool = False

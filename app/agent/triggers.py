@@ -16,8 +16,10 @@ NEAR_SHARE = 0.9
 
 
 def due(conversation: Conversation, config: AgentConfig) -> CompactionReason | None:
-    """Why the context is too large now, None where it is not."""
+    """Why the context is too large now, None where it is not or the settings leave that to the provider."""
     budget, settings = config.budget, config.settings
+    if not settings.auto:
+        return None
     tokens = conversation.state(budget).tokens
     if tokens > budget.usable:
         return "overflow"
@@ -52,5 +54,7 @@ def is_at_work(conversation: Conversation) -> bool:
 
 
 def is_near(conversation: Conversation, config: AgentConfig) -> bool:
-    """Whether the trigger is so near that a run's end is a good time to clear old outputs."""
+    """Whether the settings have old outputs cleared at a run's end, and the trigger is near enough for it."""
+    if not (config.settings.auto and config.settings.prune_at_end):
+        return False
     return conversation.estimate >= NEAR_SHARE * trigger(config.budget, config.settings)

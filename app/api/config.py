@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from app.api.guard import GuardRules
@@ -29,11 +30,14 @@ class ApiConfig:
     upload_max_bytes: int = 64 * MIB
     max_json_bytes: int = MIB
     max_history_bytes: int = 64 * MIB
-    ping_s: float = 15
+    ping_s: float = 5
+    """Proxies are known to cut streams that are silent for about 16 s."""
     send_timeout_s: float = 30
     retry_ms: int = 1000
     metrics: Callable[[], bytes] = no_metrics
     """Prometheus' text; called in a thread."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits between the comments of a quiet stream."""
 
     def __post_init__(self) -> None:
         parse_allowed(self.allowed_hosts)

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 
 import structlog
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.event import ensure_bytes
 from sse_starlette.sse import SendTimeoutError
 from starlette.types import Message, Receive, Scope, Send
 
@@ -75,12 +76,23 @@ class EventStreamResponse(EventSourceResponse):
             _nothing(),
             headers=headers,
             ping=config.ping_s,
-            ping_message_factory=lambda: _PING,
             send_timeout=config.send_timeout_s,
             sep="\n",
         )
         self._subscription = subscription
         self._retry_ms = config.retry_ms
+        self._sleep = config.sleep
+
+    async def _ping(self, send: Send) -> None:
+        """As the base class does it, by a clock that is given."""
+        comment = ensure_bytes(_PING, "\n")
+        while self.active:
+            await self._sleep(self.ping_interval)
+            async with self._send_lock:
+                if self.active:
+                    await self._send_with_timeout(
+                        send, {"type": "http.response.body", "body": comment, "more_body": True}
+                    )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._subscription as batches:

@@ -18,6 +18,7 @@ from app.bootstrap.taking_up import take_up
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.llm.reach import Condition
+from app.runtime.compaction_log import CompactionLog
 from app.runtime.fence import Fence
 from app.runtime.health import Health, looks
 from app.runtime.metrics import Metrics
@@ -60,7 +61,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         agents = await build_agents(settings, prompts, base.database, base.providers)
         tools = agents.registry.names()
         metrics = Metrics(tools)
-        observers: Observers = [metrics.observe]
+        observers: Observers = [metrics.observe, CompactionLog().observe]
         bus = Bus(lambda items: _tell(observers, items), settings.max_readers)
         fence = Fence(base.database)
         collector = build_collector(settings, base.store)

@@ -27,7 +27,7 @@ RECONNECTS = 5
 RECONNECT_DELAY_S = 1.0
 """What the server itself asks for with `retry`."""
 SILENCE_S = 45.0
-"""A stream without a byte for so long is dead: the server sends a comment every 15 s."""
+"""A stream without a byte for so long is dead: the server sends a comment every 5 s."""
 ANSWER_S = 60.0
 """How long a server may be silent in the middle of an answer that is no stream of events, in seconds."""
 _PAGE = 500

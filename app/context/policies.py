@@ -43,6 +43,14 @@ class CompactionSettings(Value):
     """
 
     policy: Policy = Field("reactive", description="Which preset the other settings start from.")
+    auto: StrictBool = Field(
+        True,
+        description="Make the context smaller before it is full. With false only a compaction by hand does, and a"
+        " refusal by the provider.",
+    )
+    prune_at_end: StrictBool = Field(
+        True, description="Clear old tool output at the end of a run where the trigger is near; needs `auto`."
+    )
     model: str | None = Field(
         None, min_length=1, max_length=200, description="Model that writes summaries; null is the session's own."
     )

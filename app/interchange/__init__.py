@@ -5,9 +5,18 @@ either format. What one writes the other reads back, and then writes again byte 
 values.
 """
 
-from app.interchange.exporting import is_told, to_wire
+from app.interchange.exporting import begun_by_user, is_told, to_wire
 from app.interchange.importing import ImportedHistory, import_history
 from app.interchange.paging import page_length, settled
 from app.interchange.turns import WireFormat
 
-__all__ = ["ImportedHistory", "WireFormat", "import_history", "is_told", "page_length", "settled", "to_wire"]
+__all__ = [
+    "ImportedHistory",
+    "WireFormat",
+    "begun_by_user",
+    "import_history",
+    "is_told",
+    "page_length",
+    "settled",
+    "to_wire",
+]

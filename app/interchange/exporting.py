@@ -28,6 +28,9 @@ from app.messages import (
 
 Wire = dict[str, Any]
 
+BEFORE_ASSISTANT = "[The conversation begins with the assistant's message.]"
+"""Stands in front of a history that begins with the assistant, since Anthropic's format begins with the user."""
+
 
 def to_wire(messages: Sequence[Message], format: WireFormat) -> list[Wire]:
     """The messages in a wire format.
@@ -42,6 +45,14 @@ def to_wire(messages: Sequence[Message], format: WireFormat) -> list[Wire]:
     if format == "openai":
         return [wire for message in shown for wire in _openai(message)]
     return _anthropic(shown)
+
+
+def begun_by_user(wires: list[Wire], format: WireFormat) -> list[Wire]:
+    """The beginning of a history as a valid request begins: Anthropic's format wants the user's turn first, so that a
+    short one of ours is put in front of the assistant's."""
+    if format == "openai" or not wires or wires[0]["role"] == "user":
+        return wires
+    return [{"role": "user", "content": BEFORE_ASSISTANT}, *wires]
 
 
 def is_shown(message: Message) -> bool:

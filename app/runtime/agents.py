@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,7 @@ class AgentSetup:
             budget=budget,
             calibration=self.calibration(row.model),
             settings=settings,
+            reasoning_effort=row.reasoning_effort,
             summary_template=self.summary_template,
             approval=Approval(**row.approval),
         )
@@ -159,18 +160,36 @@ def load_conversation(connection: Connection, session_id: str) -> StoredConversa
     shown = compactions.pruned_in(connection, session_id, row.number)
     mended = tuple(Repair(**repair) for repair in steps.repairs(connection, session_id))
     unused = compactions.prepared_in_vain(connection, session_id)
+    reported, until = _reported(connection, session_id, row, history, checkpoints)
+    return StoredConversation(
+        history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended, unused
+    )
+
+
+def _reported(
+    connection: Connection,
+    session_id: str,
+    generation: Row[Any],
+    history: Sequence[Message],
+    checkpoints: Sequence[Checkpoint],
+) -> tuple[Usage | None, int]:
+    """What a provider has counted of a generation's context, and the seq up to which the count goes: at its last step,
+    or before the first one when the round was made that it began with."""
     last = steps.last_closed(connection, session_id)
-    reported, until = None, 0
-    if last is not None and last.generation == row.number and _was_reported(last):
+    if last is not None and last.generation == generation.number:
+        if not _was_reported(last):
+            return None, 0
         newest = steps.newest(connection, session_id)
         waiting = newest.message_id if newest is not None and newest.finish_reason is None else None
         # What a step leaves in the context was counted at its end, its results included; only what was said to the
         # model since then comes on top.
         until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.id != waiting), default=0)
-        reported = Usage(input_tokens=last.context["tokens"])
-    return StoredConversation(
-        history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended, unused
-    )
+        return Usage(input_tokens=last.context["tokens"]), until
+    if generation.reason == "checkpoint" and checkpoints:
+        counted = compactions.counted(connection, session_id, checkpoints[-1].round)
+        if counted is not None:
+            return Usage(input_tokens=counted.tokens), counted.summary_seq
+    return None, 0
 
 
 def _was_reported(step: Row[Any]) -> bool:

@@ -163,14 +163,14 @@ def complete_round(connection: Connection, appender: Appender, seq: int, change:
         tokens_after=change.tokens_after,
         summary=change.prose,
         duration_ms=change.duration_ms,
-        checkpoint=_stored(checkpoint),
+        checkpoint=_stored(checkpoint) | {"counted": change.counted},
         pruned=list(change.pruned),
         background=False,
     )
     row = sessions.row(connection, session_id)
     sessions.change(connection, session_id, compaction_count=row.compaction_count + 1, compaction_last_at=at)
     _note_progress(connection, session_id)
-    note_size(connection, session_id, change.tokens_after)
+    note_size(connection, session_id, change.tokens_after, counted=change.counted)
     stored = compactions.find(connection, session_id, checkpoint.round)
     assert stored is not None
     event = CompactionCompleted(

@@ -10,9 +10,12 @@ from app.db.repositories import compactions, sessions, steps
 from app.sessions import ContextState
 
 
-def note_size(connection: Connection, session_id: str, tokens: int) -> None:
-    """Says how large the context is now, until the next step's report."""
-    sessions.change(connection, session_id, context=_sized(connection, session_id, tokens).model_dump())
+def note_size(connection: Connection, session_id: str, tokens: int, *, counted: bool = False) -> None:
+    """Says how large the context is now, until the next step's report; `counted` by the provider itself."""
+    state = _sized(connection, session_id, tokens)
+    if counted and state.source == "estimated":
+        state = state.model_copy(update={"source": "reported"})
+    sessions.change(connection, session_id, context=state.model_dump())
 
 
 def note_owners_size(connection: Connection, session_id: str, tokens: int) -> None:

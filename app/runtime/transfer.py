@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from app.db.repositories import messages, sessions, transfer
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated
-from app.interchange import WireFormat, is_told, page_length, settled, to_wire
+from app.interchange import WireFormat, begun_by_user, is_told, page_length, settled, to_wire
 from app.messages import Message, Role
 from app.runtime.values.history import ExportPage
 
@@ -44,6 +44,7 @@ def export_page(connection: Connection, session_id: str, format: WireFormat, aft
     and what the format joins in one message stays together. A step under way is left out until it has ended; summaries
     are left out for good, since all that they stand for is there."""
     last_seq = sessions.row(connection, session_id).last_seq
+    begins = after == 0
     after = _start(connection, session_id, after)
     for size in (limit + 1, GROWTH * limit + 1, None):
         rows = messages.history(connection, session_id, after=after, limit=size)
@@ -54,7 +55,10 @@ def export_page(connection: Connection, session_id: str, format: WireFormat, aft
             break
     page = live if length is None else live[:length]
     cursor = None if length is None else str(page[-1].seq)
-    return ExportPage(items=tuple(to_wire(page, format)), last_seq=last_seq, next_cursor=cursor)
+    wires = to_wire(page, format)
+    if begins:
+        wires = begun_by_user(wires, format)
+    return ExportPage(items=tuple(wires), last_seq=last_seq, next_cursor=cursor)
 
 
 def _start(connection: Connection, session_id: str, after: int) -> int:

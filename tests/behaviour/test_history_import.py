@@ -366,3 +366,15 @@ async def test_other_formats_are_refused(client: Client, form: str) -> None:
     made = await client.create()
     answer: httpx.Response = await client.http.get(f"/v1/sessions/{made['id']}/messages", params={"format": form})
     assert (answer.status_code, answer.json()["code"]) == (422, "validation_error")
+
+
+async def test_an_anthropic_export_begins_with_the_user(client: Client) -> None:
+    history = [{"role": "assistant", "content": "Hello, what can I do?"}, {"role": "user", "content": "Wait."}]
+    made = await client.create(history={"format": "openai", "messages": history})
+    exported = await export(client, made["id"], "anthropic")
+    assert [item["role"] for item in exported] == ["user", "assistant", "user"]
+    assert exported[1:] == history
+    assert await export(client, made["id"], "openai") == history
+
+    again = await client.create(history={"format": "anthropic", "messages": exported})
+    assert await export(client, again["id"], "anthropic", limit=1) == exported

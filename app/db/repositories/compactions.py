@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -122,6 +123,23 @@ def checkpoints(
     found = [(row.round, row.checkpoint) for row in connection.execute(query)]
     made = _seqs(connection, session_id, [checkpoint["summary_message_id"] for _, checkpoint in found])
     return sorted(found, key=lambda stored: made[stored[1]["summary_message_id"]])
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A context that its provider has counted when a round made it: all up to and with its summary's seq."""
+
+    tokens: int
+    summary_seq: int
+
+
+def counted(connection: Connection, session_id: str, round: int) -> Counted | None:
+    """The provider's count of the context that a round has made; None where it did not count it."""
+    row = find(connection, session_id, round)
+    if row is None or row.checkpoint is None or not row.checkpoint.get("counted"):
+        return None
+    summary_id = row.checkpoint["summary_message_id"]
+    return Counted(row.tokens_after, _seqs(connection, session_id, [summary_id])[summary_id])
 
 
 def _seqs(connection: Connection, session_id: str, message_ids: Collection[str]) -> dict[str, int]:

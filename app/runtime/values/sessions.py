@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.agent.approvals import compile_command
+from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
-from app.sessions import SandboxSpec, Session
+from app.sessions import ReasoningEffort, SandboxSpec, Session
 
 MAX_HISTORY_MESSAGES = 100_000
 """Most messages of an imported conversation, which are held in memory together until they are stored."""
@@ -68,6 +69,13 @@ MAX_APPROVAL_S = 30 * 24 * 3600
 
 MessageId = Annotated[Text, StringConstraints(min_length=1, max_length=100)]
 
+Effort = Annotated[
+    ReasoningEffort | None,
+    Field(
+        description="How much the model reasons; null is the model's default. `GET /v1/models` lists what each takes."
+    ),
+]
+
 SystemPrompt = Annotated[Text, StringConstraints(max_length=200_000)]
 
 SandboxKind = Annotated[
@@ -76,7 +84,15 @@ SandboxKind = Annotated[
     Field(json_schema_extra={"enum": list(SANDBOX_KINDS)}),
 ]
 
-Compaction = Annotated[str | dict[str, Any], BeforeValidator(_compaction)]
+
+def _compaction_schema() -> dict[str, Any]:
+    """A policy's name, or an object with any of the settings."""
+    settings = CompactionSettings.model_json_schema()
+    named = {"type": "object", "properties": settings["properties"], "additionalProperties": False}
+    return {"anyOf": [{"type": "string", "enum": list(POLICIES)}, named]}
+
+
+Compaction = Annotated[str | dict[str, Any], BeforeValidator(_compaction), WithJsonSchema(_compaction_schema())]
 
 
 class LimitsPatch(Value):
@@ -148,6 +164,7 @@ class SessionCreate(Value):
     task: Content | None = None
     title: Title | None = None
     model: ModelName | None = None
+    reasoning_effort: Effort = None
     system_prompt: SystemPrompt | None = None
     sandbox: Annotated[SandboxKind | SandboxRequest, BeforeValidator(_sandbox)] | None = None
     compaction: Compaction | None = None
@@ -164,6 +181,7 @@ class SessionPatch(Value):
 
     title: Title | None = None
     model: ModelName | None = None
+    reasoning_effort: Effort = None
     system_prompt: SystemPrompt | None = None
     tools: list[str] | None = None
     compaction: Compaction | None = None

@@ -485,6 +485,13 @@ class TestEndOfRun:
         await tight.compactor.end_of_run(tight.config)
         assert tight.sink.changes == []
 
+    @pytest.mark.parametrize("off", [{"prune_at_end": False}, {"auto": False}])
+    async def test_it_can_be_switched_off(self, off: Any) -> None:
+        tight = Tight(history=b.long_task(9, 1_000), settings=settings_of(**off))
+        assert tight.clearable is not None
+        await tight.compactor.end_of_run(tight.config)
+        assert tight.sink.changes == []
+
     async def test_nothing_old_enough_is_no_change(self) -> None:
         tight = Tight()
         await tight.compactor.end_of_run(tight.config)

@@ -178,9 +178,17 @@ async def test_events_of_all_sessions_come_without_ids(server: Server, service: 
     assert received == b"retry: 1000\n\nevent: session.updated\ndata: {}\n\n"
 
 
-async def test_a_quiet_stream_is_kept_alive_by_comments(service: InMemoryService) -> None:
+async def test_a_quiet_stream_gets_a_comment_every_five_seconds(service: InMemoryService) -> None:
+    waited: list[float] = []
+    over = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) > 2:
+            await over.wait()
+
     async with (
-        serving(create_app(ApiConfig(ping_s=0.01, retry_ms=5), services=service.services)) as server,
+        serving(create_app(ApiConfig(sleep=sleep, retry_ms=5), services=service.services)) as server,
         httpx.AsyncClient(base_url=server.url) as client,
         client.stream("GET", "/v1/events") as answer,
     ):
@@ -190,6 +198,7 @@ async def test_a_quiet_stream_is_kept_alive_by_comments(service: InMemoryService
             if received.count(b": ping\n\n") == 2:
                 break
     assert received == b"retry: 5\n\n: ping\n\n: ping\n\n"
+    assert waited == [5, 5, 5]
 
 
 @pytest.mark.parametrize("next_send", ["event", "comment"])

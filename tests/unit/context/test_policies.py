@@ -15,6 +15,7 @@ DOCUMENTED = {
     "model", "threshold_percent", "system_reserve", "safety_buffer", "recent_messages_to_keep", "prune_protect",
     "prune_minimum", "prune_exempt_tools", "min_turns_to_keep", "output_reserve", "tail_tokens", "handoff_threshold",
     "summary_max_tokens", "summary_temperature", "clip_chars", "profile", "background", "recount_probe",
+    "auto", "prune_at_end",
 }  # fmt: skip
 
 some_settings = st.fixed_dictionaries(
