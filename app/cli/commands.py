@@ -105,25 +105,21 @@ def run(
     ] = None,
     effort: Annotated[
         Literal["none", "minimal", "low", "medium", "high", "max"] | None,
-        typer.Option("--effort", "-e", help="How much the model reasons; else the model's default."),
+        typer.Option("--effort", "-e", metavar="LEVEL", help="How much the model reasons: none, minimal, low to max."),
     ] = None,
     compaction: Annotated[
         str | None,
-        typer.Option(
-            metavar="POLICY", help="How the context is kept small: reactive, threshold, handoff, or settings as JSON."
-        ),
+        typer.Option(metavar="POLICY", help="reactive, threshold, handoff, or settings as JSON."),
     ] = None,
-    system_prompt: Annotated[str | None, typer.Option(help="Instructions besides the built-in ones.")] = None,
+    system_prompt: Annotated[str | None, typer.Option(help="Added instructions.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
     title: Annotated[str | None, typer.Option(help="The session's title.")] = None,
-    sandbox: Annotated[str | None, typer.Option(help="docker or bubblewrap; else the server's own choice.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="docker or bubblewrap.")] = None,
     approval: Annotated[
         str | None,
         typer.Option(metavar="POLICY", help="Calls to be asked about: never, always, or rules in JSON, as in the API."),
     ] = None,
-    remove: Annotated[
-        bool, typer.Option("--rm", help="Delete the session with its sandbox, history and files when it is done.")
-    ] = False,
+    remove: Annotated[bool, typer.Option("--rm", help="Delete the session when it is done.")] = False,
     json: JsonLines = False,
     server: Server = None,
     key: Key = None,

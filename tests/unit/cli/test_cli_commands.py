@@ -156,7 +156,7 @@ def test_only_what_was_given_goes_into_the_request() -> None:
     ("given", "sent"),
     [("handoff", "handoff"), ('{"policy": "handoff", "auto": false}', {"policy": "handoff", "auto": False})],
 )
-def test_compaction_is_a_policys_name_or_json(given: str, sent: object) -> None:
+def test_compaction_is_a_name_or_json(given: str, sent: object) -> None:
     body = TaskOptions(effort="low", compaction=given).body("do it")
     assert (body["reasoning_effort"], body["compaction"]) == ("low", sent)
 
