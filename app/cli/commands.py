@@ -6,7 +6,7 @@ import sys
 from collections.abc import Coroutine
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -103,14 +103,23 @@ def run(
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="The model, as provider/model; else the server's default.")
     ] = None,
-    system_prompt: Annotated[str | None, typer.Option(help="Instructions besides the built-in ones.")] = None,
+    effort: Annotated[
+        Literal["none", "minimal", "low", "medium", "high", "max"] | None,
+        typer.Option("--effort", "-e", metavar="LEVEL", help="How much the model reasons: none, minimal, low to max."),
+    ] = None,
+    compaction: Annotated[
+        str | None,
+        typer.Option(metavar="POLICY", help="reactive, threshold, handoff, or settings as JSON."),
+    ] = None,
+    system_prompt: Annotated[str | None, typer.Option(help="Added instructions.")] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
     title: Annotated[str | None, typer.Option(help="The session's title.")] = None,
-    sandbox: Annotated[str | None, typer.Option(help="docker or bubblewrap; else the server's own choice.")] = None,
+    sandbox: Annotated[str | None, typer.Option(help="docker or bubblewrap.")] = None,
     approval: Annotated[
         str | None,
         typer.Option(metavar="POLICY", help="Calls to be asked about: never, always, or rules in JSON, as in the API."),
     ] = None,
+    remove: Annotated[bool, typer.Option("--rm", help="Delete the session when it is done.")] = False,
     json: JsonLines = False,
     server: Server = None,
     key: Key = None,
@@ -124,8 +133,8 @@ def run(
     """
     from app.cli.run import TaskOptions, run_task
 
-    options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval)
-    raise typer.Exit(run_task(task, options, output=output, as_json=json, server=server, key=key))
+    options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval, effort, compaction)
+    raise typer.Exit(run_task(task, options, output=output, remove=remove, as_json=json, server=server, key=key))
 
 
 @app.command()

@@ -29,6 +29,8 @@ class TaskOptions:
     title: str | None = None
     sandbox: str | None = None
     approval: str | None = None
+    effort: str | None = None
+    compaction: str | None = None
 
     def body(self, task: str) -> dict[str, Any]:
         """The request that makes the session. It has an id of ours, so that sending it twice makes one session."""
@@ -37,6 +39,8 @@ class TaskOptions:
             "task": task,
             "model": self.model,
             "system_prompt": self.system_prompt,
+            "reasoning_effort": self.effort,
+            "compaction": _compaction(self.compaction) if self.compaction is not None else None,
             "title": self.title,
             "sandbox": self.sandbox,
             "approval": _approval(self.approval) if self.approval is not None else None,
@@ -56,13 +60,33 @@ def _approval(text: str) -> dict[str, Any]:
     return given if "policy" in given else {"policy": given}
 
 
+def _compaction(text: str) -> str | dict[str, Any]:
+    """A policy's name, or settings as a JSON object."""
+    if not text.lstrip().startswith("{"):
+        return text.strip()
+    try:
+        given: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--compaction is not valid JSON: {error}.", code="bad_compaction") from error
+    return given
+
+
 def run_task(
-    task: str | None, options: TaskOptions, *, output: Path | None, as_json: bool, server: str | None, key: str | None
+    task: str | None,
+    options: TaskOptions,
+    *,
+    output: Path | None,
+    remove: bool,
+    as_json: bool,
+    server: str | None,
+    key: str | None,
 ) -> int:
     """Runs a task and shows it; returns the exit status."""
     text = read_text(task)
     notes = Screen(sys.stderr)
-    return asyncio.run(_run(text, options, notes, output=output, as_json=as_json, server=server, key=key))
+    return asyncio.run(
+        _run(text, options, notes, output=output, remove=remove, as_json=as_json, server=server, key=key)
+    )
 
 
 def read_text(given: str | None) -> str:
@@ -83,6 +107,7 @@ async def _run(
     notes: Screen,
     *,
     output: Path | None,
+    remove: bool,
     as_json: bool,
     server: str | None,
     key: str | None,
@@ -100,4 +125,7 @@ async def _run(
                 outcome = await show_all(client.follow(session["id"]), write, hear)
         if output is not None:
             await take_out(client, session["id"], output, say)
+        if remove:
+            await client.call("DELETE", f"/v1/sessions/{session['id']}")
+            say(f"deleted session {session['id']}")
     return exit_status(outcome)

@@ -138,7 +138,8 @@ class DockerSandbox:
                     raise _not_copied(exc) from exc
 
     async def stop(self) -> None:
-        await self._engine.kill(self._name)
+        # Removed, not only stopped: a container that nobody uses takes disk, and the workspace is in its volume.
+        await self._engine.remove(self._name)
         await self._session.commands.end_all()
 
     async def remove(self) -> None:

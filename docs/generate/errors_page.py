@@ -118,6 +118,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "ambiguous_id": "Several sessions, or calls, have an id that begins or ends so; the sentence lists them.",
     "approval_not_found": "No call that waits has an id that begins or ends so.",
     "bad_approval": "What `--approval` says is no valid JSON.",
+    "bad_compaction": "The value of `--compaction` is not valid JSON.",
     "bad_url": "What `--server` or `PALIMPSEST_URL` says is no URL of a server.",
     "cannot_listen": "The server cannot listen on this address.",
     "connection_lost": "The server was there, and the connection to it broke off.",

@@ -149,6 +149,20 @@ async def test_a_run_is_shown_and_its_files_come_out_byte_for_byte(
     assert "Be brief." in json.dumps(provider.requests[0].body)
 
 
+async def test_a_run_with_rm_leaves_no_session(at_server: Terminal, provider: FakeProvider, client: Client) -> None:
+    provider.script(Reply(ToolCall("write_file", {"path": "a.txt", "content": "a"})), Reply(Text("Done.")))
+    settings = '{"policy": "handoff", "auto": false}'
+
+    ran = await at_server.ok("run", "go", "--rm", "--effort", "low", "--compaction", settings, "--json", "-o", "out")
+
+    made = ran.events[0]["data"]["session"]
+    assert (made["reasoning_effort"], made["compaction"]["policy"]) == ("low", "handoff")
+    assert made["compaction"]["settings"]["auto"] is False
+    assert [request.body["reasoning_effort"] for request in provider.requests] == ["low", "low"]
+    assert (at_server.folder / "out" / "a.txt").read_text() == "a"
+    assert (await client.get("/v1/sessions"))["items"] == []
+
+
 async def test_json_has_an_event_a_line(at_server: Terminal, provider: FakeProvider) -> None:
     provider.script(Reply(Text("a\u2028b\x1b[2J", chunks=4), ToolCall("list_directory")), Reply(Text("end")))
 

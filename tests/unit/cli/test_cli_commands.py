@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from app import __version__
 from app.cli import app
 from app.cli.config import load_settings
-from app.cli.errors import CliError, InvalidSettingsError
+from app.cli.errors import CliError, InvalidSettingsError, UsageError
 from app.cli.following import exit_status
 from app.cli.presence import announce, announced_url, claimed
 from app.cli.run import TaskOptions
@@ -150,6 +150,20 @@ def test_only_what_was_given_goes_into_the_request() -> None:
     body = TaskOptions(model="a/b", max_steps=3).body("do it")
     assert len(body.pop("id")) == 36
     assert body == {"task": "do it", "model": "a/b", "limits": {"max_steps": 3}}
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [("handoff", "handoff"), ('{"policy": "handoff", "auto": false}', {"policy": "handoff", "auto": False})],
+)
+def test_compaction_is_a_name_or_json(given: str, sent: object) -> None:
+    body = TaskOptions(effort="low", compaction=given).body("do it")
+    assert (body["reasoning_effort"], body["compaction"]) == ("low", sent)
+
+
+def test_broken_json_of_compaction_is_refused() -> None:
+    with pytest.raises(UsageError, match="--compaction is not valid JSON"):
+        TaskOptions(compaction="{").body("do it")
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,15 @@ async def test_removal_leaves_nothing(factory: DockerFactory, engine: Engine) ->
     assert await engine.labelled(f"palimpsest.session={config.session_id}") == ([], [])
 
 
+async def test_stopping_removes_the_container_and_keeps_the_workspace(factory: DockerFactory, engine: Engine) -> None:
+    config = new_config()
+    sandbox = factory.open(config)
+    await sandbox.write("file", b"x")
+    await sandbox.stop()
+    assert await engine.find(container_name(config.session_id)) is None
+    assert await sandbox.read("file") == b"x"
+
+
 async def test_a_workspace_with_unknown_content_is_archived_from_a_stopped_container(factory: DockerFactory) -> None:
     sandbox = factory.open(new_config())
     await sandbox.write("dir/file", b"x" * 100_000)
