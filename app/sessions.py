@@ -149,7 +149,8 @@ class QueueState(Value):
 
 
 class Session(Value):
-    """One conversation with one agent. `last_seq` is the seq of its newest event, read in the same transaction."""
+    """One conversation with one agent. `last_seq` is the seq of its newest event, read in the same transaction.
+    `reasoning_effort` null is the model's default."""
 
     id: str
     title: str | None
@@ -158,6 +159,7 @@ class Session(Value):
     outcome: Outcome | None
     error: dict[str, Any] | None
     model: str
+    reasoning_effort: ReasoningEffort | None = None
     created_at: Timestamp
     updated_at: Timestamp
     last_seq: int

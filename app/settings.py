@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.sessions import ReasoningEffort
+
 DEMO_MODEL = "scripted/demo"
 
 
@@ -33,6 +35,7 @@ class ModelSettings(BaseModel):
 
     context_window: int | None = Field(None, ge=1024)
     max_output_tokens: int | None = Field(None, ge=1)
+    reasoning_efforts: tuple[ReasoningEffort, ...] | None = None
     prices: PriceSettings | None = None
 
 
@@ -96,7 +99,9 @@ class Settings(BaseSettings):
         description="Default model as `provider/model`; where unset, the first provider with a key, else the demo.",
     )
     models: dict[str, ModelSettings] = Field(
-        {}, description="JSON: model name to `{context_window?, max_output_tokens?, prices?}`; wins over the catalog."
+        {},
+        description="JSON: model name to `{context_window?, max_output_tokens?, reasoning_efforts?, prices?}`;"
+        " wins over the catalog.",
     )
     providers: dict[str, ProviderSettings] = Field(
         {}, description="JSON: provider name to `{kind, base_url, api_key_env?}`; a base URL of its own needs no key."

@@ -8,14 +8,14 @@ from app.context.budget import Budget
 from app.context.policies import DEFAULT, CompactionSettings
 from app.context.tokens import Calibration
 from app.llm.base import ToolSchema
-from app.sessions import Approval
+from app.sessions import Approval, ReasoningEffort
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """What a session may change between steps. `system` is the system text without the plan; `calibration` is what is
     known of the model's tokenizer; `summary_template` are the operator's sections of a summary, None for the built-in
-    ones. `approval` says which calls wait for a person."""
+    ones. `approval` says which calls wait for a person, `reasoning_effort` None is the model's default."""
 
     model: str
     tools: tuple[ToolSchema, ...]
@@ -24,5 +24,6 @@ class AgentConfig:
     calibration: Calibration = field(default_factory=Calibration)
     settings: CompactionSettings = DEFAULT
     temperature: float | None = None
+    reasoning_effort: ReasoningEffort | None = None
     summary_template: str | None = None
     approval: Approval = field(default_factory=Approval)

@@ -74,6 +74,7 @@ class Conversation(ShownHistory):
             tools=self.generation.tools,
             max_output_tokens=config.budget.output_reserve,
             temperature=config.temperature,
+            reasoning_effort=config.reasoning_effort,
             wire_cache=self._wire_cache,
         )
 

@@ -70,6 +70,7 @@ def build_providers(settings: Settings) -> Providers:
             model.context_window,
             model.max_output_tokens,
             Prices(**model.prices.model_dump()) if model.prices is not None else None,
+            model.reasoning_efforts,
         )
         for name, model in settings.models.items()
     }

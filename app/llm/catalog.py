@@ -16,9 +16,11 @@ from genai_prices.types import Provider as PricedProvider
 from genai_prices.types import Usage as PricedUsage
 
 from app.llm.base import ModelInfo, Prices, WindowSource
+from app.llm.effort import efforts
 from app.llm.limits import max_output_tokens
 from app.llm.pricing import FREE, base_prices, flat_cost
 from app.messages import Usage
+from app.sessions import ReasoningEffort
 
 ASSUMED_WINDOW = 128_000
 KNOWN_PER_PROVIDER = 20
@@ -56,6 +58,7 @@ class ModelOverride:
     context_window: int | None = None
     max_output_tokens: int | None = None
     prices: Prices | None = None
+    reasoning_efforts: tuple[ReasoningEffort, ...] | None = None
 
 
 _NOTHING = ModelOverride()
@@ -93,6 +96,7 @@ class Catalog:
             max_output_tokens=override.max_output_tokens or max_output_tokens(model),
             prices=self._prices(name),
             key_present=key_present,
+            reasoning_efforts=efforts(model) if override.reasoning_efforts is None else override.reasoning_efforts,
             description=_DEMO if provider == SCRIPTED else (found.name or "") if found else "",
         )
 

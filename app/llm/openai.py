@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from app.errors import ProviderError
 from app.llm.adapter import HttpProvider
 from app.llm.base import ModelRequest
+from app.llm.effort import wire_effort
 from app.llm.openai_stream import OpenAiStream
 from app.llm.openai_wire import encode_body
 from app.llm.quirks import Quirks
@@ -41,6 +42,7 @@ class OpenAiProvider(HttpProvider):
             "temperature": request.temperature,
             "stop": list(request.stop) or None,
             "stream_options": {"include_usage": True},
+            "reasoning_effort": wire_effort(request.model, request.reasoning_effort, quirks.refused_efforts),
         }
         return quirks.parameters(wanted, request.max_output_tokens)
 

@@ -8,9 +8,16 @@ from typing import Any
 
 import orjson
 
+from app.llm.effort import SCALE
+
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
-_OPTIONAL = frozenset({"temperature", "stop", "stop_sequences", "stream_options", *TOKEN_NAMES})
+EFFORT = "reasoning_effort"
+_OPTIONAL = frozenset({"temperature", "stop", "stop_sequences", "stream_options", EFFORT, *TOKEN_NAMES})
 """Parameters that a request can do without; any other refusal is a real error."""
+
+_EFFORT = re.compile(rf"""['"`](?P<value>{"|".join(SCALE)})\\?['"`]""")
+_WRONG_VALUE = re.compile(r"(?:unsupported|invalid|unknown) value|not (?:a )?valid|should be|must be|one of", re.I)
+"""How a refusal of an effort reads whose parameter is taken."""
 
 _REFUSAL = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|extra (?:fields|inputs)"
@@ -29,13 +36,15 @@ _NAMED = {name: re.compile(rf"\b{name}\b") for name in _OPTIONAL} | {"stop": re.
 @dataclass
 class Quirks:
     """What is known of one model behind one base URL. `token_name` is how it calls the output limit, one of
-    `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses."""
+    `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses,
+    `refused_efforts` the values of `reasoning_effort` that it does not take."""
 
     token_name: str
     token_names: tuple[str, ...] = TOKEN_NAMES
     max_tokens: int | None = None
     dropped: set[str] = field(default_factory=set)
     refused_names: set[str] = field(default_factory=set)
+    refused_efforts: set[str] = field(default_factory=set)
 
     def parameters(self, wanted: dict[str, Any], max_output_tokens: int | None) -> dict[str, Any]:
         """The optional parameters to send: those of `wanted` that have a value and are not refused, and the limit."""
@@ -47,13 +56,27 @@ class Quirks:
     def learn(self, body: str, sent: dict[str, Any]) -> bool:
         """Learns from the text of a 400; says whether the next request will differ from the one that had `sent`."""
         name = _refused(body, sent)
-        if name is None:
+        if name is None or (name == EFFORT and _OTHER_ENDPOINT in body):
             return False
         if name in TOKEN_NAMES:
             return self._learn_limit(name, body, sent[name])
+        if name == EFFORT and self._learn_efforts(body, sent[name]):
+            return True
         if not _REFUSAL.search(body):
             return False
         self.dropped.add(name)
+        return True
+
+    def _learn_efforts(self, body: str, sent: str) -> bool:
+        """Learns from the refusal of an effort's value, by the list of accepted ones where the server gives it. False
+        where it is the parameter that is refused, or none would be left."""
+        named = {match["value"] for match in _EFFORT.finditer(body)} - {sent}
+        if not named and not _WRONG_VALUE.search(body):
+            return False
+        refused = set(SCALE) - named if named else self.refused_efforts | {sent}
+        if not set(SCALE) - refused:
+            return False
+        self.refused_efforts = refused
         return True
 
     def _learn_limit(self, name: str, body: str, sent: int) -> bool:
@@ -70,6 +93,10 @@ class Quirks:
         else:
             self.token_name = other
         return True
+
+
+_OTHER_ENDPOINT = "/v1/responses"
+"""Named where a model takes tools there alone, which no other effort changes."""
 
 
 def _refused(body: str, sent: dict[str, Any]) -> str | None:

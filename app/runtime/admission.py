@@ -13,11 +13,12 @@ from app.context.budget import context_state, make_budget
 from app.context.policies import CompactionSettings, resolve
 from app.errors import ForbiddenError, InvalidRequestError
 from app.interchange import ImportedHistory, import_history
+from app.llm.base import ModelInfo
 from app.messages import Message, new_id
 from app.runtime.approval_rules import approval_within, checked_rules
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import HistoryImport, LimitsPatch, SessionCreate, SessionPatch
-from app.sessions import Approval, Limits
+from app.sessions import Approval, Limits, ReasoningEffort
 
 TITLE_CHARS = 80
 """Characters of a task's first line that stand in for a title."""
@@ -77,10 +78,12 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
     compaction = _compaction(body.compaction, setup, rules)
     sandbox = setup.sandboxes.resolve(body.sandbox)
     info = setup.agents.model_info(model)
+    check_effort(info, body.reasoning_effort)
     return {
         "title": body.title or _title(body.task),
         "task": body.task,
         "model": model,
+        "reasoning_effort": body.reasoning_effort,
         "system_prompt": body.system_prompt,
         "tools": _checked_tools(body.tools, setup.agents.registry.names()),
         "sandbox": sandbox.model_dump(),
@@ -113,7 +116,23 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
         fields["tools"] = _checked_tools(body.tools, setup.agents.registry.names())
     if "metadata" in given:
         fields["metadata"] = _checked_metadata(body.metadata)
-    return fields | {name: getattr(body, name) for name in ("title", "system_prompt") if name in given}
+    return fields | {
+        name: getattr(body, name) for name in ("title", "system_prompt", "reasoning_effort") if name in given
+    }
+
+
+def check_effort(info: ModelInfo, effort: ReasoningEffort | None) -> None:
+    """Raises `InvalidRequestError` for an effort that the model is known not to take. Where nothing is known of a
+    model, any is accepted: its provider decides."""
+    known = info.reasoning_efforts
+    if effort is not None and known and effort not in known:
+        raise InvalidRequestError(
+            f"{info.name} does not take the reasoning_effort {effort!r}; it takes {', '.join(known)}, or null for its"
+            " default.",
+            code="unsupported_effort",
+            field="reasoning_effort",
+            reasoning_efforts=list(known),
+        )
 
 
 def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: ServiceRules) -> CompactionSettings:

@@ -78,6 +78,7 @@ class AgentSetup:
             budget=budget,
             calibration=self.calibration(row.model),
             settings=settings,
+            reasoning_effort=row.reasoning_effort,
             summary_template=self.summary_template,
             approval=Approval(**row.approval),
         )

@@ -35,7 +35,7 @@ from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import ForkCreate
 from app.sessions import Approval, Limits, SandboxSpec, Status
 
-_TAKEN_OVER = ("model", "system_prompt", "tools", "compaction", "metadata", "notes")
+_TAKEN_OVER = ("model", "reasoning_effort", "system_prompt", "tools", "compaction", "metadata", "notes")
 """Columns that a fork has from its parent as they are now, at whatever point it begins; `_held_to_bounds` are more."""
 
 

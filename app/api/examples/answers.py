@@ -129,6 +129,7 @@ ANSWERS: tuple[BaseModel, ...] = (
                 key_present=True,
                 default=True,
                 description="",
+                reasoning_efforts=("low", "medium", "high", "max"),
             ),
         )
     ),

@@ -60,7 +60,9 @@ SESSION = Session(
 _AFTER_A_RUN = {"status": Status.IDLE, "updated_at": LATER, "queue": QueueState(), "usage": USAGE + USAGE}
 COMPLETED = SESSION.model_copy(update={**_AFTER_A_RUN, "outcome": Outcome.COMPLETED, "last_seq": 18, "steps": 2})
 CANCELLED = SESSION.model_copy(update={**_AFTER_A_RUN, "outcome": Outcome.CANCELLED, "last_seq": 12, "steps": 1})
-CHANGED = COMPLETED.model_copy(update={"title": "Hello", "limits": Limits(max_steps=40), "last_seq": 19})
+CHANGED = COMPLETED.model_copy(
+    update={"title": "Hello", "reasoning_effort": "low", "limits": Limits(max_steps=40), "last_seq": 19}
+)
 RESUMED = CANCELLED.model_copy(update={"status": Status.RUNNING, "outcome": None, "last_seq": 14})
 
 USER = Message(

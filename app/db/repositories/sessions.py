@@ -94,6 +94,7 @@ def view(row: Row[Any], pending: int) -> Session:
         outcome=row.outcome,
         error=row.error,
         model=row.model,
+        reasoning_effort=row.reasoning_effort,
         created_at=row.created_at,
         updated_at=row.updated_at,
         last_seq=row.last_seq,

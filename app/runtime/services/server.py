@@ -42,6 +42,7 @@ class ServerService:
             key_present=info.key_present,
             default=info.name == self._default_model,
             description=info.description,
+            reasoning_efforts=info.reasoning_efforts,
         )
 
     async def usage(self) -> UsageReport:

@@ -88,7 +88,8 @@ class SessionService:
         """Changes a session from its next step on."""
         fields = checked_patch(body, self._setup, self._rules)
         session, row = await self._setup.write(
-            session_id, lambda c: lifecycle.patch(c, session_id, body, fields, self._rules)
+            session_id,
+            lambda c: lifecycle.patch(c, session_id, body, fields, self._rules, self._setup.agents.model_info),
         )
         self._registry.reconfigure(session_id, row)
         return session

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app.messages import Usage, Value
+from app.sessions import ReasoningEffort
 
 
 class PricesView(Value):
@@ -17,6 +18,8 @@ class PricesView(Value):
 
 
 class ModelView(Value):
+    """A model and what is known of it. `reasoning_efforts` are those that it takes, empty where they are not known."""
+
     name: str
     provider: str
     context_window: int
@@ -26,6 +29,7 @@ class ModelView(Value):
     key_present: bool
     default: bool
     description: str
+    reasoning_efforts: tuple[ReasoningEffort, ...]
 
 
 class ModelList(Value):

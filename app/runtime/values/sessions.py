@@ -11,7 +11,7 @@ from app.agent.approvals import compile_command
 from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
-from app.sessions import SandboxSpec, Session
+from app.sessions import ReasoningEffort, SandboxSpec, Session
 
 MAX_HISTORY_MESSAGES = 100_000
 """Most messages of an imported conversation, which are held in memory together until they are stored."""
@@ -67,6 +67,13 @@ MAX_APPROVAL_S = 30 * 24 * 3600
 """Longest wait for a person, in seconds: 30 days."""
 
 MessageId = Annotated[Text, StringConstraints(min_length=1, max_length=100)]
+
+Effort = Annotated[
+    ReasoningEffort | None,
+    Field(
+        description="How much the model reasons; null is the model's default. `GET /v1/models` lists what each takes."
+    ),
+]
 
 SystemPrompt = Annotated[Text, StringConstraints(max_length=200_000)]
 
@@ -148,6 +155,7 @@ class SessionCreate(Value):
     task: Content | None = None
     title: Title | None = None
     model: ModelName | None = None
+    reasoning_effort: Effort = None
     system_prompt: SystemPrompt | None = None
     sandbox: Annotated[SandboxKind | SandboxRequest, BeforeValidator(_sandbox)] | None = None
     compaction: Compaction | None = None
@@ -164,6 +172,7 @@ class SessionPatch(Value):
 
     title: Title | None = None
     model: ModelName | None = None
+    reasoning_effort: Effort = None
     system_prompt: SystemPrompt | None = None
     tools: list[str] | None = None
     compaction: Compaction | None = None

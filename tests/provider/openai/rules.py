@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tests.provider.dialect import TOOL_NAME
@@ -47,11 +47,24 @@ def _check_parameters(body: JSON, settings: Settings) -> None:
         raise _refused("shape", message, "max_tokens", "invalid_parameter_combination")
     for name in sorted(settings.refused_parameters & body.keys()):
         raise _unsupported(name, body[name])
+    effort = body.get("reasoning_effort")
+    if effort is not None and settings.efforts is not None and effort not in settings.efforts:
+        raise _unsupported_effort(effort, settings.efforts)
     if not isinstance(body.get("stream_options", {}), dict | None):
         raise _refused("shape", "Invalid type for 'stream_options': expected an object.", "stream_options")
     if body.get("stream_options") is not None and not body.get("stream"):
         message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         raise _refused("shape", message, "stream_options")
+
+
+def _unsupported_effort(effort: object, accepted: Collection[str]) -> Refused:
+    """As OpenAI words it, which lists what the model takes."""
+    values = ", ".join(f"'{value}'" for value in sorted(accepted))
+    message = (
+        f"Unsupported value: 'reasoning_effort' does not support '{effort}' with this model. Supported values are:"
+        f" {values}."
+    )
+    return _refused("parameter", message, "reasoning_effort", "unsupported_value")
 
 
 def _unsupported(name: str, value: object) -> Refused:

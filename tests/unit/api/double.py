@@ -289,6 +289,7 @@ class InMemoryServer(ServerService):
             key_present=True,
             default=True,
             description="Plays a script.",
+            reasoning_efforts=(),
         )
         return ModelList(items=(demo,))
 

@@ -132,3 +132,37 @@ def test_each_lesson_changes_the_next_request_so_that_corrections_end(bodies: li
             lessons += 1
             assert quirks.parameters(WANTED, 32_000) != sent
     assert lessons <= 6
+
+
+EFFORT = {"reasoning_effort": "minimal"}
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        ("Unsupported value: 'minimal' is not supported with this model. Supported values are: 'none', 'low', 'medium',"
+         " 'high', and 'xhigh'.", {"minimal", "max"}),
+        ("Input should be 'low', 'medium' or 'high'", {"none", "minimal", "xhigh", "max"}),
+        ("Invalid value for reasoning_effort: minimal", {"minimal"}),
+    ],
+)  # fmt: skip
+def test_a_refused_effort_teaches_which_are_taken(message: str, refused: set[str]) -> None:
+    quirks = Quirks("max_tokens")
+    assert quirks.learn(refusal(message, "reasoning_effort"), EFFORT)
+    assert (quirks.refused_efforts, quirks.dropped) == (refused, set())
+
+
+def test_a_server_that_knows_no_effort_gets_none() -> None:
+    quirks = Quirks("max_tokens")
+    assert quirks.learn(refusal("Unrecognized request argument supplied: reasoning_effort"), EFFORT)
+    assert quirks.parameters(EFFORT, None) == {}
+
+
+def test_a_model_that_takes_tools_elsewhere_alone_keeps_its_effort() -> None:
+    message = (
+        "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function"
+        " tools, use /v1/responses or set reasoning_effort to 'none'."
+    )
+    quirks = Quirks("max_tokens")
+    assert not quirks.learn(refusal(message, "reasoning_effort"), EFFORT)
+    assert (quirks.refused_efforts, quirks.dropped) == (set(), set())

@@ -48,7 +48,10 @@ class Office:
     async def patch(self, **asked: Any) -> Session:
         body = SessionPatch(**asked)
         fields = checked_patch(body, self.setup, RULES)
-        session, row = await self.stage.act(lambda c: lifecycle.patch(c, self.stage.session_id, body, fields, RULES))
+        info = self.setup.agents.model_info
+        session, row = await self.stage.act(
+            lambda c: lifecycle.patch(c, self.stage.session_id, body, fields, RULES, info)
+        )
         assert row.last_seq == session.last_seq
         return session
 

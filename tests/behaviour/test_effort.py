@@ -1,0 +1,111 @@
+"""How much a model reasons is a session's setting: checked where the model is known, sent to it, learned where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.behaviour.harness import OPENAI, Client, RunningServer
+from tests.behaviour.long_task import asks_for_summary
+from tests.behaviour.packed import packed
+from tests.provider import FakeProvider, RecordedRequest, Reply, Text
+
+StartServer = Callable[..., RunningServer]
+
+KNOWN = "fake-openai/gpt-5.1"
+KNOWN_EFFORTS = ["none", "low", "medium", "high"]
+
+
+def sent(provider: FakeProvider) -> list[str | None]:
+    return [request.body.get("reasoning_effort") for request in provider.requests]
+
+
+def answers(request: RecordedRequest) -> Reply:
+    return Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "done"))
+
+
+async def test_the_effort_goes_to_the_model_from_the_next_step_on(client: Client, provider: FakeProvider) -> None:
+    provider.respond(answers)
+    session, _ = await client.run("go", reasoning_effort="high")
+    path = f"/v1/sessions/{session['id']}"
+    assert session["reasoning_effort"] == "high"
+
+    changed = await client.http.patch(path, json={"reasoning_effort": "low"})
+    assert changed.json()["reasoning_effort"] == "low"
+    await client.post(session["id"], "again")
+    await client.until_idle(session["id"])
+    fork = (await client.http.post(f"{path}/fork", json={})).json()
+    assert fork["reasoning_effort"] == "low"
+    await client.post(fork["id"], "and again")
+    await client.until_idle(fork["id"])
+
+    await client.http.patch(path, json={"title": "unrelated"})
+    assert (await client.session(session["id"]))["reasoning_effort"] == "low"
+    await client.http.patch(path, json={"reasoning_effort": None})
+    await client.post(session["id"], "the default")
+    await client.until_idle(session["id"])
+    assert sent(provider) == ["high", "low", "low", None]
+    assert "reasoning_effort" not in provider.requests[-1].body
+
+
+async def test_an_effort_that_a_known_model_does_not_take_is_refused(client: Client, provider: FakeProvider) -> None:
+    body: dict[str, Any] = {"model": KNOWN, "reasoning_effort": "minimal"}
+    refused = await client.http.post("/v1/sessions", json=body)
+    problem = refused.json()
+    assert (refused.status_code, problem["code"], problem["field"]) == (422, "unsupported_effort", "reasoning_effort")
+    assert problem["reasoning_efforts"] == KNOWN_EFFORTS
+    assert "none, low, medium, high" in problem["detail"]
+
+    unknown = await client.create(reasoning_effort="minimal")
+    to_known = await client.http.patch(f"/v1/sessions/{unknown['id']}", json={"model": KNOWN})
+    assert (to_known.status_code, to_known.json()["code"]) == (422, "unsupported_effort")
+    both = await client.http.patch(f"/v1/sessions/{unknown['id']}", json={"model": KNOWN, "reasoning_effort": "low"})
+    assert (both.status_code, both.json()["reasoning_effort"]) == (200, "low")
+    back = await client.http.patch(f"/v1/sessions/{unknown['id']}", json={"reasoning_effort": "minimal"})
+    assert (back.status_code, back.json()["code"]) == (422, "unsupported_effort")
+
+    nonsense = await client.http.post("/v1/sessions", json={"reasoning_effort": "much"})
+    assert (nonsense.status_code, nonsense.json()["code"]) == (422, "validation_error")
+
+
+async def test_the_list_of_models_says_what_each_takes(start_server: StartServer) -> None:
+    models = {KNOWN: {"context_window": 64_000}, OPENAI: {"reasoning_efforts": ["low", "high"]}}
+    async with Client(start_server(models=models).url) as client:
+        listed = {item["name"]: item["reasoning_efforts"] for item in (await client.get("/v1/models"))["items"]}
+        assert (listed[KNOWN], listed[OPENAI]) == (KNOWN_EFFORTS, ["low", "high"])
+        assert listed["scripted/demo"] == []
+        refused = await client.http.post("/v1/sessions", json={"model": OPENAI, "reasoning_effort": "max"})
+        assert refused.json()["reasoning_efforts"] == ["low", "high"]
+
+
+async def test_a_refused_effort_gives_way_to_the_nearest_that_is_taken(client: Client, provider: FakeProvider) -> None:
+    provider.configure(efforts=frozenset({"low", "high"}))
+    provider.respond(answers)
+    session, events = await client.run("go", reasoning_effort="minimal")
+    assert session["outcome"] == "completed"
+    assert not [event for event in events if event.type == "step.retrying"]
+    await client.run("another session", reasoning_effort="minimal")
+    assert sent(provider) == ["minimal", "low", "low"]
+
+
+async def test_a_model_that_takes_no_effort_is_asked_without_one(client: Client, provider: FakeProvider) -> None:
+    provider.configure(refused_parameters=frozenset({"reasoning_effort"}))
+    provider.respond(answers)
+    session, _ = await client.run("go", reasoning_effort="high")
+    await client.run("another session", reasoning_effort="high")
+    assert session["outcome"] == "completed"
+    assert sent(provider) == ["high", None, None]
+
+
+@pytest.mark.parametrize(("policy", "effort"), [("reactive", "high"), ("threshold", None)])
+async def test_a_summary_in_the_conversation_keeps_the_effort(
+    client: Client, provider: FakeProvider, policy: str, effort: str | None
+) -> None:
+    """The request goes on from a cached prefix, of which the effort is a part; a text summary is a call of its own."""
+    provider.respond(answers)
+    made = await client.create(history=packed("the task", 9), reasoning_effort="high", compaction=policy)
+    await client.http.post(f"/v1/sessions/{made['id']}/compactions", json={})
+    await client.wait_for(made["id"], lambda event: event.type in ("compaction.completed", "compaction.failed"))
+    assert {request.body.get("reasoning_effort") for request in provider.requests} == {effort}
