@@ -114,9 +114,9 @@ class ResponsesStream:
                 self._refused = self._refused or kind == "response.refusal.delta"
                 self._write(self._item(event, "message"), _text(event.get("delta")))
             case "response.reasoning_summary_text.delta":
-                self._reason_on(event, ("summary", _number(event.get("summary_index"))))
+                self._add_reasoning(event, ("summary", _number(event.get("summary_index"))))
             case "response.reasoning_text.delta":
-                self._reason_on(event, ("content", _number(event.get("content_index"))))
+                self._add_reasoning(event, ("content", _number(event.get("content_index"))))
             case "response.function_call_arguments.delta":
                 self._write(self._item(event, "function_call"), _text(event.get("delta")))
             case "response.function_call_arguments.done":
@@ -200,8 +200,8 @@ class ResponsesStream:
         if not item.is_written:
             self._write(item, text)
 
-    def _reason_on(self, event: dict[str, Any], place: tuple[str, int]) -> None:
-        """Parts of a summary are paragraphs of one reasoning block."""
+    def _add_reasoning(self, event: dict[str, Any], place: tuple[str, int]) -> None:
+        """Adds to the item's reasoning; parts of a summary become paragraphs."""
         item = self._item(event, "reasoning")
         text = _text(event.get("delta"))
         if text and item.is_written and item.place != place:
@@ -237,7 +237,7 @@ class ResponsesStream:
         """Counts what is kept in addition to the text, which others count. Raises `ProviderError` beyond that."""
         self._held += size
         if self._held > MAX_HELD_BYTES:
-            raise ProviderError("The answer's items have no end.", code="provider_bad_response")
+            raise ProviderError("The answer's items are too large.", code="provider_bad_response")
 
     def _error(self, document: dict[str, Any]) -> ProviderError:
         inner = _dict(document.get("error")) or document

@@ -171,7 +171,7 @@ class Writer:
         return self._event("response.output_item.added", output_index=place, item=shown)
 
     def _switch(self, item: JSON) -> Iterator[bytes]:
-        """Goes on with the open item where this is one of its kind."""
+        """Continues the open item where this is one of its kind, else opens another."""
         open_item = self.output[self.open_at] if self.is_open and self.open_at is not None else {}
         if (open_item.get("type"), open_item.get("phase")) == (item["type"], item.get("phase")):
             return

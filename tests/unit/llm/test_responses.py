@@ -77,7 +77,7 @@ async def test_items_that_were_never_announced_or_came_whole_are_taken() -> None
         {"type": "response.completed", "response": {"output": [{**ITEM, "summary": summary}, CALL, message]}},
     )
     assert (prose(events), thoughts(events)) == ("unannouncedwhole", "why")
-    assert calls(events) == [("ls", {"path": "a"})] or calls(events) == [("ls", '{"path":"a"}')]
+    assert calls(events) == [("ls", '{"path":"a"}')]
     assert BlockEnd(3, {"phase": "final_answer"}) in events
     assert finish(events) == "tool_calls"
 
@@ -180,7 +180,7 @@ async def test_a_stream_without_end_is_retried() -> None:
 def test_items_without_end_are_an_error() -> None:
     stream = ResponsesStream(lambda *_: ProviderError("no"))
     data = orjson.dumps(item("done", {**ITEM, "encrypted_content": "x" * MAX_HELD_BYTES}))
-    with pytest.raises(ProviderError, match="no end"):
+    with pytest.raises(ProviderError, match="too large"):
         stream.feed([(b"", data)])
 
 
