@@ -44,7 +44,7 @@ class ProviderSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    kind: Literal["openai", "anthropic"]
+    kind: Literal["openai-responses", "openai", "anthropic"]
     base_url: str
     api_key_env: str | None = None
 
@@ -104,13 +104,17 @@ class Settings(BaseSettings):
         " wins over the catalog.",
     )
     providers: dict[str, ProviderSettings] = Field(
-        {}, description="JSON: provider name to `{kind, base_url, api_key_env?}`; a base URL of its own needs no key."
+        {},
+        description="JSON: provider name to `{kind, base_url, api_key_env?}`, where `kind` is `openai-responses`,"
+        " `openai` (Chat Completions) or `anthropic`; a base URL of its own needs no key.",
     )
     openai_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("OPENAI_API_KEY"), description="Key of the provider `openai`."
     )
     openai_base_url: str | None = Field(
-        None, validation_alias=AliasChoices("OPENAI_BASE_URL"), description="Base URL of `openai`, ending in `/v1`."
+        None,
+        validation_alias=AliasChoices("OPENAI_BASE_URL"),
+        description="Base URL of `openai`, ending in `/v1`; any but OpenAI's own is called with Chat Completions.",
     )
     anthropic_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("ANTHROPIC_API_KEY"), description="Key of the provider `anthropic`."

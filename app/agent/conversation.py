@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -75,6 +76,7 @@ class Conversation(ShownHistory):
             max_output_tokens=config.budget.output_reserve,
             temperature=config.temperature,
             reasoning_effort=config.reasoning_effort,
+            cache_key=self._cache_key(),
             wire_cache=self._wire_cache,
         )
 
@@ -86,6 +88,12 @@ class Conversation(ShownHistory):
         messages, _ = repair(transcript.messages, model=generation.model)
         request = replace(self.request(config), model=generation.model, system=generation.system)
         return replace(request, tools=generation.tools, messages=messages, wire_cache={})
+
+    def _cache_key(self) -> str | None:
+        """One for the session's whole life, since new generations mostly begin with the same instructions and tools.
+        Hashed, so that no id of ours leaves the server."""
+        history = self.history
+        return hashlib.sha256(history[0].id.encode()).hexdigest()[:32] if history else None
 
     def sound_request(self, config: AgentConfig) -> ModelRequest:
         """As `request`, fit to be sent at any time, and with messages that stay as they are when a step adds more."""

@@ -46,7 +46,8 @@ class _Block:
     def _part(self, text: str, interrupted: bool, provider_data: dict[str, Any] | None) -> ClosedPart:
         live = self.live
         if live.type == "text":
-            return TextPart(id=live.part_id, index=live.index, text=text, interrupted=interrupted)
+            phase = (provider_data or {}).get("phase")
+            return TextPart(id=live.part_id, index=live.index, text=text, interrupted=interrupted, phase=phase)
         if live.type == "reasoning":
             return ReasoningPart(
                 id=live.part_id, index=live.index, text=text, interrupted=interrupted, provider_data=provider_data

@@ -25,7 +25,7 @@ def provider_configs(settings: Settings) -> list[ProviderConfig]:
         ProviderConfig("scripted", "scripted"),
         ProviderConfig(
             "openai",
-            "openai",
+            "openai-responses" if _is_openai(settings.openai_base_url) else "openai",
             settings.openai_base_url or OPENAI_URL,
             _secret(settings.openai_api_key),
             needs_key=settings.openai_base_url is None,
@@ -42,6 +42,11 @@ def provider_configs(settings: Settings) -> list[ProviderConfig]:
         key = environment.get(provider.api_key_env) if provider.api_key_env else None
         configs.append(ProviderConfig(name, provider.kind, provider.base_url, key, needs_key=False))
     return configs
+
+
+def _is_openai(base_url: str | None) -> bool:
+    """Whether `openai` is OpenAI itself and not one of the many servers that speak its older format."""
+    return base_url is None or base_url.rstrip("/") == OPENAI_URL
 
 
 def _secret(value: object) -> str | None:

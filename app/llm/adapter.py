@@ -43,6 +43,21 @@ class Body(Protocol):
     async def read(self) -> bytes: ...
 
 
+class WireFormat(Protocol):
+    """How the requests and the stream of one endpoint look."""
+
+    @property
+    def path(self) -> str: ...
+
+    def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]: ...
+
+    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes: ...
+
+    def open_stream(self) -> ResponseStream: ...
+
+    def corrects(self, error: AnswerError, request: ModelRequest) -> bool: ...
+
+
 class HttpProvider(ABC):
     """A provider behind HTTP; a subclass says how its requests and its stream look."""
 
@@ -75,25 +90,48 @@ class HttpProvider(ABC):
     def open_stream(self) -> ResponseStream:
         """The state of a new response."""
 
+    def corrects(self, error: AnswerError, request: ModelRequest) -> bool:
+        """Whether the history will be encoded differently after this refusal, so that the request is worth sending
+        again."""
+        return False
+
+    def wire_format(self, quirks: Quirks) -> WireFormat:
+        """How this model is called."""
+        return self
+
+    def switches_endpoint(self, error: AnswerError, quirks: Quirks) -> bool:
+        """Whether this refusal points to the provider's other endpoint, at which the model is called from now on."""
+        return False
+
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """Streams one response; see `Provider`. A parameter that the model refuses is left out, lowered or renamed and
-        the request sent again, before any event, and this is remembered for the model."""
+        the request sent again, before any event, and this is remembered for the model. A refusal that points to the
+        other endpoint is a `ProviderError` with the code `endpoint_switched`, to be retried at once."""
         quirks = self._quirks.setdefault(request.model, self.quirks())
+        wire = self.wire_format(quirks)
         for correction in range(_MAX_CORRECTIONS + 1):
-            parameters = self.parameters(request, quirks)
+            parameters = wire.parameters(request, quirks)
             try:
                 async with (
-                    self._client.post(self.path, self.encode(request, parameters)) as answer,
-                    aclosing(read_response(self.open_stream(), answer)) as batches,
+                    self._client.post(wire.path, wire.encode(request, parameters)) as answer,
+                    aclosing(read_response(wire.open_stream(), answer)) as batches,
                 ):
                     async for events in batches:
                         for event in events:
                             yield event
                 return
             except AnswerError as error:
+                if self.switches_endpoint(error, quirks):
+                    raise self._switched(error, quirks) from error
                 refused = error.http_status in (400, 422) and correction < _MAX_CORRECTIONS
-                if not (refused and quirks.learn(error.body, parameters)):
+                if not (refused and (wire.corrects(error, request) or quirks.learn(error.body, parameters))):
                     raise
+
+    def _switched(self, error: AnswerError, quirks: Quirks) -> ProviderError:
+        detail = f"{error.detail} The model is called at {self.wire_format(quirks).path} from now on."
+        return ProviderError(
+            detail, code="endpoint_switched", retryable=True, retry_after=0.0, http_status=error.http_status
+        )
 
     @property
     def reach(self) -> Reach:

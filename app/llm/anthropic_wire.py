@@ -116,7 +116,9 @@ def _block(part: Part, own_reasoning: bool) -> Iterator[bytes]:
     match part:
         case TextPart() if part.text.strip():
             yield orjson.dumps({"type": "text", "text": part.text})
-        case ReasoningPart() if own_reasoning and part.provider_data and not part.interrupted:
+        case ReasoningPart(provider_data={"type": "thinking" | "redacted_thinking"}) if (
+            own_reasoning and not part.interrupted
+        ):
             yield orjson.dumps(part.provider_data)
         case ToolCallPart():
             head = orjson.dumps({"type": "tool_use", "id": part.call_id, "name": wire_name(part.name)})[:-1]

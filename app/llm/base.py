@@ -29,7 +29,8 @@ class ModelRequest:
     `messages` are valid by construction (see `context/validator.py`): user and control messages go out in the user's
     role, each assistant message with calls is followed by one tool message with a result for each of them.
     `reasoning_effort` None is the model's default. `drop_block` asks a provider that verifies replayed thinking to drop
-    what it cannot verify instead of refusing the request.
+    what it cannot verify instead of refusing the request. `cache_key` is shared by requests that begin alike, so that
+    a provider can send them to where its prompt cache is warm.
     `wire_cache` belongs to the caller and lives as long as a context generation: an adapter keeps the encoded form of a
     message in it under the message's id, so that a long history is encoded once and not at every step.
     """
@@ -43,6 +44,7 @@ class ModelRequest:
     stop: Sequence[str] = ()
     reasoning_effort: ReasoningEffort | None = None
     drop_block: bool = False
+    cache_key: str | None = None
     wire_cache: MutableMapping[str, Any] = field(default_factory=dict)
 
 
@@ -77,7 +79,8 @@ class ToolArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class BlockEnd:
-    """The block is complete. `provider_data` is a reasoning block's own wire form, to be sent back unchanged."""
+    """The block is complete. `provider_data` is a reasoning block's own wire form, to be sent back unchanged, or a text
+    block's `phase`."""
 
     block: int
     provider_data: dict[str, Any] | None = None

@@ -71,6 +71,11 @@ def wire_effort(model: str, effort: ReasoningEffort | None, refused: Collection[
     return min(accepted, key=lambda value: (abs(_rank(value) - wanted), _rank(value)), default=None)
 
 
+def reasons(model: str) -> bool:
+    """Whether a model may reason: all but those that are known not to."""
+    return _values(model) != ()
+
+
 def _values(model: str) -> tuple[str, ...] | None:
     """The wire values of a model's family, None for an unknown family."""
     name = model.lower().rpartition("/")[2]

@@ -1,4 +1,5 @@
-"""The adapter for OpenAI's Chat Completions and the many servers that speak it."""
+"""The adapter for OpenAI: Chat Completions, which many servers speak, and Responses, by which its newer models are
+called. A model that points to the other endpoint is called there from then on."""
 
 from __future__ import annotations
 
@@ -7,12 +8,14 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from app.errors import ProviderError
-from app.llm.adapter import HttpProvider
+from app.llm.adapter import HttpProvider, WireFormat
 from app.llm.base import ModelRequest
 from app.llm.effort import wire_effort
+from app.llm.http import AnswerError
 from app.llm.openai_stream import OpenAiStream
 from app.llm.openai_wire import encode_body
-from app.llm.quirks import Quirks
+from app.llm.quirks import Endpoint, Quirks
+from app.llm.responses import ResponsesFormat, points_elsewhere
 from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -28,11 +31,21 @@ class OpenAiProvider(HttpProvider):
 
     path = "/chat/completions"
 
-    def __init__(self, name: str, base_url: str, api_key: str | None, *, idle_timeout_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        base_url: str,
+        api_key: str | None,
+        *,
+        idle_timeout_s: float,
+        endpoint: Endpoint = "chat_completions",
+    ) -> None:
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         super().__init__(name, base_url, headers, api_key, idle_timeout_s=idle_timeout_s)
         is_new = (urlsplit(base_url).hostname or "").endswith(_NEW_NAME_HOSTS)
         self._token_name = "max_completion_tokens" if is_new else "max_tokens"
+        self._endpoint = endpoint
+        self._responses = ResponsesFormat(name, self._client.failure)
 
     def quirks(self) -> Quirks:
         return Quirks(self._token_name)
@@ -48,6 +61,23 @@ class OpenAiProvider(HttpProvider):
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
         return encode_body(request, parameters)
+
+    def wire_format(self, quirks: Quirks) -> WireFormat:
+        return self._responses if self._endpoint_of(quirks) == "responses" else self
+
+    def switches_endpoint(self, error: AnswerError, quirks: Quirks) -> bool:
+        """Once for each model. Where both endpoints point to the other, nothing is remembered and the second refusal
+        is the error."""
+        if not points_elsewhere(self._endpoint_of(quirks), error):
+            return False
+        if quirks.endpoint is not None:
+            quirks.endpoint = None
+            return False
+        quirks.endpoint = "chat_completions" if self._endpoint == "responses" else "responses"
+        return True
+
+    def _endpoint_of(self, quirks: Quirks) -> Endpoint:
+        return quirks.endpoint or self._endpoint
 
     async def window(self, model: str) -> int | None:
         """As the list of models has it, or what a local server says beside it."""

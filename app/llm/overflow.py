@@ -27,6 +27,7 @@ _SENTENCES = re.compile(
         (
             r"maximum context length",  # OpenAI, OpenRouter, vLLM, Mistral
             r"context_length_exceeded",
+            r"exceeds the context window of this model",  # OpenAI, Responses
             r"prompt is too long",  # Anthropic
             r"input length and `?max_tokens`? exceed context limit",  # Anthropic
             r"request_too_large",  # Anthropic, 413

@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from app.llm.effort import SCALE
 
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
-EFFORT = "reasoning_effort"
-_OPTIONAL = frozenset({"temperature", "stop", "stop_sequences", "stream_options", EFFORT, *TOKEN_NAMES})
+EFFORTS = ("reasoning_effort", "reasoning.effort")
+_NESTED = ("reasoning.effort", "reasoning.summary")
+"""Members of a parameter that is an object; each can be left out without the others."""
+_QUOTED = ("stop", "include")
+"""Common words, which count as names only in quotes."""
+_OPTIONAL = frozenset(
+    {
+        "temperature",
+        "stream_options",
+        "stop_sequences",
+        "prompt_cache_key",
+        "max_output_tokens",
+        *EFFORTS,
+        *_NESTED,
+        *_QUOTED,
+        *TOKEN_NAMES,
+    }
+)
 """Parameters that a request can do without; any other refusal is a real error."""
+
+Endpoint = Literal["chat_completions", "responses"]
+"""The two formats of OpenAI's API."""
 
 _EFFORT = re.compile(rf"""['"`](?P<value>{"|".join(SCALE)})\\?['"`]""")
 _WRONG_VALUE = re.compile(r"(?:unsupported|invalid|unknown) value|not (?:a )?valid|should be|must be|one of", re.I)
@@ -29,15 +48,20 @@ _MAXIMUM = re.compile(
     r"(?:at most|maximum (?:of|is)|less than or equal to|<=|>|\[\d+,)\s*`?(\d{2,9})\b",
     re.I,
 )
-_NAMED = {name: re.compile(rf"\b{name}\b") for name in _OPTIONAL} | {"stop": re.compile(r"""['"`]stop\\?['"`]""")}
-"""How a text names a parameter; `stop` is a common word and counts only in quotes."""
+_NAMED = (
+    {name: re.compile(rf"\b{name}\b") for name in _OPTIONAL}
+    | {name: re.compile(rf"""['"`]{name}\\?['"`]""") for name in _QUOTED}
+    | {name: re.compile(rf"""\b{re.escape(name)}\b|['"`]{name.partition(".")[0]}\\?['"`]""") for name in _NESTED}
+)
+"""How a text names a parameter."""
 
 
 @dataclass
 class Quirks:
     """What is known of one model behind one base URL. `token_name` is how it calls the output limit, one of
     `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses,
-    `refused_efforts` the values of `reasoning_effort` that it does not take."""
+    `refused_efforts` the reasoning efforts that it does not take. `endpoint` is the one that it pointed to, None for
+    its provider's own."""
 
     token_name: str
     token_names: tuple[str, ...] = TOKEN_NAMES
@@ -45,22 +69,30 @@ class Quirks:
     dropped: set[str] = field(default_factory=set)
     refused_names: set[str] = field(default_factory=set)
     refused_efforts: set[str] = field(default_factory=set)
+    endpoint: Endpoint | None = None
 
     def parameters(self, wanted: dict[str, Any], max_output_tokens: int | None) -> dict[str, Any]:
         """The optional parameters to send: those of `wanted` that have a value and are not refused, and the limit."""
         sent = {name: value for name, value in wanted.items() if value is not None and name not in self.dropped}
         if max_output_tokens is not None and self.token_name not in self.dropped:
-            sent[self.token_name] = min(max_output_tokens, self.max_tokens or max_output_tokens)
+            sent[self.token_name] = self.limited(max_output_tokens)
         return sent
+
+    def limited(self, max_output_tokens: int) -> int:
+        """The output limit to ask for in place of this one."""
+        return min(max_output_tokens, self.max_tokens or max_output_tokens)
 
     def learn(self, body: str, sent: dict[str, Any]) -> bool:
         """Learns from the text of a 400; says whether the next request will differ from the one that had `sent`."""
-        name = _refused(body, sent)
-        if name is None or (name == EFFORT and _OTHER_ENDPOINT in body):
+        learned = [self._learn(name, body, sent[name]) for name in _refused(body, sent)]
+        return any(learned)
+
+    def _learn(self, name: str, body: str, sent: Any) -> bool:
+        if name in EFFORTS and _OTHER_ENDPOINT in body:
             return False
-        if name in TOKEN_NAMES:
-            return self._learn_limit(name, body, sent[name])
-        if name == EFFORT and self._learn_efforts(body, sent[name]):
+        if name in (*TOKEN_NAMES, "max_output_tokens"):
+            return self._learn_limit(name, body, sent)
+        if name in EFFORTS and self._learn_efforts(body, sent):
             return True
         if not _REFUSAL.search(body):
             return False
@@ -88,7 +120,7 @@ class Quirks:
             return False
         self.refused_names.add(name)
         other = next((n for n in self.token_names if n not in self.refused_names), None)
-        if other is None:
+        if other is None or name not in self.token_names:
             self.dropped.add(name)
         else:
             self.token_name = other
@@ -99,13 +131,14 @@ _OTHER_ENDPOINT = "/v1/responses"
 """Named where a model takes tools there alone, which no other effort changes."""
 
 
-def _refused(body: str, sent: dict[str, Any]) -> str | None:
-    """The optional parameter that the error is about: by its `param` field, else by the first name in its text."""
+def _refused(body: str, sent: dict[str, Any]) -> list[str]:
+    """The optional parameters that the error is about: by its `param` field, which may name an object or a member of
+    one, else by the first name in its text."""
     candidates = [name for name in sent if name in _OPTIONAL]
     if (named := _param_field(body)) is not None:
-        return named if named in candidates else None
+        return [name for name in candidates if f"{named}.".startswith(f"{name}.") or name.startswith(f"{named}.")]
     places = {name: match.start() for name in candidates if (match := _NAMED[name].search(body))}
-    return min(places, key=places.__getitem__) if places else None
+    return [min(places, key=places.__getitem__)] if places else []
 
 
 def _param_field(body: str) -> str | None:
@@ -114,4 +147,4 @@ def _param_field(body: str) -> str | None:
         param = error.get("param")
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
         return None
-    return param.partition(".")[0] if isinstance(param, str) and param else None
+    return re.sub(r"\[\d+\]", "", param) if isinstance(param, str) and param else None

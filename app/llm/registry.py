@@ -26,7 +26,7 @@ class ProviderConfig:
     mean nothing to the kind `scripted`."""
 
     name: str
-    kind: Literal["openai", "anthropic", "scripted"]
+    kind: Literal["openai-responses", "openai", "anthropic", "scripted"]
     base_url: str = ""
     api_key: str | None = None
     needs_key: bool = True
@@ -143,5 +143,11 @@ class Providers:
                 return AnthropicProvider(
                     config.name, config.base_url, config.api_key, idle_timeout_s=self._idle_timeout_s
                 )
-            case "openai":
-                return OpenAiProvider(config.name, config.base_url, config.api_key, idle_timeout_s=self._idle_timeout_s)
+            case "openai" | "openai-responses":
+                return OpenAiProvider(
+                    config.name,
+                    config.base_url,
+                    config.api_key,
+                    idle_timeout_s=self._idle_timeout_s,
+                    endpoint="responses" if config.kind == "openai-responses" else "chat_completions",
+                )

@@ -88,6 +88,10 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "provider_overloaded": (FAILED, "The provider has too much to do (503, 529)."),
     "provider_rate_limited": (FAILED, "The provider's rate limit, or its quota, is used up (429)."),
     "provider_server_error": (FAILED, "The provider failed (another 5xx, or an error inside its stream)."),
+    "endpoint_switched": (
+        FAILED,
+        "The model asked to be called at its provider's other endpoint; shown with the retry there.",
+    ),
     "provider_stream_ended": (FAILED, "The connection ended in the middle of the answer."),
     "provider_timeout": (FAILED, "The provider sent nothing for `PALIMPSEST_PROVIDER_IDLE_TIMEOUT_S`, or said 408."),
     "provider_unreachable": (FAILED, "The provider cannot be connected to, or the connection broke."),

@@ -16,8 +16,8 @@ from app.server import Server, bind, make_server
 from app.settings import Settings
 from tests.provider import FakeProvider
 
-OPENAI, ANTHROPIC = "fake-openai/model", "fake-anthropic/model"
-"""One strict provider, under both wire formats."""
+OPENAI, ANTHROPIC, RESPONSES = "fake-openai/model", "fake-anthropic/model", "fake-responses/model"
+"""One strict provider, under its wire formats."""
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ def of_type(events: list[Event], *types: str) -> list[Event]:
 
 
 def settings_for(data_dir: Path, provider: FakeProvider, sandbox: str, **more: Any) -> Settings:
-    """Settings of a server under test: loopback, a free port, the strict provider under two names, no `.env`."""
+    """Settings of a server under test: loopback, a free port, the strict provider under three names, no `.env`."""
     values: dict[str, Any] = {
         "port": 0,
         "data_dir": data_dir,
@@ -187,8 +187,9 @@ def settings_for(data_dir: Path, provider: FakeProvider, sandbox: str, **more: A
         "providers": {
             "fake-openai": {"kind": "openai", "base_url": provider.openai_url},
             "fake-anthropic": {"kind": "anthropic", "base_url": provider.url},
+            "fake-responses": {"kind": "openai-responses", "base_url": provider.openai_url},
         },
-        "models": {name: {"context_window": 128_000} for name in (OPENAI, ANTHROPIC)},
+        "models": {name: {"context_window": 128_000} for name in (OPENAI, ANTHROPIC, RESPONSES)},
         "log_level": "error",
         "shutdown_grace_s": 5,
         **more,

@@ -18,7 +18,7 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from tests.behaviour.harness import ANTHROPIC, OPENAI
+from tests.behaviour.harness import ANTHROPIC, OPENAI, RESPONSES
 from tests.databases import make_database
 from tests.provider import FakeProvider
 
@@ -109,8 +109,9 @@ class ServerProcess:
         providers = {
             "fake-openai": {"kind": "openai", "base_url": self.provider.openai_url},
             "fake-anthropic": {"kind": "anthropic", "base_url": self.provider.url},
+            "fake-responses": {"kind": "openai-responses", "base_url": self.provider.openai_url},
         }
-        models: dict[str, Any] = {name: {"context_window": 128_000} for name in (OPENAI, ANTHROPIC)}
+        models: dict[str, Any] = {name: {"context_window": 128_000} for name in (OPENAI, ANTHROPIC, RESPONSES)}
         return {
             **os.environ,
             "PYTHONPATH": str(ROOT),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.behaviour.checks import CLOSED, log_of
-from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, of_type
+from tests.behaviour.harness import ANTHROPIC, OPENAI, RESPONSES, Client, Event, of_type
 from tests.behaviour.long_task import SUMMARY, LongTask, asks_for_summary
 from tests.behaviour.replica import USAGE, Replica
 from tests.provider import FakeProvider, Gate, RecordedRequest, Reply, Text
@@ -21,7 +21,7 @@ SHORT_TAIL = {"tail_tokens": 300, "min_turns_to_keep": 0, "recent_messages_to_ke
 """Settings that leave something to compact in a session of a few steps."""
 
 WINDOW = 8_000
-SMALL = {name: {"context_window": WINDOW} for name in MODELS}
+SMALL = {name: {"context_window": WINDOW} for name in (*MODELS, RESPONSES)}
 
 
 def settings(policy: str = "reactive", **more: Any) -> dict[str, Any]:

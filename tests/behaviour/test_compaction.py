@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
-from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
+from tests.behaviour.harness import ANTHROPIC, OPENAI, RESPONSES, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import LongTask
 from tests.behaviour.rounds import MODELS, POLICIES, SMALL, WINDOW, assert_sent, context, steps_of
 from tests.provider import FakeProvider, RecordedRequest
@@ -38,7 +38,7 @@ def _steps(policy: str, model: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200 if LONG else 120)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, RESPONSES])
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_a_long_task_finishes_within_a_small_window(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str

@@ -1,4 +1,4 @@
-"""Answers of providers gone wrong: grown from sound ones of both wires, or no answer at all."""
+"""Answers of providers gone wrong: grown from sound ones of all wires, or no answer at all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from tests.provider import Interleaved, Reasoning, Reply, Text, ToolCall
 from tests.provider.anthropic import ANTHROPIC
 from tests.provider.dialect import Answering, Dialect, Spent
 from tests.provider.openai import OPENAI
+from tests.provider.responses import RESPONSES
 from tests.provider.thinking import SealBook
 
-Wire = Literal["openai", "anthropic"]
-DIALECTS: dict[Wire, Dialect] = {"openai": OPENAI, "anthropic": ANTHROPIC}
+Wire = Literal["openai", "anthropic", "responses"]
+WIRES: tuple[Wire, ...] = ("openai", "anthropic", "responses")
+DIALECTS: dict[Wire, Dialect] = {"openai": OPENAI, "anthropic": ANTHROPIC, "responses": RESPONSES}
 MAX_EVENTS = 60
 
 
@@ -71,7 +73,8 @@ whole_replies = replies_with(sound_arguments)
 
 
 def answering(reply: Reply, *, stream: bool) -> Answering:
-    body: dict[str, Any] = {"model": "m", "stream": stream, "stream_options": {"include_usage": True}}
+    asked = {"stream_options": {"include_usage": True}, "include": ["reasoning.encrypted_content"]}
+    body: dict[str, Any] = {"model": "m", "stream": stream, **asked}
     return Answering(0, "m", reply, Spent(20, 5, 5, 10, 2), "last_chunk", body, SealBook())
 
 
@@ -96,6 +99,8 @@ junk_events = st.one_of(
             b"event: ping\ndata: {}\n\n",
             b"data: [DONE]\n\n",
             b'data: {"type":"message_stop"}\n\n',
+            b'data: {"type":"response.completed"}\n\n',
+            b'data: {"type":"response.failed","response":{"error":{"code":[]}}}\n\n',
             b"data: null\n\n",
             b"data: NaN\n\n",
             b"data: 1e999\n\n",
@@ -172,13 +177,13 @@ def chunked(draw: st.DrawFn, data: bytes) -> tuple[bytes, ...]:
 @st.composite
 def answers(draw: st.DrawFn) -> Answer:
     """Any answer."""
-    wire: Wire = draw(st.sampled_from(["openai", "anthropic"]))
+    wire: Wire = draw(st.sampled_from(WIRES))
     match draw(st.sampled_from(["stream", "stream", "stream", "mixed", "document", "bytes"])):
         case "stream":
             events = draw(disordered(sound_events(wire, draw(replies))))
             return Answer(wire, "stream", draw(chunked(b"".join(events))))
         case "mixed":
-            other: Wire = "anthropic" if wire == "openai" else "openai"
+            other: Wire = draw(st.sampled_from([name for name in WIRES if name != wire]))
             both = [*sound_events(wire, draw(replies)), *sound_events(other, draw(replies))]
             events = draw(disordered(draw(st.permutations(both)) if draw(st.booleans()) else both))
             return Answer(wire, "mixed streams", draw(chunked(b"".join(events))))

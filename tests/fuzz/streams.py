@@ -17,7 +17,7 @@ from app.agent.changes import StepOpened
 from app.agent.model_calls import ModelCalls
 from app.context.validator import repair
 from app.errors import ProviderError, ToolError
-from app.llm.adapter import HttpProvider, read_response
+from app.llm.adapter import HttpProvider, WireFormat, read_response
 from app.llm.anthropic import AnthropicProvider
 from app.llm.base import ModelRequest, StreamEvent
 from app.llm.openai import OpenAiProvider
@@ -67,12 +67,17 @@ class Played:
         self._answer = answer
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
-        async with aclosing(read_response(self._parsers.open_stream(), Came(self._answer))) as batches:
+        async with aclosing(read_response(wire_of(self._parsers).open_stream(), Came(self._answer))) as batches:
             async for events in batches:
                 for event in events:
                     yield event
 
     async def aclose(self) -> None: ...
+
+
+def wire_of(provider: HttpProvider) -> WireFormat:
+    """How a provider calls a model that it knows nothing of."""
+    return provider.wire_format(provider.quirks())
 
 
 class StreamFuzzer:
@@ -88,6 +93,7 @@ class StreamFuzzer:
         return {
             "openai": OpenAiProvider("acme", where, "sk-key-0123456789ab", idle_timeout_s=60),
             "anthropic": AnthropicProvider("acme", where, "sk-key-0123456789ab", idle_timeout_s=60),
+            "responses": OpenAiProvider("acme", where, "sk-key-0123456789ab", idle_timeout_s=60, endpoint="responses"),
         }
 
     def __exit__(self, *_: object) -> None:
@@ -184,7 +190,8 @@ def check_sendable(message: Message, providers: Mapping[Wire, HttpProvider]) -> 
     history, _ = repair([user(), message, *_results(message), user()], model=message.model or "")
     for wire, provider in providers.items():
         request = ModelRequest("one", "Be good.", history)
-        body: Any = orjson.loads(provider.encode(request, provider.parameters(request, provider.quirks())))
+        format = wire_of(provider)
+        body: Any = orjson.loads(format.encode(request, format.parameters(request, provider.quirks())))
         try:
             DIALECTS[wire].check(body, {"anthropic-version": "2023-06-01"}, Settings(), SealBook())
         except Refused as refused:

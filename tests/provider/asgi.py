@@ -15,17 +15,22 @@ from tests.provider.listing import anthropic_models, openai_models, props
 from tests.provider.openai import OPENAI
 from tests.provider.player import Dropped, Message, Player, Send
 from tests.provider.records import JSON, RecordedRequest, Refused
+from tests.provider.responses import RESPONSES
 from tests.provider.script import Answer, Gate, HttpError, as_reply
 from tests.provider.settings import Settings
 
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Scope: TypeAlias = Any
 
-DIALECTS: dict[str, Dialect] = {"/v1/chat/completions": OPENAI, "/v1/messages": ANTHROPIC}
+DIALECTS: dict[str, Dialect] = {
+    "/v1/chat/completions": OPENAI,
+    "/v1/responses": RESPONSES,
+    "/v1/messages": ANTHROPIC,
+}
 
 
 class App:
-    """Speaks both formats; everything it knows lies on the desk."""
+    """Speaks all formats; everything it knows lies on the desk."""
 
     def __init__(self, desk: Desk, connections: Connections) -> None:
         self._desk = desk
@@ -34,6 +39,8 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         dialect = DIALECTS.get(scope["path"])
+        if dialect is RESPONSES and not self._desk.settings.has_responses:
+            dialect = None
         if dialect is not None and scope["method"] == "POST":
             await self._call(dialect, scope, headers, receive, send)
         else:

@@ -13,6 +13,7 @@ from tests.provider.records import JSON, Refused
 
 OverflowStyle = Literal[
     "openai",
+    "responses",
     "anthropic",
     "gemini",
     "openrouter",
@@ -73,6 +74,11 @@ def _openai(s: Sizes) -> Refused:
             " Please reduce the length of the messages or completion."
         )
     return _refused(start + rest, code="context_length_exceeded")
+
+
+def _responses(s: Sizes) -> Refused:
+    message = "Your input exceeds the context window of this model. Please adjust your input and try again."
+    return Refused("overflow", message, param="input", code="context_length_exceeded")
 
 
 def _anthropic(s: Sizes) -> Refused:
@@ -156,6 +162,7 @@ def _cerebras(s: Sizes) -> Refused:
 
 SHAPES: dict[OverflowStyle, Shape] = {
     "openai": _openai,
+    "responses": _responses,
     "anthropic": _anthropic,
     "gemini": _gemini,
     "openrouter": _openrouter,

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 JSON: TypeAlias = dict[str, Any]
 """A JSON object on the wire; the fake reads foreign documents, so their fields are untyped."""
 
-Wire = Literal["openai", "anthropic"]
+Wire = Literal["openai", "anthropic", "responses"]
 
 Rule = Literal[
     "json",
@@ -109,14 +109,14 @@ class RecordedRequest:
 
     @property
     def messages(self) -> list[JSON]:
-        """The messages in the wire's own form."""
-        messages = self.body.get("messages", [])
+        """The messages, or the input items, in the wire's own form."""
+        messages = self.body.get("messages", self.body.get("input", []))
         return messages if isinstance(messages, list) else []
 
     @property
     def max_output_tokens(self) -> int | None:
-        value = self.body.get("max_completion_tokens", self.body.get("max_tokens"))
-        return value if isinstance(value, int) else None
+        names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+        return next((value for name in names if isinstance(value := self.body.get(name), int)), None)
 
     @property
     def system(self) -> str:

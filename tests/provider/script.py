@@ -23,10 +23,12 @@ UsageStyle = Literal["last_chunk", "choice", "never"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text of the answer, sent in `chunks` pieces of about equal length."""
+    """Text of the answer, sent in `chunks` pieces of about equal length. `phase` is what the Responses format calls it:
+    `commentary` or `final_answer`."""
 
     text: str
     chunks: int = 1
+    phase: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,10 @@ class FakeProvider:
         with self._desk.board.change() as board:
             board.opened.add(gate)
 
+    def forget_thinking(self) -> None:
+        """Makes all reasoning that was issued so far unreadable, as a provider does that has retired a key."""
+        self._desk.seals.blocks.clear()
+
     # waiting
 
     async def request_count(self, count: int, timeout: float = PATIENCE) -> list[RecordedRequest]:

@@ -26,6 +26,7 @@ MAX_CALL_ID = 40
 
 def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBook) -> None:
     """Raises `Refused` for the first thing that is wrong with the request."""
+    _check_endpoint(body, settings)
     _check_parameters(body, settings)
     _check_tools(body.get("tools"))
     messages = _messages(body)
@@ -37,6 +38,23 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
 
 def _refused(rule: Rule, message: str, param: str | None = None, code: str | None = None) -> Refused:
     return Refused(rule, message, param=param, code=code)
+
+
+def _check_endpoint(body: JSON, settings: Settings) -> None:
+    """Models that are for the Responses endpoint, wholly or as far as tools go."""
+    model = body.get("model")
+    if model in settings.responses_only:
+        message = (
+            "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use"
+            " v1/completions?"
+        )
+        raise Refused("parameter", message, status=404, param="model")
+    if model in settings.tools_on_responses and body.get("tools") and body.get("reasoning_effort") != "none":
+        message = (
+            f"Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. To use"
+            " function tools, use /v1/responses or set reasoning_effort to 'none'."
+        )
+        raise _refused("parameter", message, "reasoning_effort")
 
 
 def _check_parameters(body: JSON, settings: Settings) -> None:

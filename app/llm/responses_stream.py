@@ -1,0 +1,301 @@
+"""Folds the events of a Responses stream into neutral ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from app.errors import ProviderError
+from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
+from app.llm.blocks import Blocks, check_blocks
+from app.llm.openai_stream import MAX_NAME_CHARS, usage_of
+from app.llm.wire import parse_document
+from app.messages import Usage
+
+_INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+_STATUSES = {
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "slow_down": 503,
+    "server_error": 500,
+    "server_is_overloaded": 503,
+    "vector_store_timeout": 504,
+    "invalid_prompt": 400,
+    "invalid_encrypted_content": 400,
+    "data_residency_mismatch": 400,
+    "bio_policy": 400,
+    "cyber_policy": 400,
+    "misalignment_policy_violation": 400,
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "rate_limit_error": 429,
+}
+"""The HTTP status that each code or type of error has where it is an answer of its own. One that is not here, or no
+code at all, is taken for the server's own fault, which may pass."""
+
+MAX_HELD_BYTES = 16 * 1024 * 1024
+"""Bytes of items with encrypted reasoning, which are kept to be sent back; the provider sends some kilobytes."""
+MAX_PHASE_CHARS = 64
+
+ErrorFor = Callable[[int | None, str], ProviderError]
+Kind = Literal["message", "reasoning", "function_call"]
+
+
+@dataclass(slots=True)
+class _Item:
+    """One output item as it comes in. `block` is ours, None until something of it is shown; `place` is the summary part
+    or content part that was written last, and `data` the item itself once it is complete."""
+
+    kind: Kind | None
+    name: str = ""
+    phase: str | None = None
+    block: int | None = None
+    place: tuple[str, int] | None = None
+    is_written: bool = False
+    data: dict[str, Any] | None = None
+
+
+class ResponsesStream:
+    """The state of one response. `error_for` makes an error of an error document inside the stream."""
+
+    def __init__(self, error_for: ErrorFor) -> None:
+        self._error_for = error_for
+        self._out = Blocks()
+        self._items: dict[int | str, _Item] = {}
+        self._usage: Usage | None = None
+        self._reason: StopReason | None = None
+        self._refused = False
+        self._held = 0
+        self.done = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the server has said how the response ended; what breaks after that breaks nothing."""
+        return self._reason is not None
+
+    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
+        """What the server-sent events mean. Raises `ProviderError` for an error or garbage among them."""
+        for name, data in events:
+            if data == b"[DONE]":
+                self.done = True
+            elif data:
+                self._event(name.decode("utf-8", "replace"), parse_document(data), len(data))
+        return self._out.take()
+
+    def whole(self, body: bytes) -> list[StreamEvent]:
+        """A response of a server that does not stream, or its error under status 200."""
+        response = parse_document(body)
+        if response.get("status") is None and response.get("error"):
+            raise self._error(response)
+        self._response(response)
+        return self.end()
+
+    def end(self) -> list[StreamEvent]:
+        """The last events. Raises a retryable `ProviderError` where the response stopped before its end."""
+        if self._reason is None:
+            detail = "The provider's stream ended before the response was complete."
+            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+        for item in self._items.values():
+            self._close(item)
+        if self._usage is not None:
+            self._out.add(UsageReport(self._usage))
+        self._out.add(Finish(self._reason))
+        return self._out.take()
+
+    def _event(self, name: str, event: dict[str, Any], size: int) -> None:
+        kind = event.get("type") if isinstance(event.get("type"), str) else name
+        match kind:
+            case "response.output_text.delta" | "response.refusal.delta":
+                self._refused = self._refused or kind == "response.refusal.delta"
+                self._write(self._item(event, "message"), _text(event.get("delta")))
+            case "response.reasoning_summary_text.delta":
+                self._add_reasoning(event, ("summary", _number(event.get("summary_index"))))
+            case "response.reasoning_text.delta":
+                self._add_reasoning(event, ("content", _number(event.get("content_index"))))
+            case "response.function_call_arguments.delta":
+                self._write(self._item(event, "function_call"), _text(event.get("delta")))
+            case "response.function_call_arguments.done":
+                self._write_whole(self._item(event, "function_call"), _text(event.get("arguments")))
+            case "response.output_item.added":
+                self._added(_key(event), _dict(event.get("item")))
+            case "response.output_item.done":
+                self._hold(size)
+                self._complete(_key(event), _dict(event.get("item")))
+            case "response.completed" | "response.incomplete" | "response.failed":
+                self._hold(size)
+                self._response({"status": kind.rpartition(".")[2], **_dict(event.get("response"))})
+            case "error":
+                raise self._error(event)
+            case _ if event.get("error"):
+                raise self._error(event)
+
+    def _response(self, response: dict[str, Any]) -> None:
+        """A response with its outcome, whose items may hold what the stream left out."""
+        if isinstance(usage := response.get("usage"), dict):
+            self._usage = responses_usage(usage)
+        status = response.get("status")
+        if status == "failed" or response.get("error"):
+            raise self._error(response)
+        output = response.get("output")
+        for index, item in enumerate(output if isinstance(output, list) else ()):
+            self._complete(index, _dict(item))
+        if status == "completed":
+            self._reason = self._completed()
+        elif status == "incomplete":
+            reason = _dict(response.get("incomplete_details")).get("reason")
+            self._reason = _INCOMPLETE.get(str(reason), "other")
+        self.done = self._reason is not None
+
+    def _completed(self) -> StopReason:
+        if any(item.kind == "function_call" for item in self._items.values()):
+            return "tool_calls"
+        return "refusal" if self._refused else "stop"
+
+    def _added(self, key: int | str, data: dict[str, Any]) -> _Item:
+        check_blocks(len(self._items))
+        kind = data.get("type")
+        item = self._items[key] = _Item(kind if kind in ("message", "reasoning", "function_call") else None)
+        self._describe(item, data)
+        if item.kind == "function_call" and item.name:
+            self._open(item)
+        return item
+
+    def _item(self, event: dict[str, Any], kind: Kind) -> _Item:
+        """The item that a delta belongs to; some servers do not announce it."""
+        key = _key(event)
+        item = self._items.get(key) or self._added(key, {"type": kind})
+        return item if item.kind == kind else _Item(None)
+
+    def _describe(self, item: _Item, data: dict[str, Any]) -> None:
+        if item.block is None and isinstance(name := data.get("name"), str):
+            item.name = name[:MAX_NAME_CHARS]
+        if isinstance(phase := data.get("phase"), str):
+            item.phase = phase[:MAX_PHASE_CHARS]
+
+    def _open(self, item: _Item) -> int:
+        if item.block is None:
+            item.block = self._out.begin_call(item.name) if item.kind == "function_call" else self._out.begin()
+        return item.block
+
+    def _write(self, item: _Item, text: str) -> None:
+        if item.kind is None or not text:
+            return
+        block = self._open(item)
+        item.is_written = True
+        match item.kind:
+            case "message":
+                self._out.text(block, text)
+            case "reasoning":
+                self._out.reasoning(block, text)
+            case "function_call":
+                self._out.arguments(block, text)
+
+    def _write_whole(self, item: _Item, text: str) -> None:
+        """What a server sent at the end alone."""
+        if not item.is_written:
+            self._write(item, text)
+
+    def _add_reasoning(self, event: dict[str, Any], place: tuple[str, int]) -> None:
+        """Adds to the item's reasoning; parts of a summary become paragraphs."""
+        item = self._item(event, "reasoning")
+        text = _text(event.get("delta"))
+        if text and item.is_written and item.place != place:
+            text = "\n\n" + text
+        item.place = place if text else item.place
+        self._write(item, text)
+
+    def _complete(self, key: int | str, data: dict[str, Any]) -> None:
+        """Takes an item as the server has it at its end."""
+        item = self._items.get(key) or self._added(key, data)
+        if item.data is not None or item.kind != data.get("type"):
+            return
+        self._describe(item, data)
+        self._refused = self._refused or any(_dict(part).get("type") == "refusal" for part in _list(data, "content"))
+        self._write_whole(item, _text_of(data))
+        if item.kind == "function_call":
+            self._open(item)
+        if item.kind != "reasoning" or data.get("encrypted_content"):
+            # Reasoning without it is waited for: some servers send it with the end of the response alone.
+            item.data = data
+            self._close(item)
+
+    def _close(self, item: _Item) -> None:
+        held = _reasoning(item.data) if item.kind == "reasoning" else None
+        if held is not None and item.block is None:
+            self._out.reasoning(self._open(item), "")
+        if item.block is None:
+            return
+        phase = {"phase": item.phase} if item.kind == "message" and item.phase is not None else None
+        self._out.end(item.block, held or phase)
+
+    def _hold(self, size: int) -> None:
+        """Counts what is kept in addition to the text, which others count. Raises `ProviderError` beyond that."""
+        self._held += size
+        if self._held > MAX_HELD_BYTES:
+            raise ProviderError("The answer's items are too large.", code="provider_bad_response")
+
+    def _error(self, document: dict[str, Any]) -> ProviderError:
+        inner = _dict(document.get("error")) or document
+        named = (inner.get("code"), inner.get("type"))
+        status = next((_STATUSES[name] for name in named if isinstance(name, str) and name in _STATUSES), None)
+        return self._error_for(status, orjson.dumps({"error": inner}).decode())
+
+
+def responses_usage(raw: dict[str, Any]) -> Usage:
+    """Usage in the neutral shape: as Chat Completions has it, under other names."""
+    return usage_of(
+        {
+            **raw,
+            "prompt_tokens": raw.get("input_tokens"),
+            "prompt_tokens_details": raw.get("input_tokens_details"),
+            "completion_tokens": raw.get("output_tokens"),
+            "completion_tokens_details": raw.get("output_tokens_details"),
+        }
+    )
+
+
+def _reasoning(data: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The item as it has to go back: whole and encrypted, or not at all."""
+    return data if data is not None and isinstance(data.get("encrypted_content"), str) else None
+
+
+def _text_of(data: dict[str, Any]) -> str:
+    """All text of a complete item."""
+    if data.get("type") == "function_call":
+        return _text(data.get("arguments"))
+    parts = [_dict(part) for part in _list(data, "content")]
+    if data.get("type") != "reasoning":
+        return "".join(_text(part.get("text") or part.get("refusal")) for part in parts)
+    summary = [_dict(part) for part in _list(data, "summary")]
+    return "\n\n".join(filter(None, (_text(part.get("text")) for part in (*summary, *parts))))
+
+
+def _key(event: dict[str, Any]) -> int | str:
+    """Which item an event belongs to: by its place in the output, else by its id."""
+    index = event.get("output_index")
+    return index if isinstance(index, int) else str(event.get("item_id") or "")
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _text(value: Any) -> str:
+    """Text as it is; some servers send arguments as the object itself."""
+    if isinstance(value, dict):
+        return orjson.dumps(value).decode()
+    return value if isinstance(value, str) else ""
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(data: dict[str, Any], name: str) -> list[Any]:
+    value = data.get(name)
+    return value if isinstance(value, list) else []
