@@ -26,7 +26,7 @@ FIRST_FAILURES = 5
 
 _SEARCH = "; `history_search` finds them"
 _REST_OF_TASK = ", since the task alone is larger than its room; `history_search` finds the whole"
-_REST_OF_REQUEST = "; `history_search` finds the whole"
+_REST_OF_REQUEST = '; recall("{message_id}") returns the whole'
 
 _List = Literal["requests", "plan", "failed", "files"]
 
@@ -128,10 +128,14 @@ def _requests_section(requests: tuple[UserRequest, ...], shown: int) -> str:
         return ""
     total = len(requests)
     entries = (
-        f"[user message {number} of {total}]\n{clip_middle(requests[number - 1].text, REQUEST_CHARS, _REST_OF_REQUEST)}"
+        f"[user message {number} of {total}]\n{_shortened(requests[number - 1])}"
         for number in range(total, total - shown, -1)
     )
     return "\n".join(("### Earlier user messages, newest first", *entries))
+
+
+def _shortened(request: UserRequest) -> str:
+    return clip_middle(request.text, REQUEST_CHARS, _REST_OF_REQUEST.format(message_id=request.message_id))
 
 
 def _files_section(files: tuple[FileFact, ...]) -> str:

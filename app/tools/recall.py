@@ -22,7 +22,9 @@ from app.tools.text import CleanText, plural
 
 class RecallArguments(Arguments):
     call_id: CleanText = Field(
-        min_length=1, max_length=100, description="The call, as named in its cleared or clipped result."
+        min_length=1,
+        max_length=100,
+        description="The call or message, as named where its output or text was cleared or clipped.",
     )
     start_line: int | None = Field(default=None, ge=1, description="First line, counted from 1.")
     end_line: int | None = Field(default=None, ge=1, description="Last line, inclusive.")
@@ -44,11 +46,11 @@ class _Answer:
 class Recall:
     name: ClassVar[str] = "recall"
     description: ClassVar[str] = (
-        "Returns the full raw output of an earlier tool call of this session. Use it where a result was cleared "
-        "(`[Old tool result cleared; recall(...) returns it]`), clipped in its middle, or summarized away, instead of "
-        "running the command again. Give grep to find something in a long output (matching lines with line numbers and "
-        f"{CONTEXT} lines of context, at most {MAX_MATCHES} matches), or start_line and end_line to read a part; "
-        "both together search that part."
+        "Returns the full raw output of an earlier tool call of this session, or the full text of a message. Use it "
+        "where one was cleared (`[Old tool result cleared; recall(...) returns it]`), clipped in its middle, or "
+        "summarized away, instead of running the command again. Give grep to find something in a long output (matching "
+        f"lines with line numbers and {CONTEXT} lines of context, at most {MAX_MATCHES} matches), or start_line and "
+        "end_line to read a part; both together search that part."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = RecallArguments
