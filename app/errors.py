@@ -11,6 +11,7 @@ PalimpsestError
 ├── ForbiddenError               403  outside the workspace, or beyond what the operator allows
 ├── ConflictError                409  the record is in another state, or holds other content
 ├── TooLargeError                413  a body or a file over its limit
+│   └── MessageTooLargeError     413  a message that no compaction could make room for
 ├── QueueFullError               429  too many messages are waiting
 ├── TooManyAttemptsError         429  wrong keys were given too fast
 ├── UnavailableError             503  a part of the server does not answer now
@@ -127,6 +128,14 @@ class TooLargeError(PalimpsestError):
     status = 413
     code = "too_large"
     title = "Too large"
+
+
+class MessageTooLargeError(TooLargeError):
+    """No compaction could make room for the message in its session's window. `extra` has its `tokens` and the `room`
+    that a message may have, both in tokens by our calibrated estimate."""
+
+    code = "message_too_large"
+    title = "The message does not fit the model's window"
 
 
 class QueueFullError(PalimpsestError):

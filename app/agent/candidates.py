@@ -8,6 +8,7 @@ from dataclasses import replace
 from app.agent.conversation import Conversation
 from app.agent.rounds import Candidate, Round
 from app.context.budget import Budget
+from app.context.clipping import clip_message
 from app.context.facts_text import render_facts
 from app.context.policies import CompactionSettings
 from app.context.projection import Checkpoint
@@ -24,6 +25,7 @@ TASK_TWICE = 500
 
 TASK_STAYS = "(It stands in this conversation as a message of the user's own, word for word.)"
 TASK_IS_LATEST = "(It is the user's last request, with which this summary ends, word for word.)"
+WHOLE, CLIPPED = "word for word", "with its middle left out"
 
 SUMMARY_CAP = 4_000
 """Longest summary where the policy sets no cap of its own."""
@@ -76,8 +78,10 @@ def _task_elsewhere(selection: Selection, quoted: Message | None) -> str:
     if selection.task is None:
         return ""
     if quoted is not None and quoted.id == selection.task.id:
-        return TASK_IS_LATEST
-    return TASK_STAYS if selection.stands(selection.task) else ""
+        told = TASK_IS_LATEST
+    else:
+        told = TASK_STAYS if selection.stands(selection.task) else ""
+    return told.replace(WHOLE, CLIPPED) if selection.is_clipped(selection.task) else told
 
 
 def _tools(conversation: Conversation) -> set[str]:
@@ -93,7 +97,7 @@ def _summary(conversation: Conversation, round: Round, selection: Selection, pro
         round.number,
         prose,
         facts(conversation, round.budget, selection),
-        quoted.text if quoted is not None else None,
+        clip_message(quoted, dict(selection.clips)).text if quoted is not None else None,
         earlier=len(conversation.in_force.checkpoints),
         tools=_tools(conversation),
     )

@@ -164,14 +164,15 @@ class ModelUsed:
 @dataclass(frozen=True, slots=True)
 class RoundCompleted:
     """A round has made the context smaller. `base` are the rounds in force that it builds upon; `counted` says that
-    `tokens_after` is the provider's own count."""
+    `tokens_after` is the provider's own count. What its summary stands for is from `first_message_id` to
+    `last_message_id`; both are None for a round that has only clipped messages."""
 
     checkpoint: Checkpoint
     base: tuple[int, ...]
     summary: Message
     rung: Rung
-    first_message_id: str
-    last_message_id: str
+    first_message_id: str | None
+    last_message_id: str | None
     messages_compacted: int
     pruned: tuple[str, ...]
     tokens_before: int

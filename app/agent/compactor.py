@@ -10,7 +10,7 @@ from app.agent.apart import apart
 from app.agent.asked import ManualRound, Refusal, asked_round, asked_selection
 from app.agent.changes import RoundOpening, RungFailed
 from app.agent.conversation import AgentConfig
-from app.agent.coverage import is_hopeless, prunable, selection
+from app.agent.coverage import covering, prunable
 from app.agent.interrupt import Stopped
 from app.agent.lull import Lull
 from app.agent.pace import Pace
@@ -145,10 +145,8 @@ class Compactor:
         swapped = await self._swap_in(round)
         if swapped is not None:
             return swapped
-        covered = await apart(conversation.rows, selection, conversation, round)
-        if covered is None and must:
-            covered = await apart(conversation.rows, selection, conversation, round, urgent=True)
-        if covered is None or await apart(conversation.rows, is_hopeless, conversation, round, covered):
+        covered = await apart(conversation.rows, covering, conversation, round, must=must)
+        if covered is None:
             return self._no_room(config) if must else self._none_for_now(config)
         return await self._open(round, reason, covered, must=must)
 

@@ -15,6 +15,7 @@ from app.context.generation import Generation
 from app.context.projection import Transcript
 from app.context.prompts import with_plan
 from app.context.tokens import Calibration
+from app.context.turns import is_request
 from app.context.validator import repair
 from app.llm.base import ModelRequest
 from app.messages import Message, Usage
@@ -29,6 +30,13 @@ class Conversation(ShownHistory):
     def facts(self) -> Facts:
         """What is known for certain of the history."""
         return self._record.facts(self.plan, len(self._in_force.checkpoints), self.task_id)
+
+    def spilled(self) -> list[Message]:
+        """The user's messages of which the context shows head and tail alone, or may in a summary's last line."""
+        clipped = {part_id for checkpoint in self.in_force.checkpoints for part_id, _ in checkpoint.clips}
+        if not clipped:
+            return []
+        return [m for m in self.rows if is_request(m) and not clipped.isdisjoint(part.id for part in m.parts)]
 
     def measure(self, in_force: InForce, summary: Message | None = None, *, config: AgentConfig | None = None) -> int:
         """Calibrated tokens that a request would have with other checkpoints and marks, a summary that is not in the

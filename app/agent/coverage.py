@@ -9,7 +9,7 @@ from app.context.budget import Budget, tail_bounds, trigger
 from app.context.policies import CompactionSettings
 from app.context.pruning import PruneBatch, may_do, select_prunable
 from app.context.selection import Selection, select
-from app.context.shrinking import shrunk
+from app.context.shrinking import shrunk, spilled
 from app.context.tokens import counted_tokens, estimate_text
 
 ROOMY = 0.75
@@ -44,8 +44,11 @@ def may_be_cleared(conversation: Conversation, budget: Budget, settings: Compact
     return may_do(conversation.transcript.messages, settings, budget, conversation.in_force.pruned, growth)
 
 
-def selection(conversation: Conversation, round: Round, *, urgent: bool = False) -> Selection | None:
-    """What a round would cover now, with the outputs of its batch cleared; `urgent`: it must cover something."""
+def selection(
+    conversation: Conversation, round: Round, *, urgent: bool = False, spill: bool = False
+) -> Selection | None:
+    """What a round would cover now, with the outputs of its batch cleared; `urgent`: it must cover something, `spill`:
+    or clip what always stays."""
     in_force = conversation.in_force.clearing(round.cleared)
     return select(
         conversation.rows,
@@ -55,6 +58,7 @@ def selection(conversation: Conversation, round: Round, *, urgent: bool = False)
         round.config.model,
         pruned=in_force.pruned,
         urgent=urgent,
+        spill=spill,
         task_id=conversation.task_id,
     )
 
@@ -68,6 +72,33 @@ def is_hopeless(conversation: Conversation, round: Round, selection: Selection) 
     """Whether not even the last rung would do: then there is nothing to ask a model for."""
     *_, least = selection, *shrunk(selection)
     return not round.target.accepts(candidate(conversation, round, least, "", "shrink").tokens)
+
+
+def covering(conversation: Conversation, round: Round, *, must: bool) -> Selection | None:
+    """What a round would cover, if the last rung at least would do; `must` is one without which there is no next step:
+    where the requests that always stay are too large for it, they are clipped. None where nothing helps."""
+    found = selection(conversation, round)
+    chosen = selection(conversation, round, urgent=True) if found is None and must else found
+    if chosen is not None and not is_hopeless(conversation, round, chosen):
+        return chosen
+    if not must:
+        return None
+    found = found or selection(conversation, round, spill=True)
+    return None if found is None else _spilled(conversation, round, found)
+
+
+def _spilled(conversation: Conversation, round: Round, selection: Selection) -> Selection | None:
+    """The selection with as much of its requests as leaves room to work in, else as little as is ever shown of them;
+    None where even that is too large."""
+    fits = None
+    for smaller in spilled(selection):
+        *_, least = smaller, *shrunk(smaller)
+        made = candidate(conversation, round, least, "", "shrink")
+        if round.target.accepts(made.tokens):
+            fits = smaller
+            if made.tokens <= ROOMY * round.target.tokens:
+                break
+    return fits
 
 
 def _with_room(conversation: Conversation, round: Round) -> CompactionSettings:

@@ -47,8 +47,8 @@ class Ladder:
         self, round: Round, selection: Selection, summarizer: Summarizer, *, start: Rung = "summary"
     ) -> Candidate | None:
         """The first accepted candidate, None where none is. The `summarizer` knows what the attempts have cost, also
-        those of a climb that was cut short."""
-        if start == "summary":
+        those of a climb that was cut short. No model is asked where a round is made for its clips alone."""
+        if start == "summary" and selection.covered:
             summarised = await self._summarised(round, selection, summarizer)
             if summarised is not None:
                 return summarised
@@ -146,8 +146,8 @@ class Ladder:
             base=self._conversation.in_force.rounds,
             summary=made.summary,
             rung=made.rung,
-            first_message_id=made.covered[0].id,
-            last_message_id=made.covered[-1].id,
+            first_message_id=made.covered[0].id if made.covered else None,
+            last_message_id=made.covered[-1].id if made.covered else None,
             messages_compacted=len(made.covered),
             pruned=cleared,
             tokens_before=round.target.before,

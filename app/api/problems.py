@@ -22,6 +22,7 @@ from app.errors import (
     GoneError,
     InvalidRequestError,
     MalformedRequestError,
+    MessageTooLargeError,
     MissingApiKeyError,
     NotFoundError,
     PalimpsestError,
@@ -95,6 +96,13 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ConflictError("The call has no result yet.", code="call_open"),
     ConflictError("The session's last event is 41, not 50.", code="ahead_of_log", last_seq=41),
     TooLargeError("The body is larger than 1048576 bytes.", limit_bytes=1_048_576),
+    MessageTooLargeError(
+        "The message has about 48,120 tokens, and a message may have 10,312 in the window of local/model (16,000"
+        " tokens, less the room for the answer, the system text and the tools). Shorten it, put the text into a file of"
+        " the workspace and name that in the message, or choose a model with a larger window.",
+        tokens=48_120,
+        room=10_312,
+    ),
     UnsupportedMediaTypeError("A body needs Content-Type: application/json."),
     RangeNotSatisfiableError("The content has 512 bytes."),
     WrongHostError("The Host header names neither loopback nor a host in PALIMPSEST_ALLOWED_HOSTS."),

@@ -15,7 +15,8 @@ class Checkpoint:
     the place of this one. Rounds are made in the order of their summaries, which need not be that of their numbers: one
     that somebody asks for has its number before it is made.
 
-    `clips` are ids of parts outside the range and the number of characters to show of each.
+    `clips` are ids of parts and the number of characters to show of each: parts of messages outside the range, of kept
+    ones, and of the user's request that a summary ends with.
     """
 
     round: int

@@ -12,6 +12,7 @@ from app.context.content import with_parts
 from app.messages import (
     Message,
     Part,
+    Role,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -20,7 +21,15 @@ from app.messages import (
 )
 
 LEFT_OUT = "\n[… {count:,} characters left out here]\n"
+LEFT_OUT_OF_MESSAGE = '\n[… {count:,} characters left out here; recall("{message_id}") returns the whole message]\n'
+LEFT_OUT_OF_REQUEST = (
+    '\n[… {count:,} characters left out here; recall("{message_id}") returns the whole message, which is also in'
+    " {path}]\n"
+)
 LEFT_OUT_OF_RESULT = '\n[… {count:,} characters left out here; recall("{call_id}") returns them]\n'
+
+SPILL_FILE = ".palimpsest/messages/{message_id}.txt"
+"""Where in the workspace a user message is written whole once its context shows head and tail of it alone."""
 
 _MARGIN = 8
 """Characters that a clip must save beyond its note, whose quotes and line breaks are escaped in a result's JSON."""
@@ -32,24 +41,37 @@ _CLIPPED = "_clipped"
 def clip_message(message: Message, clips: Mapping[str, int], pruned: AbstractSet[str] = frozenset()) -> Message:
     """The message with each part named in `clips` cut to that many characters and a note, the same object where none
     is cut. Reasoning and images are never cut: they go out whole or not at all; nor are the placeholders of `pruned`
-    results."""
+    results. The note in a text names the message, which `recall` returns whole."""
     if not clips or clips.keys().isdisjoint(part.id for part in message.parts):
         return message
-    parts = [clip_part(part, clips[part.id]) if _is_named(part, clips, pruned) else part for part in message.parts]
+    note = _note_of(message)
+    parts = [clip_part(p, clips[p.id], note) if _is_named(p, clips, pruned) else p for p in message.parts]
     if all(new is old for new, old in zip(parts, message.parts, strict=True)):
         return message
     return with_parts(message, parts)
+
+
+def spill_file(message: Message) -> str:
+    """The file in the workspace that has the whole text of a user message that is clipped in its context."""
+    return SPILL_FILE.format(message_id=message.id)
+
+
+def _note_of(message: Message) -> str:
+    """What stands in the gap of a clipped text of the message; `clip_text` puts the count in."""
+    note = LEFT_OUT_OF_REQUEST if message.role is Role.USER and not message.is_summary else LEFT_OUT_OF_MESSAGE
+    return note.replace("{message_id}", _escaped(message.id)).replace("{path}", _escaped(spill_file(message)))
 
 
 def _is_named(part: Part, clips: Mapping[str, int], pruned: AbstractSet[str]) -> bool:
     return part.id in clips and not (isinstance(part, ToolResultPart) and part.call_id in pruned)
 
 
-def clip_part(part: Part, limit: int) -> Part:
-    """The part cut to `limit` characters and a note, the same object where that would not make it shorter."""
+def clip_part(part: Part, limit: int, text_note: str = LEFT_OUT) -> Part:
+    """The part cut to `limit` characters and a note, the same object where that would not make it shorter. `text_note`
+    is the note for a text; a result's names its call."""
     match part:
         case TextPart():
-            return _changed(part, "text", part.text, clip_text(part.text, limit))
+            return _changed(part, "text", part.text, clip_text(part.text, limit, text_note))
         case ToolResultPart():
             note = LEFT_OUT_OF_RESULT.replace("{call_id}", _escaped(part.call_id))
             return _changed(part, "output", part.output, clip_text(part.output, limit, note))

@@ -26,6 +26,7 @@ FIRST_FAILURES = 5
 
 _SEARCH_MANY, _SEARCH_ONE = "; `history_search` finds them", "; `history_search` finds the whole"
 _REST_OF_TASK = ", since the task alone is larger than its room"
+_REST_OF_REQUEST = '; recall("{message_id}") returns the whole'
 
 _List = Literal["requests", "plan", "failed", "files"]
 
@@ -127,13 +128,17 @@ def _task_section(task: str) -> str:
 def _requests_section(facts: Facts, shown: int) -> str:
     if not shown:
         return ""
-    requests, rest = facts.requests, _SEARCH_ONE if facts.searchable else ""
+    requests = facts.requests
     total = len(requests)
     entries = (
-        f"[user message {number} of {total}]\n{clip_middle(requests[number - 1].text, REQUEST_CHARS, rest)}"
+        f"[user message {number} of {total}]\n{_shortened(requests[number - 1])}"
         for number in range(total, total - shown, -1)
     )
     return "\n".join(("### Earlier user messages, newest first", *entries))
+
+
+def _shortened(request: UserRequest) -> str:
+    return clip_middle(request.text, REQUEST_CHARS, _REST_OF_REQUEST.format(message_id=request.message_id))
 
 
 def _files_section(files: tuple[FileFact, ...]) -> str:

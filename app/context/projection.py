@@ -175,7 +175,7 @@ class Transcript:
 
     def _add_round(self, compacted: AppliedRound) -> None:
         for message in compacted.kept:
-            self._add(_without_results(message), verbatim=True)
+            self._add(_without_results(message))
         self._add(compacted.summary, verbatim=True)
 
     def _add(self, message: Message, *, verbatim: bool = False) -> None:

@@ -24,7 +24,9 @@ class Selection:
     `kept` are ids of the user's messages in the range that stay word for word. `covered` is what the summary must tell
     of: the range as a model sees it now, without the kept messages and the summary in force, which is `previous` and is
     merged. `tail` is what stays behind the range, as it is shown now, and `clips` are the clips in it that stay.
-    `latest_request` is the user's last message and `task` the one that everything is about, wherever they are.
+    `latest_request` is the user's last message and `task` the one that everything is about, wherever they are, and
+    `unseen` are the requests that the model has not answered yet. In the range there may be nothing that a summary must
+    tell of: such a round is made for its clips alone.
     """
 
     first_seq: int
@@ -36,13 +38,25 @@ class Selection:
     latest_request: Message | None
     task: Message | None
     clips: tuple[tuple[str, int], ...] = ()
+    unseen: tuple[Message, ...] = ()
+
+    @property
+    def requests(self) -> tuple[Message, ...]:
+        """The requests that stay whatever else is dropped: the task, the latest one and those that the model has not
+        seen yet. They stay word for word unless they do not fit even alone, and are clipped then."""
+        known = (self.task, self.latest_request, *self.unseen)
+        return tuple({message.id: message for message in known if message is not None}.values())
+
+    def is_clipped(self, message: Message) -> bool:
+        """Whether only head and tail of a part of the message are shown."""
+        clipped = {part_id for part_id, _ in self.clips}
+        return not clipped.isdisjoint(part.id for part in message.parts)
 
     def stands(self, message: Message) -> bool:
-        """Whether a request stays in the context as a message of its own, word for word."""
+        """Whether a request stays in the context as a message of its own, to be read there rather than in the facts."""
         if message.seq <= self.last_seq:
             return message.id in self.kept
-        clipped = {part_id for part_id, _ in self.clips}
-        return clipped.isdisjoint(part.id for part in message.parts)
+        return not self.is_clipped(message) or any(message.id == request.id for request in self.requests)
 
     def quoted(self, history: Sequence[Message]) -> Message | None:
         """The latest request where the summary alone can tell it: it is covered, and none has come since, as may be
@@ -63,6 +77,7 @@ def select(
     *,
     pruned: AbstractSet[str] = frozenset(),
     urgent: bool = False,
+    spill: bool = False,
     task_id: str | None = None,
 ) -> Selection | None:
     """What the policy would cover of `history` now; None where nothing new is old enough.
@@ -71,12 +86,12 @@ def select(
     `model` sees, cleared outputs of `pruned` as their placeholders. `task_id` is the message that carries the session's
     task, if the history has it. `urgent` is for a context that is too large although nothing is old enough: all that
     the model has seen is covered; where these are requests alone, all that comes before the newest requests; and simply
-    all if there is nothing else.
+    all if there is nothing else. `spill` is for a context of requests that do not fit: all that the model has seen is
+    covered, and there is a selection even if that is nothing, since its clips make the context smaller.
     """
     shown = _shown(history, checkpoints, model, pruned)
     fresh = after_last_summary(shown)
-    hurried = urgent and settings.policy != "handoff"
-    start = _urgent_boundary(shown, fresh) if hurried else _boundary(shown, fresh, settings, budget)
+    start = _start(shown, fresh, settings, budget, urgent=urgent, spill=spill)
     requests = [message for message in history if is_request(message) and sendable(message, model) is not None]
     task, latest = task_of(requests, task_id), requests[-1] if requests else None
     tail = shown[start:]
@@ -85,18 +100,27 @@ def select(
     kept = kept_ids(stays, tail)
     told = _outside(shown[fresh:start], kept)
     if all(latest is not None and message.id == latest.id for message in told):
-        return None
+        if not spill or latest is None:
+            return None
+        told = []
     rounds = rounds_in_force(history, checkpoints)
+    first_seq = min([history[0].seq, *(r.checkpoint.first_seq for r in rounds)])
+    if tail:
+        covered_before = max([first_seq - 1, *(r.checkpoint.last_seq for r in rounds)])
+        last_seq = shown[start - 1].seq if start > fresh else covered_before
+    else:
+        last_seq = history[-1].seq
     return Selection(
-        first_seq=min([history[0].seq, *(r.checkpoint.first_seq for r in rounds)]),
-        last_seq=shown[start - 1].seq if tail else history[-1].seq,
+        first_seq=first_seq,
+        last_seq=last_seq,
         kept=kept,
         covered=tuple(_outside(shown[: max(0, fresh - 1)], kept) + told),
         previous=shown[fresh - 1] if fresh else None,
         tail=tuple(tail),
         latest_request=latest,
         task=task,
-        clips=carried(clips_in_force(rounds).items(), tail),
+        clips=carried(clips_in_force(rounds).items(), [*tail, *filter(None, (task, latest, *unseen))]),
+        unseen=tuple(unseen),
     )
 
 
@@ -115,9 +139,9 @@ def kept_ids(requests: Iterable[Message | None], tail: Iterable[Message]) -> tup
     return tuple(sorted(outside, key=outside.__getitem__))
 
 
-def carried(clips: Iterable[tuple[str, int]], tail: Iterable[Message]) -> tuple[tuple[str, int], ...]:
-    """Those of the clips that are of parts in `tail`."""
-    ids = {part.id for message in tail for part in message.parts}
+def carried(clips: Iterable[tuple[str, int]], shown: Iterable[Message]) -> tuple[tuple[str, int], ...]:
+    """Those of the clips that are of parts in `shown`."""
+    ids = {part.id for message in shown for part in message.parts}
     return tuple(clip for clip in clips if clip[0] in ids)
 
 
@@ -131,6 +155,23 @@ def _shown(
     return [item.message for item in items if item.message_id in stored]
 
 
+def _start(
+    shown: Sequence[Message], fresh: int, settings: CompactionSettings, budget: Budget, *, urgent: bool, spill: bool
+) -> int:
+    """The index in `shown` from which the tail stays; `handoff` never has one."""
+    if settings.policy != "handoff":
+        if spill:
+            return _seen(shown, fresh)
+        if urgent:
+            return _urgent_boundary(shown, fresh)
+    return _boundary(shown, fresh, settings, budget)
+
+
+def _seen(shown: Sequence[Message], fresh: int) -> int:
+    """The index up to which the model has seen all, at a place where the conversation may be cut."""
+    return fresh + max(place for place in cuts(shown[fresh:]) if place <= first_unseen(shown[fresh:]))
+
+
 def _boundary(shown: Sequence[Message], fresh: int, settings: CompactionSettings, budget: Budget) -> int:
     """The index in `shown` from which the tail stays; at most `fresh` where there is nothing to do."""
     match settings.policy:
@@ -142,7 +183,7 @@ def _boundary(shown: Sequence[Message], fresh: int, settings: CompactionSettings
 
 
 def _urgent_boundary(shown: Sequence[Message], fresh: int) -> int:
-    start = fresh + max(place for place in cuts(shown[fresh:]) if place <= first_unseen(shown[fresh:]))
+    start = _seen(shown, fresh)
     if not all(map(is_request, shown[fresh:start])):
         return start
     # Nothing but requests was seen, so that what was not seen is covered as well; the requests at the end stay behind

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from app.context.clipping import part_length
+from app.context.clipping import clip_message, part_length
 from app.context.generation import Generation
 from app.context.selection import Selection, carried, kept_ids
 from app.context.tokens import counted_tokens
@@ -16,6 +16,9 @@ from app.messages import Message
 CLIP_STEPS = (8_000, 2_000, 500)
 """Characters that are left of the tail's largest parts, tried one after the other: from a long file down to what says
 no more than that something was there."""
+
+SPILL_STEPS = (32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 500)
+"""Characters that are left of each request that always stays, tried one after the other, where these do not fit."""
 
 MOST_DROPS = 24
 """Lengths of the tail that are tried once clipping has not been enough; each is projected and measured whole."""
@@ -33,7 +36,7 @@ def shrunk(selection: Selection) -> Iterator[Selection]:
 
     First the largest parts of the tail are clipped, ever shorter, then whole steps are dropped from its front: up to 24
     one by one, of more in steps that get smaller towards the end. The last one has no tail: only the task, the latest
-    request and requests that the model has not seen yet stay, word for word. These are never clipped.
+    request and requests that the model has not seen yet stay, as the selection shows them; see `spilled`.
     """
     smaller = selection
     for limit in CLIP_STEPS:
@@ -46,11 +49,24 @@ def shrunk(selection: Selection) -> Iterator[Selection]:
         yield _shortened(smaller, places[-1 - remaining])
 
 
+def spilled(selection: Selection) -> Iterator[Selection]:
+    """Versions of a selection that show ever less of the requests that always stay, head and tail of each; at most 7.
+
+    For a context that these requests alone make too large: the text of a shorter one stays word for word for longer.
+    """
+    smaller = selection
+    for limit in SPILL_STEPS:
+        clips = _with_clips(smaller, smaller.requests, limit)
+        if clips != smaller.clips:
+            smaller = replace(smaller, clips=clips)
+            yield smaller
+
+
 def largest_fixed(
     generation: Generation, messages: Sequence[Message], history: Sequence[Message] = (), task_id: str | None = None
 ) -> FixedPart:
     """The largest of what no rung can make smaller: the system prompt, the tool schemas, or one of the requests that
-    always stay.
+    always stay, as little of it as is ever shown.
 
     These are the task and the requests in `messages`, the context, that the model has not seen yet, and the latest one
     of `history`, which a summary may have taken up word for word. `task_id` is the message with the session's task.
@@ -60,28 +76,29 @@ def largest_fixed(
     unseen = filter(is_request, messages[first_unseen(messages) :])
     parts = [FixedPart("system prompt", generation.system_tokens), FixedPart("tool schemas", generation.tools_tokens)]
     parts += [
-        FixedPart(f"user message {message.id}", counted_tokens(message))
+        FixedPart(f"user message {message.id}", counted_tokens(_least_of(message)))
         for message in (task, *requests[-1:], latest, *unseen)
         if message is not None
     ]
     return max(parts, key=lambda part: part.tokens)
 
 
-def _protected(selection: Selection) -> list[Message]:
-    """The requests that stay word for word."""
-    unseen = selection.tail[first_unseen(selection.tail) :]
-    known = (selection.task, selection.latest_request, *filter(is_request, unseen))
-    return [message for message in known if message is not None]
+def _least_of(message: Message) -> Message:
+    """As little of a request as is ever shown: images are not clipped."""
+    return clip_message(message, dict.fromkeys((part.id for part in message.parts), SPILL_STEPS[-1]))
 
 
 def _clips(selection: Selection, limit: int) -> tuple[tuple[str, int], ...]:
     """The selection's clips, those of its tail's parts of more than `limit` characters added or made shorter."""
+    untouched = {message.id for message in selection.requests}
+    return _with_clips(selection, [message for message in selection.tail if message.id not in untouched], limit)
+
+
+def _with_clips(selection: Selection, messages: Iterable[Message], limit: int) -> tuple[tuple[str, int], ...]:
     clips = dict(selection.clips)
-    untouched = {message.id for message in _protected(selection)}
-    for message in selection.tail:
-        if message.id not in untouched:
-            longer = [part.id for part in message.parts if part_length(part) > limit]
-            clips |= {id: min(limit, clips.get(id, limit)) for id in longer}
+    for message in messages:
+        longer = [part.id for part in message.parts if part_length(part) > limit]
+        clips |= {id: min(limit, clips.get(id, limit)) for id in longer}
     return tuple(clips.items())
 
 
@@ -89,14 +106,15 @@ def _shortened(selection: Selection, start: int) -> Selection:
     """The selection with the tail's messages before `start` covered as well."""
     tail = selection.tail[start:]
     dropped = selection.tail[:start]
-    kept = tuple(dict.fromkeys([*selection.kept, *kept_ids(_protected(selection), tail)]))
+    requests = selection.requests
+    kept = tuple(dict.fromkeys([*selection.kept, *kept_ids(requests, tail)]))
     return replace(
         selection,
         last_seq=dropped[-1].seq,
         kept=kept,
         covered=(*selection.covered, *(message for message in dropped if message.id not in kept)),
         tail=tail,
-        clips=carried(selection.clips, tail),
+        clips=carried(selection.clips, [*tail, *requests]),
     )
 
 

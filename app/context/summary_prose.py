@@ -79,6 +79,8 @@ def fold(covered: Sequence[Message], previous: str | None, max_tokens: int) -> s
     and the assistant's last texts, as many as fit.
     """
     earlier = fit_tokens((previous or "").strip(), max_tokens // 2)
+    if earlier and not covered:
+        return earlier
     blocks = [earlier] if earlier else []
     for addition in (_done(covered), _last_action(covered)):
         blocks = _with(blocks, addition, max_tokens) or blocks

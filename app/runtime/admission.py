@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +12,14 @@ import orjson
 
 from app.context.budget import context_state, make_budget
 from app.context.policies import CompactionSettings, resolve
+from app.context.tokens import counted_tokens
+from app.context.turns import is_request
 from app.errors import ForbiddenError, InvalidRequestError
 from app.interchange import ImportedHistory, import_history
 from app.llm.base import ModelInfo
 from app.messages import Message, new_id
 from app.runtime.approval_rules import approval_within, checked_rules
+from app.runtime.message_room import LEAST_ROOM, DraftedRow, check_fits, text_tokens
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import HistoryImport, LimitsPatch, SessionCreate, SessionPatch
 from app.sessions import Approval, Limits, ReasoningEffort
@@ -54,14 +58,24 @@ async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -
     """Checks all that a request asks for. Raises the error that says what cannot be had."""
     fields = _checked_fields(body, setup, rules)
     session_id = body.id or new_id()
+    task_tokens = text_tokens(body.task) if body.task is not None else 0
+    if task_tokens > LEAST_ROOM or body.history is not None:
+        await setup.agents.ask_windows(fields["model"])
+    check_fits(setup.agents, DraftedRow(fields), task_tokens)
     if body.history is None:
         return Draft(session_id, body.task, request_fingerprint(body), fields)
     # In a thread: a history has up to 64 MiB, and the event loop has others to serve.
     fingerprint, imported = await asyncio.to_thread(_take_over, body, body.history)
     fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
+    check_fits(setup.agents, DraftedRow(fields), _last_request_tokens(imported.messages))
     budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
     fields["context"] = context_state(budget, imported.tokens, reported=False).model_dump()
     return Draft(session_id, body.task, fingerprint, fields, imported.messages)
+
+
+def _last_request_tokens(history: Sequence[Message]) -> int:
+    """Estimated tokens of a history's last user message, 0 without one; of the others a summary can tell."""
+    return next((counted_tokens(message) for message in reversed(history) if is_request(message)), 0)
 
 
 def _take_over(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:

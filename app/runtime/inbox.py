@@ -21,6 +21,13 @@ from app.runtime.recorder import Recorder
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
 
+Check = Callable[[Row[Any], str], None]
+"""Raises for a text that the session of this row cannot take."""
+
+
+def _takes_all(row: Row[Any], content: str) -> None:
+    """A session that takes every text."""
+
 
 def fingerprint(content: str) -> str:
     """What tells a retry from another message under the same id."""
@@ -34,12 +41,14 @@ def enqueue(
     *,
     limit: int,
     no_room: Callable[[], PalimpsestError] | None = None,
+    check: Check = _takes_all,
 ) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
     """Accepts a message; the answer says too whether it is new. An idle session is set running with it; `no_room` gives
-    what is raised for one where no run may begin."""
+    what is raised for one where no run may begin, and `check` raises for a text that the session cannot take."""
     row = sessions.row(connection, session_id)
     if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body.content)) is not None:
         return (receipt, False), []
+    check(row, body.content)
     if queue.count(connection, session_id) >= limit:
         raise QueueFullError(f"{limit} messages are waiting already; try again when some are delivered.", limit=limit)
     if no_room is not None and row.status == Status.IDLE:
@@ -122,10 +131,18 @@ def _pending(connection: Connection, session_id: str, message_id: str) -> Row[An
 
 
 def edit(
-    connection: Connection, session_id: str, message_id: str, body: QueueEdit
+    connection: Connection,
+    session_id: str,
+    message_id: str,
+    body: QueueEdit,
+    *,
+    check: Check = _takes_all,
 ) -> tuple[QueuedMessage, list[StreamItem]]:
-    """Changes a pending message's content or mode; it keeps its place in the order of acceptance."""
+    """Changes a pending message's content or mode; it keeps its place in the order of acceptance. `check` raises for a
+    text that the session cannot take."""
     old = _pending(connection, session_id, message_id)
+    if body.content is not None:
+        check(sessions.row(connection, session_id), body.content)
     mode = body.mode or QueueMode(old.mode)
     content = old.content if body.content is None else body.content
     queue.edit(connection, session_id, message_id, content=content, mode=mode)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import structlog
 from sqlalchemy import Row
 
 from app.agent.conversation import AgentConfig
 from app.context.budget import BelievedSource
+from app.context.clipping import spill_file
 from app.context.prompts import Notes
 from app.context.tokens import estimate_text
 from app.db.repositories import sessions
+from app.errors import PalimpsestError
+from app.messages import Message
 from app.runtime.agents import StoredConversation, load_conversation
 from app.runtime.lease import Lease
 from app.runtime.notes import keep_notes, read_notes, refresh_notes
@@ -22,6 +28,12 @@ from app.tools.output import OutputLimit
 
 LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
 """What is shown of each output even where a step has very many calls, and the share of usable that this may be."""
+
+
+SPILL_WAIT_S = 10.0
+"""How long a sandbox may take to start and to take the files of spilled messages; the run goes on without them."""
+
+log = structlog.get_logger(__name__)
 
 
 class OwnedSession:
@@ -35,6 +47,7 @@ class OwnedSession:
         self._window: tuple[int, BelievedSource] | None = None
         self._lease: Lease | None = None
         self._notes: Notes | None = None
+        self._spilled: set[str] = set()
 
     @property
     def row(self) -> Row[Any]:
@@ -92,6 +105,21 @@ class OwnedSession:
         row = await keep_notes(self._setup.database, self.row, self._notes) if self._notes is not None else None
         if row is not None:
             self.adopt(row)
+
+    async def write_spilled(self, messages: Sequence[Message]) -> None:
+        """Writes messages that the context shows in part alone into files of the workspace, each once. Nothing depends
+        on it, since `recall` returns them too: without a sandbox there are no files."""
+        due = [message for message in messages if message.id not in self._spilled]
+        if not due:
+            return
+        self._spilled.update(message.id for message in due)
+        try:
+            async with asyncio.timeout(SPILL_WAIT_S):
+                sandbox = await self.sandbox()
+                for message in due:
+                    await sandbox.write(spill_file(message), message.text.encode())
+        except (PalimpsestError, TimeoutError) as error:
+            log.warning("message_not_spilled", session_id=self.id, reason=str(error) or "the sandbox took too long")
 
     def limits(self) -> Limits:
         return Limits(**self.row.limits)

@@ -10,10 +10,10 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import parts, search
+from app.db.repositories import messages, parts, search
 from app.db.repositories.search import Found
 from app.errors import ConflictError, GoneError, NotFoundError
-from app.messages import ToolResultPart, rfc3339
+from app.messages import ToolResultPart, ToolStatus, rfc3339
 from app.tools.base import Finding, PastOutput
 
 
@@ -28,6 +28,10 @@ class StoredHistory:
 
     async def output(self, call_id: str) -> PastOutput:
         """See `SessionHistory.output`."""
+        text = await self._database.read(lambda c: messages.text(c, self._session_id, call_id))
+        if text is not None:
+            data = text.encode()
+            return PastOutput("message", ToolStatus.COMPLETED, None, len(data), "", data, None)
         result, ref, swept_at = await self._database.read(lambda c: _result(c, self._session_id, call_id))
         if swept_at is not None:
             raise swept(swept_at)

@@ -183,6 +183,13 @@ class SessionOwner:
         with suppress(Stopped):
             await self._interrupt.guard(self._session.ask_windows(), insist=True)
 
+    async def _prepare(self, conversation: Conversation) -> None:
+        """What a step needs before it begins."""
+        await self._ask_windows()
+        if spilled := conversation.spilled():
+            with suppress(Stopped):
+                await self._interrupt.guard(self._session.write_spilled(spilled), patient=True)
+
     async def _runs(self, recorder: Recorder, row: Row[Any]) -> None:
         """Makes run after run until the session is idle or parked."""
         stored, self._stored = self._stored, None
@@ -238,7 +245,7 @@ class SessionOwner:
             make_step(self._setup, self._session, recorder, conversation, self._interrupt, self._desk),
             self._interrupt,
             compactor,
-            prepare=self._ask_windows,
+            prepare=lambda: self._prepare(conversation),
             asked_round=lambda: self._rounds.next(conversation),
             config=self._session.config,
             limits=self._session.limits,

@@ -61,8 +61,9 @@ class SessionHistory(Protocol):
     """The session's own past, whole, whatever the model still sees of it."""
 
     async def output(self, call_id: str) -> PastOutput:
-        """Raises `NotFoundError` (code `call_not_found`, or `output_not_found` where the raw output is not stored any
-        more) and `ConflictError` (code `call_open`) for a call without a result."""
+        """What a call has put out, or the text of a message with this id. Raises `NotFoundError` (code
+        `call_not_found`, or `output_not_found` where the raw output is not stored any more) and `ConflictError` (code
+        `call_open`) for a call without a result."""
         ...
 
     async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:

@@ -21,7 +21,9 @@ from app.tools.text import CleanText, plural
 
 
 class RecallArguments(Arguments):
-    call_id: CleanText = Field(min_length=1, max_length=100, description="As named in the cleared or clipped result.")
+    call_id: CleanText = Field(
+        min_length=1, max_length=100, description="The call or message, as named where it was cleared or clipped."
+    )
     start_line: int | None = Field(default=None, ge=1, description="First line, from 1.")
     end_line: int | None = Field(default=None, ge=1, description="Last line, inclusive.")
     grep: CleanText | None = Field(
@@ -42,8 +44,8 @@ class _Answer:
 class Recall:
     name: ClassVar[str] = "recall"
     description: ClassVar[str] = (
-        "Returns the full output of an earlier tool call that was cleared, clipped or summarized away, instead of "
-        "running it again. Narrow a long output by grep, lines, or both."
+        "Returns the full output of an earlier tool call, or text of a message, that was cleared, clipped or summarized "
+        "away, instead of running it again. Narrow a long output by grep, lines, or both."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = RecallArguments

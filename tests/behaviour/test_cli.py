@@ -209,6 +209,17 @@ async def test_a_run_that_did_not_complete_has_status_one(
     assert line in ran.out
 
 
+async def test_a_message_that_cannot_fit_is_refused_with_what_to_do(
+    at_server: Terminal, provider: FakeProvider
+) -> None:
+    huge = b"All work and no play. " * 40_000
+    command = await at_server.run("run", "-", stdin=huge)
+    assert command.status == 1
+    assert "message may have" in command.err
+    assert "choose a model with a larger window" in command.err
+    assert provider.requests == []
+
+
 async def test_ctrl_c_cancels_the_run_and_follows_it_to_its_end(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:

@@ -11,12 +11,14 @@ from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePa
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], route_class=JsonRoute)
 
+ENQUEUE = ("session_not_found", "id_in_use", "message_too_large", "queue_full", "too_many_runs")
 PENDING = ("session_not_found", "message_not_found", "message_not_pending")
 
 
-@router.post("", status_code=202, responses=problems("session_not_found", "id_in_use", "queue_full", "too_many_runs"))
+@router.post("", status_code=202, responses=problems(*ENQUEUE))
 async def enqueue_message(services: Services, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
-    """Accepts a message, whatever the session is doing. The answer's `id` becomes the message's id."""
+    """Accepts a message, whatever the session is doing. The answer's `id` becomes the message's id. A message that
+    cannot fit the model's window is refused."""
     return await services.queue.add(session_id, body)
 
 
@@ -26,11 +28,11 @@ async def list_queue(services: Services, session_id: SessionId) -> QueuePage:
     return await services.queue.list(session_id)
 
 
-@router.patch("/{message_id}", responses=problems(*PENDING))
+@router.patch("/{message_id}", responses=problems(*PENDING, "message_too_large"))
 async def edit_message(
     services: Services, session_id: SessionId, message_id: MessageId, body: QueueEdit
 ) -> QueuedMessage:
-    """Edits a message that is still pending."""
+    """Edits a message that is still pending; it stays as it was where the new text cannot fit the model's window."""
     return await services.queue.edit(session_id, message_id, body)
 
 

@@ -55,6 +55,7 @@ REFUSED = (
             "id_in_use",
             *REFUSED,
             "invalid_history",
+            "message_too_large",
             "task_required",
             "sandbox_unavailable",
             "too_many_runs",
@@ -69,7 +70,8 @@ async def create_session(
     body: SessionCreate,
     accept: Annotated[str, Header(description="`text/event-stream` follows the new session.")] = "*/*",
 ) -> Session | Response:
-    """Makes a session; with `task`, the task is queued and the run starts."""
+    """Makes a session; with `task`, the task is queued and the run starts. A task that cannot fit the model's window is
+    refused, and so is a history whose last user message cannot."""
     stream = wants_stream(accept)
     if stream and body.task is None:
         raise InvalidRequestError("A stream of a new session needs a task.", code="task_required")

@@ -97,6 +97,15 @@ def exists(connection: Connection, session_id: str, message_id: str) -> bool:
     return connection.execute(_EXISTS, {"sid": session_id, "mid": message_id}).first() is not None
 
 
+def text(connection: Connection, session_id: str, message_id: str) -> str | None:
+    """The text of a message, summaries and voided attempts included; None where there is no such message."""
+    query = select(messages).where(messages.c.session_id == session_id, messages.c.id == message_id)
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ())).text
+
+
 def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
     """Whether an assistant message still waits for the end of its stream."""
     query = select(messages.c.finish_reason, messages.c.voided_at).where(

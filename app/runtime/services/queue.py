@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from sqlalchemy import Row
+
+from app.db.repositories import sessions
 from app.runtime import inbox
+from app.runtime.message_room import LEAST_ROOM, check_fits, text_tokens
 from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
@@ -20,11 +26,13 @@ class QueueService:
 
     async def add(self, session_id: str, body: QueueAdd) -> QueueReceipt:
         """Accepts a message, whatever the session is doing. Raises `ServerBusyError` where it would begin a run and no
-        more of them may wait."""
+        more of them may wait, and `MessageTooLargeError` for one that cannot fit the model's window."""
+        await self._learn_window(session_id, body.content)
         with self._registry.admitting() as room:
             no_room = None if room else self._registry.no_room
             receipt, is_new = await self._setup.write(
-                session_id, lambda c: inbox.enqueue(c, session_id, body, limit=self._limit, no_room=no_room)
+                session_id,
+                lambda c: inbox.enqueue(c, session_id, body, limit=self._limit, no_room=no_room, check=self._check),
             )
             if is_new:
                 self._registry.wake(session_id)
@@ -38,8 +46,12 @@ class QueueService:
         return QueuePage(items=tuple(items), last_seq=last_seq)
 
     async def edit(self, session_id: str, message_id: str, body: QueueEdit) -> QueuedMessage:
-        """Changes a pending message. Raises `ConflictError` once it is delivered."""
-        edited = await self._setup.write(session_id, lambda c: inbox.edit(c, session_id, message_id, body))
+        """Changes a pending message. Raises `ConflictError` once it is delivered, and `MessageTooLargeError` where its
+        new text cannot fit the model's window."""
+        await self._learn_window(session_id, body.content or "")
+        edited = await self._setup.write(
+            session_id, lambda c: inbox.edit(c, session_id, message_id, body, check=self._check)
+        )
         self._registry.ring(session_id)
         if body.mode is QueueMode.INTERRUPT:
             self._registry.interrupt(session_id, "interrupt", message_id)
@@ -48,3 +60,13 @@ class QueueService:
     async def withdraw(self, session_id: str, message_id: str) -> None:
         """Takes a pending message back. Raises `ConflictError` once it is delivered."""
         await self._setup.write(session_id, lambda c: inbox.withdraw(c, session_id, message_id))
+
+    async def _learn_window(self, session_id: str, content: str) -> None:
+        """Has the window of the session's model asked for, where the size of this text may matter."""
+        tokens = text_tokens(content)
+        if tokens > LEAST_ROOM:
+            row = await self._setup.database.read(lambda c: sessions.row(c, session_id))
+            await self._setup.agents.ask_windows(row.model)
+
+    def _check(self, row: Row[Any], content: str) -> None:
+        check_fits(self._setup.agents, row, text_tokens(content))

@@ -206,20 +206,29 @@ class TestNothingToDo:
         assert tight.script.requests == [], "there is nothing to ask a model for"
         assert tight.snapshot == before
 
-    async def test_a_request_that_is_too_large_is_named(self) -> None:
+    @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+    async def test_a_request_that_is_too_large_is_clipped_without_a_model(self, policy: Any) -> None:
+        tight = Tight(history=[b.user(1, "x" * 60_000)], settings=settings_of(policy))
+        assert await tight.make_room() is Room.MADE
+        [completed] = tight.sink.of(RoundCompleted)
+        assert (completed.rung, completed.messages_compacted, completed.first_message_id) == ("fold", 0, None)
+        assert completed.tokens_after == tight.conversation.estimate <= USABLE
+        shown = "".join(message.text for message in tight.conversation.transcript.messages)
+        assert 'characters left out here; recall("m1") returns the whole message' in shown
+        assert tight.script.requests == []
+
+    async def test_where_nothing_helps_the_largest_part_is_named_with_its_size(self) -> None:
         tight = Tight(history=[b.user(1, "x" * 60_000)])
+        tight.system = "x" * 60_000
+        tight.refresh()
         assert await tight.make_room() is Room.NONE
         assert tight.compactor.problem is not None
         problem = tight.compactor.problem
-        assert (problem["code"], problem["part"], problem["limit"]) == (
-            "context_too_large",
-            "user message m1",
-            tight.budget.limit,
-        )
+        named = (problem["code"], problem["part"], problem["part_tokens"], problem["limit"])
+        assert named == ("context_too_large", "system prompt", 15_000, tight.budget.limit)
         assert problem["tokens"] == tight.conversation.estimate
-        assert problem["part_tokens"] == tight.conversation.history[0].tokens
-        assert "15,004" in problem["detail"]
-        assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
+        assert "15,000" in problem["detail"]
+        assert (tight.sink.rounds, tight.script.requests) == ([], [])
 
     @pytest.mark.parametrize("part", ["system prompt", "tool schemas"])
     async def test_so_is_what_the_operator_has_set(self, part: str) -> None:
@@ -242,9 +251,14 @@ class TestNothingToDo:
     async def test_requests_that_nobody_has_answered_are_never_given_up(self) -> None:
         history = [b.user(1, "x" * 20_000), b.assistant(2, b.text("Done.")), b.user(3, "y" * 28_000)]
         tight = Tight(SUMMARY, history=history)
-        assert await tight.make_room() is Room.NONE
-        assert tight.compactor.problem is not None
-        assert tight.compactor.problem["part"] == "user message m3"
+        assert await tight.make_room() is Room.MADE
+        [completed] = tight.sink.of(RoundCompleted)
+        assert [message.id for message in tight.conversation.spilled()] == ["m1", "m3"]
+        assert completed.checkpoint.kept == ("m1",)
+        last = tight.conversation.transcript.messages[-1]
+        assert (last.id, last.text[:100], last.text[-100:]) == ("m3", "y" * 100, "y" * 100)
+        assert len(last.text) < 28_000
+        assert tight.conversation.history[2].text == "y" * 28_000, "what is stored is as it was"
 
 
 class TestNotes:
@@ -290,7 +304,7 @@ class TestOverflow:
         assert "not_small_enough" in tight.rungs[0]
         assert tight.conversation.estimate <= int(refused * 0.9)
 
-    async def test_freeing_less_than_that_is_no_success(self) -> None:
+    async def test_freeing_less_than_that_is_no_success_so_that_requests_are_clipped(self) -> None:
         history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 36_800)]
         tight = Tight(SUMMARY, history=history)
         while tight.conversation.estimate < USABLE - 350:
@@ -298,7 +312,10 @@ class TestOverflow:
         *_, least = shrunk(tight.selection(urgent=True))
         floor = tight.candidate(tight.round(), least, "", "shrink").tokens
         assert 0.9 * tight.conversation.estimate < floor < tight.conversation.estimate
-        assert await tight.overflow() is Room.NONE
+        refused = tight.conversation.estimate
+        assert await tight.overflow() is Room.MADE
+        assert tight.conversation.estimate <= int(refused * 0.9)
+        assert [message.id for message in tight.conversation.spilled()] == ["m3"]
 
     async def test_it_is_never_above_what_is_usable(self) -> None:
         tight = Tight(SUMMARY, budget=b.budget_of(5_000))

@@ -83,6 +83,11 @@ class Long:
         return str(result.error["code"])
 
 
+def crowded() -> AgentConfig:
+    """A system text that alone is larger than the window."""
+    return config(budget=SMALL, settings=UNCUT, system="x" * 60_000)
+
+
 class TestBeforeALastStep:
     async def test_room_is_made_as_before_any_other(self) -> None:
         long = Long(SUMMARY, calls("good", report=usage(10_500, 5)), SUMMARY, says("So far."))
@@ -125,7 +130,8 @@ class TestBeforeALastStep:
         assert long.sink.of(StepOpened) == []
 
     async def test_nor_where_there_is_none_to_be_made(self) -> None:
-        long = Long(history=[b.user(1, "x" * 60_000)])
+        long = Long(history=[b.user(1)])
+        long.config = crowded
         long.progress.run_steps = 1
         result = await long.run(Limits(max_steps=1), last_step_s=60)
         assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_steps")
@@ -151,13 +157,15 @@ class TestBeforeAStep:
         assert long.script.sent[1][-1].text == "And more."
 
     async def test_a_context_that_cannot_shrink_ends_the_run_before_a_step(self) -> None:
-        long = Long(history=[b.user(1, "x" * 60_000)])
+        long = Long(history=[b.user(1)])
+        long.config = crowded
         result = await long.run()
         assert (result.outcome, long.code(result)) == (RunOutcome.FAILED, "context_too_large")
         assert (long.sink.shape, long.script.requests) == ("G", [])
 
     async def test_the_session_stays_usable_afterwards(self) -> None:
-        long = Long(says(), history=[b.user(1, "x" * 60_000)])
+        long = Long(says(), history=[b.user(1)])
+        long.config = crowded
         await long.run()
         long.config = lambda: config(settings=UNCUT)
         assert await long.run() == RunResult(RunOutcome.COMPLETED)

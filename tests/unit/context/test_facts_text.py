@@ -76,7 +76,8 @@ def test_a_long_request_is_clipped_at_two_thousand_characters() -> None:
     kept = render_facts(Facts(task="t", requests=said("r" * 2_000)), ROOM)
     assert "r" * 2_000 in kept
     clipped = render_facts(Facts(task="t", requests=said("r" * 2_001)), ROOM)
-    assert "[… 1 characters left out; `history_search` finds the whole]" in clipped
+    assert '[… 1 characters left out; recall("' in clipped
+    assert '") returns the whole]' in clipped
 
 
 def test_older_requests_are_counted_where_there_is_no_room() -> None:

@@ -283,11 +283,16 @@ def test_clips_show_head_and_tail_of_parts_outside_the_range() -> None:
     assert history[4].tool_results[0].output == "x" * 9_000
 
 
-def test_what_is_kept_is_never_clipped() -> None:
+def test_a_kept_message_is_clipped_where_that_is_named_and_a_summary_never() -> None:
     history = [user(1, "t" * 9_000), *step(2, "a"), summary_of(1, 4, value="s" * 9_000), user(5, "u" * 9_000)]
     clips = (("m1.0", 500), ("m4.0", 500), ("m5.0", 500))
     shown = project(history, GENERATION, [Checkpoint(1, "m4", 1, 3, kept=("m1",), clips=clips)])
-    assert [len(m.text) > 5_000 for m in shown.messages] == [True, True, False]
+    assert [len(m.text) > 5_000 for m in shown.messages] == [False, True, False]
+    assert [item.reason for item in shown.items] == ["clip", "summary", "clip"]
+    assert (
+        'recall("m1") returns the whole message, which is also in .palimpsest/messages/m1.txt]'
+        in shown.messages[0].text
+    )
 
 
 def test_a_cleared_result_stays_a_placeholder_where_it_is_clipped_too() -> None:

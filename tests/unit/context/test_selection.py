@@ -382,12 +382,18 @@ def test_the_task_of_a_session_stays_wherever_it_is(policy: str) -> None:
     assert without.task is history[0]
 
 
-def test_a_clipped_request_does_not_stand_word_for_word() -> None:
-    history = [*long_task(30, 2_000), user(62, "x" * 900), *step(63, "z")]
+def test_a_clipped_request_stands_only_where_it_always_stays() -> None:
+    history = [*long_task(30, 2_000), user(62, "x" * 900), *step(63, "z"), user(65, "y" * 900), *step(66, "w")]
     found = reactive(history)
     assert found is not None
-    assert found.stands(history[-3])
-    assert not replace(found, clips=(("m62.0", 500),)).stands(history[-3])
+    older, latest = history[-6], history[-3]
+    assert found.stands(older)
+    assert found.stands(latest)
+    clipped = replace(found, clips=(("m62.0", 500), ("m65.0", 500)))
+    assert clipped.is_clipped(older)
+    assert clipped.is_clipped(latest)
+    assert not clipped.stands(older)
+    assert clipped.stands(latest)
 
 
 def test_a_handoff_covers_what_no_model_sees_at_the_end_too() -> None:
