@@ -12,7 +12,9 @@ from app.llm.effort import SCALE
 
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
 EFFORT = "reasoning_effort"
-_OPTIONAL = frozenset({"temperature", "stop", "stop_sequences", "stream_options", EFFORT, *TOKEN_NAMES})
+_OPTIONAL = frozenset(
+    {"temperature", "stop", "stop_sequences", "stream_options", EFFORT, "thinking", "output_config", *TOKEN_NAMES}
+)
 """Parameters that a request can do without; any other refusal is a real error."""
 
 _EFFORT = re.compile(rf"""['"`](?P<value>{"|".join(SCALE)})\\?['"`]""")

@@ -16,7 +16,8 @@ class Settings:
     `windows` differs by model. `overflow` is the shape of that refusal; None is the format's own. `refused_parameters`
     are top-level fields that get the "unsupported parameter" refusal, as newer models do with `max_tokens` and
     `temperature`. `efforts` are the values of `reasoning_effort` that are taken, in words of each server; None takes
-    any. `models` are listed by `GET /v1/models`. `documents` take the place of what a GET of their path would
+    any. `binds_thinking` has replayed thinking verified against all that comes before it, as newer Claude models do.
+    `models` are listed by `GET /v1/models`. `documents` take the place of what a GET of their path would
     give; behind a gate that is given all the same. `max_body` is in bytes, beyond it 413. `keep` bounds the recorded
     requests for long loads; None keeps all. Without `strict` nothing is checked, read or counted, so that the fake
     costs little under load; the key is still asked for.
@@ -29,6 +30,7 @@ class Settings:
     usage: UsageStyle = "last_chunk"
     refused_parameters: frozenset[str] = frozenset()
     efforts: frozenset[str] | None = None
+    binds_thinking: bool = True
     models: tuple[str, ...] = ("fake-model",)
     documents: Mapping[str, JSON | HttpError | Gate] = field(default_factory=dict)
     max_body: int | None = None
