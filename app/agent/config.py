@@ -15,7 +15,8 @@ from app.sessions import Approval, ReasoningEffort
 class AgentConfig:
     """What a session may change between steps. `system` is the system text without the plan; `calibration` is what is
     known of the model's tokenizer; `summary_template` are the operator's sections of a summary, None for the built-in
-    ones. `approval` says which calls wait for a person, `reasoning_effort` None is the model's default."""
+    ones. `approval` says which calls wait for a person, `reasoning_effort` None is the model's default.
+    `binds_thinking` and `echoes_reasoning` are what is known of the model; see `ModelInfo`."""
 
     model: str
     tools: tuple[ToolSchema, ...]
@@ -27,3 +28,5 @@ class AgentConfig:
     reasoning_effort: ReasoningEffort | None = None
     summary_template: str | None = None
     approval: Approval = field(default_factory=Approval)
+    binds_thinking: bool = False
+    echoes_reasoning: bool = False

@@ -40,8 +40,11 @@ class Conversation(ShownHistory):
 
     def measure(self, in_force: InForce, summary: Message | None = None, *, config: AgentConfig | None = None) -> int:
         """Calibrated tokens that a request would have with other checkpoints and marks, a summary that is not in the
-        history yet, and the system text of a generation drafted with this `config`."""
-        generation = self.generation if config is None else self._with_system(config)
+        history yet, and the system text of a generation drafted with this `config`. What is not as the present
+        generation has it begins another, and is measured without the thinking that stays behind then."""
+        generation = self.generation
+        if config is not None or in_force != self._in_force:
+            generation = self._following(generation.system if config is None else with_plan(config.system, self.plan))
         rows = self.rows if summary is None else [*self.rows, summary]
         transcript = Transcript(generation, rows, in_force.checkpoints, in_force.pruned, per_message=self._per_message)
         transcript.settle()
@@ -49,11 +52,10 @@ class Conversation(ShownHistory):
 
     def fixed(self, config: AgentConfig) -> int:
         """Calibrated tokens of system text and tools in a generation drafted with this `config`."""
-        return self.calibration.apply(self._with_system(config).fixed_tokens)
+        return self.calibration.apply(self._following(with_plan(config.system, self.plan)).fixed_tokens)
 
-    def _with_system(self, config: AgentConfig) -> Generation:
-        """The generation with the system text of now."""
-        return self._generations.with_system(self.generation, with_plan(config.system, self.plan))
+    def _following(self, system: str) -> Generation:
+        return self._generations.following(self.generation, system, self._record.next_seq)
 
     @property
     def calibration(self) -> Calibration:
@@ -84,6 +86,7 @@ class Conversation(ShownHistory):
             max_output_tokens=config.budget.output_reserve,
             temperature=config.temperature,
             reasoning_effort=config.reasoning_effort,
+            drop_block=self.generation.drop_block,
             cache_key=self._cache_key(),
             wire_cache=self._wire_cache,
         )
@@ -93,9 +96,11 @@ class Conversation(ShownHistory):
     ) -> ModelRequest:
         """The next request in a generation that was drafted, with a summary that is not in the history yet."""
         transcript = self.shown_by(generation, in_force, summary).transcript
-        messages, _ = repair(transcript.messages, model=generation.model)
+        messages, _ = repair(transcript.messages, generation.reasoning)
         request = replace(self.request(config), model=generation.model, system=generation.system)
-        return replace(request, tools=generation.tools, messages=messages, wire_cache={})
+        return replace(
+            request, tools=generation.tools, messages=messages, drop_block=generation.drop_block, wire_cache={}
+        )
 
     def _cache_key(self) -> str | None:
         """One for the session's whole life, since new generations mostly begin with the same instructions and tools.
@@ -108,7 +113,7 @@ class Conversation(ShownHistory):
         request = self.request(config)
         if self.transcript.is_sound():
             return replace(request, messages=list(request.messages))
-        messages, repairs = repair(request.messages, model=request.model)
+        messages, repairs = repair(request.messages, self.generation.reasoning)
         return replace(request, messages=messages, wire_cache={} if repairs else request.wire_cache)
 
     def was_truncated(self, usage: Usage, *, known_window: bool = False) -> bool:

@@ -23,10 +23,10 @@ class Generations:
         self._measured: Generation | None = None
 
     def change(
-        self, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce
+        self, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce, *, echo: bool = False
     ) -> GenerationReason | None:
         """Why another generation has to begin for these, None where the current one does. `system` is without the
-        plan."""
+        plan; `echo` says that the model wants its own reasoning back."""
         current = self.current
         if current is None:
             return "created"
@@ -36,7 +36,9 @@ class Generations:
             return "tools"
         if current.rounds != in_force.rounds:
             return "revert"
-        return None if differs_by_plan_alone(current.system, system) else "system_prompt"
+        if not differs_by_plan_alone(current.system, system):
+            return "system_prompt"
+        return "reasoning" if echo and not current.echo_reasoning else None
 
     def draft(
         self,
@@ -46,10 +48,19 @@ class Generations:
         system: str,
         in_force: InForce,
         first_seq: int,
+        *,
+        echo: bool = False,
+        drop_block: bool = False,
     ) -> GenerationOpened:
-        """The next generation, which begins when it is taken; its context is made by what is `in_force`."""
-        number = self.current.number + 1 if self.current is not None else 1
-        generation = Generation(new_id(), number, model, system, tools, first_seq, reason, in_force.rounds)
+        """The next generation, which begins when it is taken; its context is made by what is `in_force`. What its model
+        turned out to want of reasoning (`echo`, `drop_block`) stays so as long as the model does."""
+        current = self.current
+        number = current.number + 1 if current is not None else 1
+        if current is not None and current.model == model:
+            echo, drop_block = echo or current.echo_reasoning, drop_block or current.drop_block
+        generation = Generation(
+            new_id(), number, model, system, tools, first_seq, reason, in_force.rounds, echo, drop_block
+        )
         pruned, cleared = in_force.pruned, self._cleared
         return GenerationOpened(generation, tuple(sorted(pruned - cleared)), tuple(sorted(cleared - pruned)))
 
@@ -57,9 +68,10 @@ class Generations:
         """Begins a generation that was drafted."""
         self.current, self._cleared = opened.generation, in_force.pruned
 
-    def with_system(self, current: Generation, system: str) -> Generation:
-        """The current generation with another system text; one object as long as neither changes, so that the text is
-        counted once for all candidates of a round."""
-        if self._measured is None or self._measured.id != current.id or self._measured.system != system:
-            self._measured = replace(current, system=system)
-        return self._measured
+    def following(self, current: Generation, system: str, first_seq: int) -> Generation:
+        """What the generation after the current one would be with this system text; one object as long as none of them
+        changes, so that the text is counted once for all candidates of a round."""
+        measured = self._measured
+        if measured is None or (measured.id, measured.system, measured.first_seq) != (current.id, system, first_seq):
+            measured = self._measured = replace(current, system=system, first_seq=first_seq)
+        return measured

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.context.checkpoints import Checkpoint, reachable
 from app.context.facts import Facts, Ledger
 from app.events import PlanItem
-from app.messages import Message, ReasoningPart
+from app.messages import Message, ReasoningPart, Role
 
 
 class Record:
@@ -20,6 +20,8 @@ class Record:
         self.messages = list(history)
         self.has_reasoning = any(map(_reasons, self.messages))
         """Whether a model has reasoned in any of the messages."""
+        self.writers = {message.model for message in self.messages if message.role is Role.ASSISTANT}
+        """The models of the answers, None for one that is not known."""
         self._checkpoints = tuple(checkpoints)
         self._rows = reachable(self.messages, self._checkpoints)
         self._ledger = Ledger()
@@ -34,6 +36,8 @@ class Record:
         self.messages.append(message)
         self._rows.append(message)
         self.has_reasoning = self.has_reasoning or _reasons(message)
+        if message.role is Role.ASSISTANT:
+            self.writers.add(message.model)
 
     def rows(self, checkpoints: Sequence[Checkpoint], summary: Message | None = None) -> list[Message]:
         """The messages that a context can be made of while these checkpoints are in force: as many as the context has,

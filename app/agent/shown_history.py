@@ -18,6 +18,7 @@ from app.context.projection import Transcript
 from app.context.prompts import with_plan
 from app.context.tokens import PER_MESSAGE, Calibration
 from app.context.validator import Repair
+from app.errors import Reshape
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.messages import Message, Usage
@@ -138,16 +139,30 @@ class ShownHistory:
         self._per_message = config.settings.per_message
         if self._transcript is not None:
             self._transcript.count_messages_at(self._per_message)
-        reason = self._generations.change(config.model, config.tools, config.system, self._in_force)
+        echo = config.echoes_reasoning
+        reason = self._generations.change(config.model, config.tools, config.system, self._in_force, echo=echo)
         if reason is None:
             return None
         system = with_plan(config.system, self.plan)
-        return self._draft(reason, config.model, config.tools, system, self._in_force)
+        drop_block = config.binds_thinking and self._is_unproven(config.model)
+        return self._draft(reason, config.model, config.tools, system, self._in_force, echo=echo, drop_block=drop_block)
+
+    def _is_unproven(self, model: str) -> bool:
+        """Whether answers stand in the history that `model` did not give in a request of this session: those of another
+        model, and all that came with an import or a fork."""
+        writers = self._record.writers
+        return bool(writers) if self._generations.current is None else bool(writers - {model})
+
+    def reshaped(self, config: AgentConfig, reshape: Reshape) -> GenerationOpened:
+        """The draft of the generation that treats reasoning as its provider asks; it keeps all thinking back that is
+        there already."""
+        old = self.generation
+        system = with_plan(config.system, self.plan)
+        echo, drop_block = reshape == "echo_reasoning", reshape == "drop_block"
+        return self._draft("reasoning", old.model, old.tools, system, self._in_force, echo=echo, drop_block=drop_block)
 
     def begin(self, opened: GenerationOpened, shown: Shown, config: AgentConfig) -> None:
         """Begins the generation of `due_generation`, with what `shown_by` has given for it."""
-        if opened.generation.reason in ("created", "model", "revert"):
-            self._wire_cache = {}
         self._gauge.take_model(config.model, config.calibration)
         self._take(opened, shown)
 
@@ -162,9 +177,15 @@ class ShownHistory:
         return self._draft(reason, old.model, old.tools, with_plan(config.system, self.plan), in_force)
 
     def _draft(
-        self, reason: GenerationReason, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce
+        self,
+        reason: GenerationReason,
+        model: str,
+        tools: tuple[ToolSchema, ...],
+        system: str,
+        in_force: InForce,
+        **reasoning: bool,
     ) -> GenerationOpened:
-        return self._generations.draft(reason, model, tools, system, in_force, self._record.next_seq)
+        return self._generations.draft(reason, model, tools, system, in_force, self._record.next_seq, **reasoning)
 
     def adopt(
         self,
@@ -180,7 +201,6 @@ class ShownHistory:
         if summary is not None:
             self._record.append(summary)
         self._in_force = in_force
-        self._wire_cache = {}
         self._take(opened, shown)
 
     def settle(self) -> GenerationOpened | None:
@@ -188,25 +208,32 @@ class ShownHistory:
         shown anew, after a restart or in a new generation, is mended in the same way and begins none."""
         return None if self.transcript.is_sound() else self.take_mended(*self.mended())
 
-    def mended(self) -> tuple[Transcript, list[Repair]]:
-        """What the model sees made fit to be sent, and what had to be mended for that."""
-        return self.transcript.mended()
-
-    def take_mended(self, mended: Transcript, repairs: Sequence[Repair]) -> GenerationOpened | None:
-        """Takes over what `mended` has given; a generation begins if anything is mended for the first time."""
-        self._wire_cache = {}
-        self._transcript = mended
-        first = tuple(repair for repair in repairs if repair.key not in self._mended)
-        if not first:
-            return None
-        self._mended.update(repair.key for repair in first)
+    def mended(self) -> tuple[Shown, GenerationOpened | None]:
+        """What the model sees made fit to be sent, and the generation that begins with it if anything is mended for the
+        first time."""
+        mended, repairs = self.transcript.mended()
+        if all(repair.key in self._mended for repair in repairs):
+            return Shown(self._record.rows(self._in_force.checkpoints), mended), None
         old = self.generation
         opened = self._draft("repair", old.model, old.tools, old.system, self._in_force)
-        mended.generation = opened.generation
-        self._take(opened, Shown(self._record.rows(self._in_force.checkpoints), mended))
-        return replace(opened, repairs=first)
+        shown = self.shown_by(opened.generation, self._in_force)
+        # Without the thinking of before, other things may be left to mend.
+        made = {repair.key: repair for repair in [*repairs, *shown.transcript.settle()]}
+        first = tuple(repair for key, repair in made.items() if key not in self._mended)
+        return shown, replace(opened, repairs=first)
+
+    def take_mended(self, shown: Shown, opened: GenerationOpened | None) -> GenerationOpened | None:
+        """Takes over what `mended` has given."""
+        if opened is None:
+            self._wire_cache = {}
+            self._transcript = shown.transcript
+            return None
+        self._mended.update(repair.key for repair in opened.repairs)
+        self._take(opened, shown)
+        return opened
 
     def _take(self, opened: GenerationOpened, shown: Shown) -> None:
+        self._wire_cache = {}
         self._generations.take(opened, self._in_force)
         self._record.rebase(self._in_force.checkpoints, shown.rows)
         self._transcript = shown.transcript

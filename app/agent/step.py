@@ -20,12 +20,15 @@ from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Sink
 from app.agent.tool_executor import ToolExecutor
+from app.agent.updates import reshape
 from app.agent.window_lessons import WindowLessons
 from app.errors import (
     ContextOverflowError,
     InvalidRequestError,
     PalimpsestError,
     ProviderError,
+    Reshape,
+    ReshapeError,
     StaleOwnerError,
     StorageError,
 )
@@ -75,6 +78,7 @@ class _Ending:
     opened: StepOpened
     config: AgentConfig
     spent: Spent
+    input_transformations: tuple[dict[str, Any], ...] = ()
 
 
 class Step:
@@ -110,11 +114,21 @@ class Step:
         spent = Spent()
         request = self._conversation.request(config)
         attempt_number = 1
+        reshaped: set[Reshape] = set()
         while True:
             attempt = self._open(number, attempt_number, config, before)
             match await self._send(attempt, request):
                 case None:
                     return await self._answered(attempt, spent, refusal)
+                case ReshapeError() as error if error.reshape not in reshaped:
+                    reshaped.add(error.reshape)
+                    spent.count(attempt)
+                    await self._sink.record(attempt.voided(error, 0.0))
+                    before = [await reshape(self._conversation, config, error.reshape)]
+                    request = self._conversation.request(config)
+                    log.warning("step_reshaped", code=error.code, model=config.model)
+                    attempt_number += 1
+                    continue
                 case ProviderError() as error if (delay := self._delay_s(attempt, error)) is not None:
                     spent.count(attempt)
                     await self._sink.record(attempt.voided(error, delay))
@@ -176,7 +190,7 @@ class Step:
             await self._lessons.answered(attempt.opened, attempt.processor.usage)
         closed = await self._take_message(attempt, reason)
         self._conversation.answered()
-        ending = _Ending(attempt.opened, attempt.config, spent)
+        ending = _Ending(attempt.opened, attempt.config, spent, attempt.processor.input_transformations)
         if attempt.processor.calls:
             batch = Batch(attempt.processor.calls)
             if refusal is not None:
@@ -261,6 +275,7 @@ class Step:
             ending.spent.usage,
             self._conversation.state(ending.config.budget),
             ending.spent.duration_ms,
+            ending.input_transformations,
         )
 
     def _stop_reason(self) -> FinishReason:

@@ -8,6 +8,7 @@ from app.agent.changes import GenerationOpened
 from app.agent.config import AgentConfig
 from app.agent.conversation import Conversation
 from app.context.checkpoints import InForce
+from app.errors import Reshape
 from app.messages import Message
 
 
@@ -26,6 +27,14 @@ async def settle(conversation: Conversation) -> GenerationOpened | None:
     if conversation.transcript.is_sound():
         return None
     return conversation.take_mended(*await apart(conversation.rows, conversation.mended))
+
+
+async def reshape(conversation: Conversation, config: AgentConfig, wanted: Reshape) -> GenerationOpened:
+    """Begins the generation of `Conversation.reshaped`."""
+    opened = conversation.reshaped(config, wanted)
+    shown = await apart(conversation.history, conversation.shown_by, opened.generation, conversation.in_force)
+    conversation.begin(opened, shown, config)
+    return opened
 
 
 async def adopt(

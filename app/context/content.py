@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID, uuid5
 
 from app.context.tokens import PER_MESSAGE, estimate_part, image_tokens
@@ -17,7 +18,24 @@ from app.messages import (
     ToolResultPart,
 )
 
+BOUND_KINDS = frozenset({"thinking", "redacted_thinking"})
+"""Types of reasoning blocks that a provider verifies against everything in front of them."""
+
 _NAMESPACE = UUID("7f0c2f62-9d0e-4d57-8b55-64d1c6a3a1e9")
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningRule:
+    """Which reasoning of a history goes out to `model`.
+
+    A thinking block is bound to the request that it answered: it goes out from the seq `bound_from` on, where nothing
+    in front of it has changed since. `echo` sends the model's own reasoning text back where its provider gave it no
+    form of its own. All that is sent, counted or shown of a history follows one such rule.
+    """
+
+    model: str
+    bound_from: int = 0
+    echo: bool = False
 
 
 def derived_id(*keys: str) -> str:
@@ -25,18 +43,25 @@ def derived_id(*keys: str) -> str:
     return str(uuid5(_NAMESPACE, "\n".join(keys)))
 
 
-def sendable(message: Message, model: str) -> Message | None:
-    """The message without what `model` must not see, the same object where nothing is left out.
+def sendable(message: Message, rule: ReasoningRule) -> Message | None:
+    """The message without what the rule's model must not see, the same object where nothing is left out.
 
     None for system rows, voided attempts, and messages that say nothing (blank text and reasoning alone say nothing).
-    Interrupted text stays; reasoning goes out whole, to the model that wrote it, or not at all.
+    Interrupted text stays; reasoning goes out whole, to the model that wrote it, or not at all. Bound
+    blocks go out only where all that stands in front of them in the message goes out as the model wrote it.
     """
     if message.role is Role.SYSTEM or message.voided_at is not None:
         return None
-    parts = tuple(part for part in message.parts if _goes_out(part, message, model))
+    thinking = message.seq >= rule.bound_from and _is_verbatim(message, rule)
+    parts = tuple(p for p in message.parts if _goes_out(p, message, rule) and (thinking or not is_bound(p)))
     if all(isinstance(part, ReasoningPart) for part in parts):
         return None
     return message if len(parts) == len(message.parts) else with_parts(message, parts)
+
+
+def is_bound(part: Part) -> bool:
+    """Whether it is a thinking block that its provider verifies against everything in front of it."""
+    return isinstance(part, ReasoningPart) and (part.provider_data or {}).get("type") in BOUND_KINDS
 
 
 def counted_for(message: Message, model: str) -> Message:
@@ -83,14 +108,25 @@ def derived_message(source: Message, id: str, role: Role, parts: Sequence[Part])
     return with_parts(Message(id=id, seq=source.seq, role=role, parts=(), created_at=source.created_at), parts)
 
 
-def _goes_out(part: Part, message: Message, model: str) -> bool:
+def _is_verbatim(message: Message, rule: ReasoningRule) -> bool:
+    """Whether the message's bound blocks follow only on what goes out as the model wrote it. Calls do not: they have
+    ids of ours on the wire."""
+    before = True
+    for part in message.parts:
+        if is_bound(part) and not before:
+            return False
+        before = before and (isinstance(part, TextPart) or is_bound(part)) and _goes_out(part, message, rule)
+    return True
+
+
+def _goes_out(part: Part, message: Message, rule: ReasoningRule) -> bool:
     assistant = message.role is Role.ASSISTANT
     match part:
         case TextPart():
             return bool(part.text) and not part.text.isspace()
         case ReasoningPart():
-            own = assistant and message.model == model
-            return own and part.provider_data is not None and not part.interrupted
+            own = assistant and message.model == rule.model and not part.interrupted
+            return own and (part.provider_data is not None or (rule.echo and bool(part.text.strip())))
         case ToolCallPart():
             return assistant
         case ImagePart():

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from app.context.content import ReasoningRule
 from app.context.tokens import estimate_text, estimate_tools
 from app.llm.base import ToolSchema
 
-GenerationReason = Literal["created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert"]
-"""What began a generation. A changed plan begins none: the system text holds the plan as it was at the beginning."""
+GenerationReason = Literal[
+    "created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert", "reasoning"
+]
+"""What began a generation; `reasoning` is that the provider wants the reasoning in the history treated otherwise. A
+changed plan begins none: the system text holds the plan as it was at the beginning."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,7 @@ class Generation:
     Stored whole, so that any step's request can be built again byte for byte. Within one generation each request only
     adds to the one before, which keeps the provider's prompt cache warm. Usage reported under an older generation says
     nothing about the present context. `rounds` are the rounds of compaction in force.
+    A thinking block of before `first_seq` is not sent: what its provider verifies it against has changed since.
     `echo_reasoning` has plain reasoning sent back to the model that wrote it, and `drop_block` asks a provider that
     verifies replayed thinking to drop what it cannot verify.
     """
@@ -44,6 +49,11 @@ class Generation:
     def tools_tokens(self) -> int:
         """Estimated tokens of the tool schemas."""
         return estimate_tools(self.tools)
+
+    @property
+    def reasoning(self) -> ReasoningRule:
+        """Which reasoning of the history its requests contain."""
+        return ReasoningRule(self.model, self.first_seq, self.echo_reasoning)
 
     @property
     def fixed_tokens(self) -> int:

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from app.context.budget import Budget, tail_bounds
 from app.context.checkpoints import Checkpoint, clips_in_force, rounds_in_force
-from app.context.content import sendable
+from app.context.content import ReasoningRule, sendable
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
 from app.context.projection import project
@@ -92,7 +92,8 @@ def select(
     shown = _shown(history, checkpoints, model, pruned)
     fresh = after_last_summary(shown)
     start = _start(shown, fresh, settings, budget, urgent=urgent, spill=spill)
-    requests = [message for message in history if is_request(message) and sendable(message, model) is not None]
+    rule = ReasoningRule(model)
+    requests = [message for message in history if is_request(message) and sendable(message, rule) is not None]
     task, latest = task_of(requests, task_id), requests[-1] if requests else None
     tail = shown[start:]
     unseen = list(filter(is_request, shown[first_unseen(shown) :]))
@@ -150,7 +151,9 @@ def _shown(
 ) -> list[Message]:
     """The stored messages of a context, as they are shown; lines that the projection adds are none of them."""
     stored = {message.id for message in history}
-    view = Generation(id="", number=0, model=model, system="", tools=(), first_seq=0)
+    # Thinking stays behind in the generation that ends: a tail is as large as the next one shows it.
+    begins = max((message.seq for message in history), default=0) + 1
+    view = Generation(id="", number=0, model=model, system="", tools=(), first_seq=begins)
     items = project(history, view, checkpoints, pruned).items
     return [item.message for item in items if item.message_id in stored]
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from pydantic import Field
 
 from app.events.base import SessionEvent
 from app.messages import FinishReason, Usage
 from app.sessions import ContextState
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class StepStarted(SessionEvent):
@@ -20,7 +26,8 @@ class StepStarted(SessionEvent):
 
 
 class StepFinished(SessionEvent):
-    """Exactly one for each step, after its tool results; `usage` is the step's own."""
+    """Exactly one for each step, after its tool results; `usage` is the step's own. `input_transformations` is what the
+    provider says it changed of the request before the model read it, such as thinking that it dropped."""
 
     type: ClassVar[str] = "step.finished"
     step: int
@@ -29,6 +36,7 @@ class StepFinished(SessionEvent):
     finish_reason: FinishReason
     usage: Usage
     context: ContextState
+    input_transformations: tuple[dict[str, Any], ...] | None = Field(default=None, exclude_if=_is_none)
 
 
 class StepRetrying(SessionEvent):

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, Protocol
 
-from app.errors import ProviderError
+from app.errors import ProviderError, Reshape, ReshapeError
 from app.llm.base import ModelRequest, StreamEvent
 from app.llm.http import AnswerError, ProviderClient
 from app.llm.quirks import Quirks
@@ -86,6 +86,14 @@ class HttpProvider(ABC):
     async def window(self, model: str) -> int | None:
         """The model's window in tokens as its server reports it, None where it reports none. Raises `ProviderError`."""
 
+    def headers(self, parameters: Mapping[str, Any]) -> dict[str, str]:
+        """Headers of a request with these parameters, besides those of all requests."""
+        return {}
+
+    def reshape(self, error: AnswerError) -> Reshape | None:
+        """How a refused request's history has to treat reasoning instead; None where that is not what was refused."""
+        return None
+
     @abstractmethod
     def open_stream(self) -> ResponseStream:
         """The state of a new response."""
@@ -106,14 +114,15 @@ class HttpProvider(ABC):
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """Streams one response; see `Provider`. A parameter that the model refuses is left out, lowered or renamed and
         the request sent again, before any event, and this is remembered for the model. A refusal that points to the
-        other endpoint is a `ProviderError` with the code `endpoint_switched`, to be retried at once."""
+        other endpoint is a `ProviderError` with the code `endpoint_switched`, to be retried at once, and one of the
+        history's reasoning a `ReshapeError`."""
         quirks = self._quirks.setdefault(request.model, self.quirks())
         wire = self.wire_format(quirks)
         for correction in range(_MAX_CORRECTIONS + 1):
             parameters = wire.parameters(request, quirks)
             try:
                 async with (
-                    self._client.post(wire.path, wire.encode(request, parameters)) as answer,
+                    self._client.post(wire.path, wire.encode(request, parameters), self.headers(parameters)) as answer,
                     aclosing(read_response(wire.open_stream(), answer)) as batches,
                 ):
                     async for events in batches:
@@ -123,6 +132,8 @@ class HttpProvider(ABC):
             except AnswerError as error:
                 if self.switches_endpoint(error, quirks):
                     raise self._switched(error, quirks) from error
+                if (reshape := self.reshape(error)) is not None:
+                    raise ReshapeError(error.detail, reshape=reshape, http_status=error.http_status) from error
                 refused = error.http_status in (400, 422) and correction < _MAX_CORRECTIONS
                 if not (refused and (wire.corrects(error, request) or quirks.learn(error.body, parameters))):
                     raise

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from app.errors import ProviderError
+from app.errors import ProviderError, Reshape
 from app.llm.adapter import HttpProvider
 from app.llm.anthropic_stream import AnthropicStream
 from app.llm.anthropic_wire import encode_body
 from app.llm.base import ModelRequest
+from app.llm.effort import wire_effort
+from app.llm.http import AnswerError, error_message
 from app.llm.quirks import Quirks
 from app.llm.window_reports import entry_of, listed_window
+from app.messages import ReasoningPart, Role
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 8_192
 """The API wants a limit with every request; a model that takes less says so once."""
+
+
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
+"""Lets a request say what becomes of thinking that cannot be verified; see
+https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks.md"""
+_DROP_BLOCK = {"prefix_mismatch_behavior": "drop_block"}
+
+_BOUND = re.compile(r"Invalid `(?:signature|data)` in `(?:redacted_)?thinking` block")
+"""How a refusal of replayed thinking begins, whatever it is bound to: a model, a conversation, an account."""
+
+_WITHOUT_ADAPTIVE = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:[-.][0-5])?(?!\d)(?![-.][6-9](?!\d)))")
+"""Models that think within a budget of tokens and know no adaptive thinking."""
+_BUDGETS = {"minimal": 1_024, "low": 1_024, "medium": 4_096, "high": 16_384, "max": 32_768}
+"""Tokens of thinking for those models, by effort; the first is the least that the API takes."""
 
 
 class AnthropicProvider(HttpProvider):
@@ -33,7 +52,19 @@ class AnthropicProvider(HttpProvider):
 
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         wanted = {"temperature": request.temperature, "stop_sequences": [s for s in request.stop if s.strip()] or None}
-        return quirks.parameters(wanted, request.max_output_tokens or DEFAULT_MAX_TOKENS)
+        limit = request.max_output_tokens or DEFAULT_MAX_TOKENS
+        sent = quirks.parameters(wanted | thinking_parameters(request, limit), limit)
+        if sent.get("thinking", _OFF) != _OFF:
+            # The API takes no other temperature than its own while a model thinks.
+            sent.pop("temperature", None)
+        return sent
+
+    def headers(self, parameters: Mapping[str, Any]) -> dict[str, str]:
+        bound = "block_binding" in parameters.get("thinking", {})
+        return {"anthropic-beta": BINDING_BETA} if bound else {}
+
+    def reshape(self, error: AnswerError) -> Reshape | None:
+        return "drop_block" if error.http_status == 400 and _BOUND.search(error_message(error.body)) else None
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
         return encode_body(request, parameters, self.name)
@@ -50,6 +81,36 @@ class AnthropicProvider(HttpProvider):
 
     def open_stream(self) -> AnthropicStream:
         return AnthropicStream(self._client.failure)
+
+
+_OFF = {"type": "disabled"}
+
+
+def thinking_parameters(request: ModelRequest, limit: int) -> dict[str, Any]:
+    """How much the model thinks, and what becomes of thinking that it cannot verify. `limit` is the longest answer, in
+    tokens, of which a budget for thinking is a part."""
+    effort = wire_effort(request.model, request.reasoning_effort)
+    name = request.model.lower().rpartition("/")[2]
+    if effort == "none":
+        return {"thinking": _OFF}
+    if _WITHOUT_ADAPTIVE.match(name):
+        budget = 0 if _must_not_think(request) else min(_BUDGETS.get(effort or "", 0), limit // 2)
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _BUDGETS["minimal"] else {}
+    parameters: dict[str, Any] = {}
+    if effort is not None or request.drop_block:
+        parameters["thinking"] = {"type": "adaptive"} | ({"block_binding": _DROP_BLOCK} if request.drop_block else {})
+    if effort is not None:
+        parameters["output_config"] = {"effort": "low" if effort == "minimal" else effort}
+    return parameters
+
+
+def _must_not_think(request: ModelRequest) -> bool:
+    """Whether the request goes on with calls whose message has no thinking to begin with. Those models then refuse to
+    think: "Expected `thinking` or `redacted_thinking`, but found `tool_use`"."""
+    if len(request.messages) < 2 or request.messages[-1].role is not Role.TOOL:
+        return False
+    first = request.messages[-2].parts[0]
+    return not (isinstance(first, ReasoningPart) and first.provider_data)
 
 
 def _with_version(base_url: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from app.errors import ProviderError
-from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
+from app.llm.base import Finish, InputTransformed, StopReason, StreamEvent, UsageReport
 from app.llm.blocks import Blocks, check_blocks
 from app.llm.wire import count, parse_document
 from app.messages import Usage
@@ -50,6 +50,7 @@ class _Block:
     number: int | None
     wire: dict[str, Any]
     text: list[str] = field(default_factory=list)
+    replayable: bool = True
 
 
 class AnthropicStream:
@@ -62,6 +63,7 @@ class AnthropicStream:
         self._usage: dict[str, Any] = {}
         self._reason: str | None = None
         self._held = 0
+        self._gap = False
         self.done = False
 
     @property
@@ -84,6 +86,7 @@ class AnthropicStream:
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             self._start(index, _dict(block))
+        self._transformed(message)
         self._message_delta({"usage": message.get("usage"), "delta": message})
         return self.end()
 
@@ -112,7 +115,9 @@ class AnthropicStream:
                 if (block := self._blocks.get(_index(event))) is not None:
                     self._stop(block)
             case "message_start":
-                self._count(_dict(_dict(event.get("message")).get("usage")))
+                message = _dict(event.get("message"))
+                self._count(_dict(message.get("usage")))
+                self._transformed(message)
             case "message_delta":
                 self._message_delta(event)
             case "message_stop":
@@ -142,6 +147,9 @@ class AnthropicStream:
                 block = _Block(self._out.begin_call(str(wire.get("name") or "")), wire)
             case _:
                 block = _Block(None, {})
+                # It will not be sent back, so that no thinking behind it can be verified.
+                self._gap = True
+        block.replayable = not self._gap
         self._blocks[index] = block
 
     def _delta(self, block: _Block, delta: dict[str, Any]) -> None:
@@ -167,10 +175,17 @@ class AnthropicStream:
         if block.wire.get("type") == "tool_use" and block.wire.get("input") and not block.text:
             block.text.append(arguments := orjson.dumps(block.wire["input"]).decode())
             self._out.arguments(block.number, arguments)
-        self._out.end(block.number, _provider_data(block))
+        self._out.end(block.number, _provider_data(block) if block.replayable else None)
+
+    def _transformed(self, document: dict[str, Any]) -> None:
+        """Takes the list of what was changed of the input, from the message or from the end of its stream."""
+        entries = document.get("input_transformations")
+        if isinstance(entries, list) and (said := tuple(entry for entry in entries if isinstance(entry, dict))):
+            self._out.add(InputTransformed(said))
 
     def _message_delta(self, event: dict[str, Any]) -> None:
         self._count(_dict(event.get("usage")))
+        self._transformed(event)
         if reason := _dict(event.get("delta")).get("stop_reason"):
             self._reason = str(reason)
 

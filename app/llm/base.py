@@ -95,13 +95,22 @@ class UsageReport:
 
 
 @dataclass(frozen=True, slots=True)
+class InputTransformed:
+    """What the provider changed of the request's input before the model read it, in its own words."""
+
+    transformations: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The last event of a complete response. A stream that ends without one has failed."""
 
     reason: StopReason
 
 
-StreamEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolArgumentsDelta | BlockEnd | UsageReport | Finish
+StreamEvent = (
+    TextDelta | ReasoningDelta | ToolCallStart | ToolArgumentsDelta | BlockEnd | UsageReport | InputTransformed | Finish
+)
 
 
 class Provider(Protocol):

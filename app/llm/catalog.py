@@ -17,6 +17,7 @@ from genai_prices.types import Provider as PricedProvider
 from genai_prices.types import Usage as PricedUsage
 
 from app.llm.base import ModelInfo, Prices, WindowSource
+from app.llm.binding import binds_thinking
 from app.llm.effort import efforts
 from app.llm.limits import max_output_tokens
 from app.llm.names import plain_name, stripped_name
@@ -102,6 +103,7 @@ class Catalog:
             prices=self._prices(name),
             key_present=key_present,
             reasoning_efforts=efforts(model) if override.reasoning_efforts is None else override.reasoning_efforts,
+            binds_thinking=binds_thinking(model),
             description=_DEMO if provider == SCRIPTED else (found.name or "") if found else "",
         )
 

@@ -23,6 +23,8 @@ _OPTIONAL = frozenset(
         "stop_sequences",
         "prompt_cache_key",
         "max_output_tokens",
+        "thinking",
+        "output_config",
         *EFFORTS,
         *_NESTED,
         *_QUOTED,

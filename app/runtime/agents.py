@@ -72,6 +72,7 @@ class AgentSetup:
         """What a session's row says of its agent; `notes` take the place of those that are kept there."""
         settings = CompactionSettings(**row.compaction)
         budget = self.budget(row.model, settings)
+        info = self.model_info(row.model)
         return AgentConfig(
             model=row.model,
             # Tools that a session names are its own choice, also where few would suit the window better.
@@ -83,6 +84,8 @@ class AgentSetup:
             reasoning_effort=row.reasoning_effort,
             summary_template=self.summary_template,
             approval=Approval(**row.approval),
+            binds_thinking=info.binds_thinking,
+            echoes_reasoning=info.echoes_reasoning,
         )
 
     def system(self, row: Row[Any], budget: Budget, notes: Notes | None = None) -> str:

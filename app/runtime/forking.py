@@ -25,6 +25,7 @@ from app.db.repositories.events import StoredEvent
 from app.errors import ConflictError, NotFoundError
 from app.events import MessageCreated
 from app.interchange import settled
+from app.llm.binding import binds_thinking
 from app.messages import Message, Role, Usage, now
 from app.runtime import compactions as rounds
 from app.runtime.admission import ServiceRules, limits_within
@@ -137,7 +138,8 @@ def _until(rows: Sequence[Message], message_id: str) -> list[Message]:
 
 
 def _generation(connection: Connection, taken: _Excerpt) -> dict[str, Any] | None:
-    """The row of the fork's first generation."""
+    """The row of the fork's first generation. Its history is its parent's, so that a provider that verifies thinking is
+    asked to drop what it does not know rather than to refuse."""
     row = taken.generation
     if row is None:
         return None
@@ -148,6 +150,8 @@ def _generation(connection: Connection, taken: _Excerpt) -> dict[str, Any] | Non
         "pruned": sorted(compactions.pruned_in(connection, taken.row.id, row.number)),
         "restored": [],
         "repairs": steps.repairs(connection, taken.row.id) or None,
+        "echo_reasoning": bool(row.echo_reasoning),
+        "drop_block": bool(row.drop_block) or binds_thinking(row.model),
     }
 
 

@@ -44,8 +44,8 @@ class _Answer:
 class Recall:
     name: ClassVar[str] = "recall"
     description: ClassVar[str] = (
-        "Returns the full output of an earlier tool call, or text of a message, that was cleared, clipped or summarized "
-        "away, instead of running it again. Narrow a long output by grep, lines, or both."
+        "Returns the full output of an earlier tool call, or text of a message, that was cleared, clipped or "
+        "summarized away, instead of running it again. Narrow a long output by grep, lines, or both."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = RecallArguments

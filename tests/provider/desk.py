@@ -105,6 +105,8 @@ class Desk:
             usage_style=reply.usage_style or self.settings.usage,
             body=request.body,
             seals=self.seals,
+            headers=request.headers,
+            binds_thinking=self.settings.binds_thinking and self.settings.strict,
         )
 
     def _spent(self, request: RecordedRequest, reply: Reply) -> Spent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tests.provider.counting import Block
@@ -47,6 +47,8 @@ class Answering:
     usage_style: UsageStyle
     body: JSON
     seals: SealBook
+    headers: dict[str, str] = field(default_factory=dict)
+    binds_thinking: bool = True
 
 
 @dataclass(frozen=True, slots=True)

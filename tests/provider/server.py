@@ -94,6 +94,11 @@ class FakeProvider:
         """Changes settings from the next request on."""
         self._desk.settings = replace(self._desk.settings, **settings)
 
+    def rebind_thinking(self) -> None:
+        """Has all thinking that was signed so far count as bound to another conversation."""
+        with self._desk.board.lock:
+            self._desk.seals.rebind()
+
     def script(self, *answers: Scripted, per_conversation: bool = False) -> None:
         """The default script, in order of arrival; `per_conversation` gives a copy of it to each first user message."""
         with self._desk.board.lock:

@@ -17,11 +17,11 @@ class Settings:
     are top-level fields that get the "unsupported parameter" refusal, as newer models do with `max_tokens` and
     `temperature`. `efforts` are the values of `reasoning_effort` that are taken, in words of each server; None takes
     any. `responses_only` are models that Chat Completions does not know, `tools_on_responses` those that take tools at
-    Responses alone; `has_responses` is false for a server without that endpoint. `models` are listed by `GET
-    /v1/models`. `documents` take the place of what a GET of their path would give; behind a gate that is given all the
-    same. `max_body` is in bytes, beyond it 413. `keep` bounds the recorded requests for long loads; None keeps all.
-    Without `strict` nothing is checked, read or counted, so that the fake costs little under load; the key is still
-    asked for.
+    Responses alone; `has_responses` is false for a server without that endpoint. `binds_thinking` has replayed thinking
+    verified against all that comes before it, as newer Claude models do. `models` are listed by `GET /v1/models`.
+    `documents` take the place of what a GET of their path would give; behind a gate that is given all the same.
+    `max_body` is in bytes, beyond it 413. `keep` bounds the recorded requests for long loads; None keeps all. Without
+    `strict` nothing is checked, read or counted, so that the fake costs little under load; the key is still asked for.
     """
 
     key: str | None = None
@@ -34,6 +34,7 @@ class Settings:
     responses_only: frozenset[str] = frozenset()
     tools_on_responses: frozenset[str] = frozenset()
     has_responses: bool = True
+    binds_thinking: bool = True
     models: tuple[str, ...] = ("fake-model",)
     documents: Mapping[str, JSON | HttpError | Gate] = field(default_factory=dict)
     max_body: int | None = None

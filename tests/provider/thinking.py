@@ -1,4 +1,4 @@
-"""The thinking blocks that the fake provider has signed, so that it knows them again."""
+"""The thinking blocks that the fake provider has signed, so that it knows them again, and what each is bound to."""
 
 from __future__ import annotations
 
@@ -9,28 +9,41 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A block that went out: `seal` is its signature, or the data of a redacted one, whose `text` is empty."""
+    """A block that went out: `seal` is its signature, or the data of a redacted one, whose `text` is empty. `prefix` is
+    the digest of all that came before it, its own response's blocks included; None where that was not said."""
 
     seal: str
     text: str
     model: str
     response: str
+    prefix: str | None = None
 
 
 @dataclass(slots=True)
 class SealBook:
-    """Issues seals and remembers them, in order, per response."""
+    """Issues seals and remembers them, in order, per response. `rebound` are known blocks that count as bound to
+    another conversation, whatever comes before them."""
 
     blocks: dict[str, Signed] = field(default_factory=dict)
     responses: dict[str, list[str]] = field(default_factory=dict)
+    rebound: set[str] = field(default_factory=set)
 
-    def issue(self, model: str, response: str, text: str, *, redacted: bool = False) -> str:
+    def issue(self, model: str, response: str, text: str, *, redacted: bool = False, prefix: str | None = None) -> str:
         """The seal of a new block of this response."""
         row = self.responses.setdefault(response, [])
         seal = hashlib.sha256(f"{response}:{len(row)}:{model}:{text}".encode()).hexdigest()
         row.append(seal)
-        self.blocks[seal] = Signed(seal, "" if redacted else text, model, response)
+        self.blocks[seal] = Signed(seal, "" if redacted else text, model, response, prefix)
         return seal
+
+    def rebind(self) -> None:
+        """Has all blocks that were issued so far bound to another conversation."""
+        self.rebound.update(self.blocks)
+
+    def is_bound_to(self, seal: str, prefix: str) -> bool:
+        """Whether a known block was issued behind this prefix."""
+        known = self.blocks[seal]
+        return seal not in self.rebound and known.prefix in (None, prefix)
 
     def is_whole(self, seals: Sequence[str]) -> bool:
         """Whether these known seals are all that their response issued, in order."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from tests.provider.anthropic.binding import Place, Prefix, judge, reports_drops, transformations
 from tests.provider.anthropic.errors import error_document
 from tests.provider.dialect import Answering, Frame
 from tests.provider.records import JSON
@@ -78,13 +79,19 @@ class BlockWriter:
     begun: bool = False
     number: int = 0
     kind: str | None = None
-    thought: str = ""
+    written: str = ""
+    standing: Standing = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.standing = Standing(self.answering)
 
     def opening(self) -> Iterator[bytes]:
         if self.begun:
             return
         self.begun = True
-        yield event({"type": "message_start", "message": {**_envelope(self.answering), **self._first_usage()}})
+        changes = self.standing.report
+        message = {**_envelope(self.answering), **self._first_usage(), **changes}
+        yield event({"type": "message_start", "message": message})
         yield event({"type": "ping"})
 
     def _first_usage(self) -> JSON:
@@ -96,6 +103,7 @@ class BlockWriter:
         match part:
             case Text():
                 yield from self._switch("text", {"type": "text", "text": ""})
+                self.written += part.text
                 for piece in pieces(part.text, part.chunks):
                     yield self._delta(self.number, {"type": "text_delta", "text": piece})
             case Reasoning(redacted=True):
@@ -103,7 +111,7 @@ class BlockWriter:
                 yield from self._redacted(part)
             case Reasoning():
                 yield from self._switch("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-                self.thought += part.text
+                self.written += part.text
                 for piece in pieces(part.text, part.chunks):
                     yield self._delta(self.number, {"type": "thinking_delta", "thinking": piece})
             case ToolCall():
@@ -122,20 +130,22 @@ class BlockWriter:
 
     def _close(self) -> Iterator[bytes]:
         if self.kind == "thinking":
-            seal = self.answering.seals.issue(self.answering.model, message_id(self.answering), self.thought)
-            self.thought = ""
+            seal = self.standing.sealed(self.written)
             yield self._delta(self.number, {"type": "signature_delta", "signature": seal})
+        elif self.kind == "text":
+            self.standing.add({"type": "text", "text": self.written})
         if self.kind is not None:
             yield self._stop(self.number)
-        self.kind = None
+        self.kind, self.written = None, ""
 
     def _redacted(self, part: Reasoning) -> Iterator[bytes]:
-        answering, number = self.answering, next(self.numbers)
-        seal = answering.seals.issue(answering.model, message_id(answering), part.text, redacted=True)
+        number = next(self.numbers)
+        seal = self.standing.sealed(part.text, redacted=True)
         yield self._start(number, {"type": "redacted_thinking", "data": seal})
         yield self._stop(number)
 
     def _call(self, call: ToolCall, number: int) -> Iterator[bytes | Control]:
+        self.standing.add({"type": "tool_use", **_identity(self.answering, call, number), "input": call.arguments_text})
         yield self._start(number, {"type": "tool_use", **_identity(self.answering, call, number), "input": {}})
         count = 1 if call.whole else call.chunks
         for at, piece in enumerate(pieces(call.arguments_text, count)):
@@ -165,6 +175,32 @@ class BlockWriter:
 
     def _stop(self, number: int) -> bytes:
         return event({"type": "content_block_stop", "index": number})
+
+
+class Standing:
+    """What an answer's next block stands behind, and what its request had dropped."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+        self._prefix: Prefix | None = None
+        dropped: list[Place] = []
+        if answering.binds_thinking:
+            self._prefix, dropped = judge(answering.body, answering.seals)
+        reported = reports_drops(answering.headers)
+        self.report: JSON = {"input_transformations": transformations(dropped)} if reported else {}
+
+    def add(self, block: JSON) -> None:
+        if self._prefix is not None:
+            self._prefix.add("assistant", block)
+
+    def sealed(self, text: str, *, redacted: bool = False) -> str:
+        """The seal of a thinking block, which the next one stands behind."""
+        answering, prefix = self._answering, self._prefix.digest if self._prefix is not None else None
+        model, response = answering.model, message_id(answering)
+        seal = answering.seals.issue(model, response, text, redacted=redacted, prefix=prefix)
+        thinking = {"type": "thinking", "thinking": text, "signature": seal}
+        self.add({"type": "redacted_thinking", "data": seal} if redacted else thinking)
+        return seal
 
 
 def message_id(answering: Answering) -> str:
@@ -207,6 +243,7 @@ def usage_of(answering: Answering) -> JSON:
 def whole(answering: Answering) -> Iterator[Frame]:
     """The controls of the reply in order, then its document."""
     content: list[JSON] = []
+    standing = Standing(answering)
     for part in answering.reply.parts:
         if isinstance(part, StreamError):
             yield HttpError(500)
@@ -214,24 +251,27 @@ def whole(answering: Answering) -> Iterator[Frame]:
             if not isinstance(part, Begin | EndWithoutFinish):
                 yield part
         else:
-            content.extend(_whole_blocks(answering, part, len(content)))
-    document = {**_envelope(answering), "content": content, "stop_reason": stop_reason(answering)}
+            content.extend(_whole_blocks(answering, standing, part, len(content)))
+    ended = {"content": content, "stop_reason": stop_reason(answering)}
+    document = {**_envelope(answering), **standing.report, **ended}
     if answering.usage_style != "never":
         document["usage"] = usage_of(answering)
     yield document
 
 
-def _whole_blocks(answering: Answering, part: Content, number: int) -> Iterator[JSON]:
+def _whole_blocks(answering: Answering, standing: Standing, part: Content, number: int) -> Iterator[JSON]:
     match part:
         case Text():
-            yield {"type": "text", "text": part.text}
+            standing.add(block := {"type": "text", "text": part.text})
+            yield block
         case Reasoning():
-            model, response = answering.model, message_id(answering)
-            seal = answering.seals.issue(model, response, part.text, redacted=part.redacted)
+            seal = standing.sealed(part.text, redacted=part.redacted)
             thinking = {"type": "thinking", "thinking": part.text, "signature": seal}
             yield {"type": "redacted_thinking", "data": seal} if part.redacted else thinking
         case ToolCall():
-            yield {"type": "tool_use", **_identity(answering, part, number), "input": json.loads(part.arguments_text)}
+            block = {"type": "tool_use", **_identity(answering, part, number), "input": json.loads(part.arguments_text)}
+            standing.add(block)
+            yield block
         case Interleaved():
             for offset, call in enumerate(part.calls):
-                yield from _whole_blocks(answering, call, number + offset)
+                yield from _whole_blocks(answering, standing, call, number + offset)

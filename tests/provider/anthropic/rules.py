@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.provider.anthropic.history import check_pairs
 from tests.provider.anthropic.reading import blocks_of, count_marks, text_of
-from tests.provider.anthropic.signatures import check_thinking
+from tests.provider.anthropic.signatures import check_binding, check_thinking
 from tests.provider.dialect import TOOL_NAME
 from tests.provider.openai.reading import objects
 from tests.provider.records import JSON, Refused, Rule
@@ -40,6 +40,8 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
     check_pairs(messages)
     _check_marks(body, messages)
     check_thinking(body, messages, seals)
+    if settings.binds_thinking:
+        check_binding(body, headers, seals)
     _check_end(messages)
 
 

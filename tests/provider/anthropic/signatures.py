@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.provider.anthropic.binding import BETA, THINKING, drops_blocks, judge, reports_drops, seal_of
 from tests.provider.anthropic.reading import blocks_of
 from tests.provider.records import JSON, Refused
 from tests.provider.thinking import SealBook
 
-THINKING = ("thinking", "redacted_thinking")
 MIN_BUDGET = 1_024
 """The smallest documented thinking budget, in tokens."""
 
@@ -19,10 +19,29 @@ def check_thinking(body: JSON, messages: Sequence[JSON], seals: SealBook) -> Non
         blocks = [(n, b) for n, b in enumerate(blocks_of(message["content"])) if b.get("type") in THINKING]
         for place, block in blocks:
             _check_seal(f"messages.{at}.content.{place}", str(body["model"]), block, seals)
-        if blocks and not seals.is_whole([_seal(block) for _, block in blocks]):
+        if blocks and not seals.is_whole([seal_of(block) for _, block in blocks]):
             raise _modified(f"messages.{at}.content.{blocks[0][0]}")
     if _is_on(body):
         _check_open_loop(messages)
+
+
+def check_binding(body: JSON, headers: dict[str, str], seals: SealBook) -> None:
+    """Refuses thinking behind anything but what it was issued behind, unless it is to be dropped."""
+    thinking = body.get("thinking")
+    if isinstance(thinking, dict) and "block_binding" in thinking and not reports_drops(headers):
+        raise Refused("thinking", f"thinking.adaptive.block_binding: Extra inputs are not permitted; send {BETA}")
+    _, mismatched = judge(body, seals)
+    if not mismatched or drops_blocks(body, headers):
+        return
+    at, place = mismatched[0]
+    kind = blocks_of(body["messages"][at]["content"])[place]["type"]
+    name = "signature" if kind == "thinking" else "data"
+    message = (
+        f"messages.{at}.content.{place}: Invalid `{name}` in `{kind}` block. The block is bound to a different"
+        " conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to"
+        ' "drop_block".'
+    )
+    raise Refused("thinking", message)
 
 
 def _is_on(body: JSON) -> bool:
@@ -45,12 +64,8 @@ def _check_parameter(body: JSON) -> None:
         raise Refused("thinking", "`temperature` may only be set to 1 when thinking is enabled.")
 
 
-def _seal(block: JSON) -> str:
-    return str(block.get("signature" if block["type"] == "thinking" else "data"))
-
-
 def _check_seal(where: str, model: str, block: JSON, seals: SealBook) -> None:
-    known = seals.blocks.get(_seal(block))
+    known = seals.blocks.get(seal_of(block))
     if known is None or known.model != model:
         name = "signature" if block["type"] == "thinking" else "data"
         raise Refused("thinking", f"{where}: Invalid `{name}` in `{block['type']}` block")

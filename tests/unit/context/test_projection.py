@@ -359,7 +359,7 @@ def test_what_is_shown_holds_nothing_that_must_not_be_sent(history: list[Message
 @given(any_history)
 def test_settling_gives_what_the_validator_gives(history: list[Message]) -> None:
     transcript = Transcript(GENERATION, history)
-    fixed, expected = repair(transcript.messages, model=MODEL)
+    fixed, expected = repair(transcript.messages, GENERATION.reasoning)
     assert transcript.settle() == expected
     assert [m.model_dump_json() for m in transcript.messages] == [m.model_dump_json() for m in fixed]
     assert [item.message for item in transcript.items] == transcript.messages
@@ -388,7 +388,7 @@ def test_a_repaired_transcript_goes_on_from_there() -> None:
     assert transcript.settle() == []
     assert transcript.messages is messages
     stored = [user(1), assistant(2, call("a")), user(3), *step(4, "b")]
-    scratch, _ = repair(project(stored, GENERATION).messages, model=MODEL)
+    scratch, _ = repair(project(stored, GENERATION).messages, GENERATION.reasoning)
     assert [m.model_dump_json() for m in messages] == [m.model_dump_json() for m in scratch]
 
 

@@ -1,0 +1,22 @@
+"""Which models verify the thinking that is sent back to them, by name.
+
+From https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks.md (November 2026), which
+lists Fable and Mythos from 5.1 on, and Opus, Sonnet and Haiku from 5.5 on. A model that is missing here corrects
+itself: its first refusal is recognized, and what it wants is stored with the session.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FAMILY = re.compile(r"claude-(?P<family>[a-z]+)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)")
+_SINCE = {"fable": (5, 1), "mythos": (5, 1), "opus": (5, 5), "sonnet": (5, 5), "haiku": (5, 5)}
+
+
+def binds_thinking(model: str) -> bool:
+    """Whether a model verifies replayed thinking against all that came before it; what stands around the family's name
+    (providers, regions, dates) does not matter."""
+    found = _FAMILY.search(model.lower())
+    if found is None or found["family"] not in _SINCE:
+        return False
+    return (int(found["major"]), int(found["minor"] or 0)) >= _SINCE[found["family"]]
