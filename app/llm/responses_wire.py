@@ -164,6 +164,6 @@ def _has_reasoning(message: Message) -> bool:
 
 
 def _is_reasoning(part: ReasoningPart) -> bool:
-    """Whether it is a whole item of this API; without its encrypted content the server would fail to find it."""
+    """Whether it is a whole item of this API. Without its encrypted content the server could not find it."""
     data = part.provider_data or {}
     return not part.interrupted and data.get("type") == "reasoning" and bool(data.get("encrypted_content"))

@@ -239,6 +239,11 @@ async def test_the_key_is_in_no_error_event_or_log(
     providers: dict[str, Any] = {
         "fake-openai": {"kind": "openai", "base_url": provider.openai_url, "api_key_env": "FAKE_PROVIDER_KEY"},
         "fake-anthropic": {"kind": "anthropic", "base_url": provider.url, "api_key_env": "FAKE_PROVIDER_KEY"},
+        "fake-responses": {
+            "kind": "openai-responses",
+            "base_url": provider.openai_url,
+            "api_key_env": "FAKE_PROVIDER_KEY",
+        },
     }
     async with Client(start_server(providers=providers, log_level="debug").url) as client:
         session, events = await client.run("task", model=model)

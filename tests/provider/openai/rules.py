@@ -42,7 +42,7 @@ def _refused(rule: Rule, message: str, param: str | None = None, code: str | Non
 
 def _check_endpoint(body: JSON, settings: Settings) -> None:
     """Models that are for the Responses endpoint, wholly or as far as tools go."""
-    model = body.get("model")
+    model = str(body.get("model"))
     if model in settings.responses_only:
         message = (
             "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use"

@@ -15,6 +15,7 @@ LONG = user("x" * 400)
 
 EXPECTED: dict[OverflowStyle, tuple[int, str]] = {
     "openai": (400, "This model's maximum context length is 99 tokens. However, your messages resulted in 100 tokens."),
+    "responses": (400, "Your input exceeds the context window of this model."),
     "anthropic": (400, "prompt is too long: 100 tokens > 99 maximum"),
     "gemini": (400, "The input token count (100) exceeds the maximum number of tokens allowed (99)."),
     "openrouter": (400, "maximum context length is 99 tokens. However, you requested about 107 tokens (100 of text"),
