@@ -43,7 +43,7 @@ def thinking_of(request: RecordedRequest) -> int:
 def asks_to_drop(request: RecordedRequest) -> bool:
     binding = request.body.get("thinking", {}).get("block_binding")
     assert (binding is not None) == (request.headers.get("anthropic-beta") == BETA)
-    return binding == {"prefix_mismatch_behavior": "drop_block"}
+    return bool(binding == {"prefix_mismatch_behavior": "drop_block"})
 
 
 async def say(client: Client, session_id: str, text: str) -> list[Any]:

@@ -1,0 +1,233 @@
+"""Whole sessions at random, as bytes on the wire: within a generation each request begins with the one before, and no
+thinking block ever stands behind anything but what it was issued behind. PALIMPSEST_TEST_LONG=1 takes 10,000 examples.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.agent.conversation import AgentConfig, Conversation
+from app.context.checkpoints import Checkpoint, InForce
+from app.context.policies import POLICIES, resolve
+from app.context.selection import select
+from app.context.tokens import Calibration
+from app.llm.anthropic import thinking_parameters
+from app.llm.anthropic_wire import encode_body as encode_anthropic
+from app.llm.base import ModelRequest, ToolSchema
+from app.llm.openai_wire import encode_body as encode_openai
+from app.messages import Message, Part, Role
+from tests.provider.anthropic.binding import judge, unmarked
+from tests.provider.thinking import SealBook
+from tests.unit.context import builders
+
+EXAMPLES = 10_000 if os.environ.get("PALIMPSEST_TEST_LONG") else 200
+MODELS = ("acme/claude-opus-5-5", "acme/claude-fable-5-1")
+TOOLS = tuple(ToolSchema(name, "does it", {"type": "object"}) for name in ("one", "two"))
+BUDGET = builders.budget_of(2_000, limit=3_000)
+
+Encode = Callable[[ModelRequest], dict[str, Any]]
+
+
+def _anthropic(request: ModelRequest) -> dict[str, Any]:
+    parameters = thinking_parameters(request, 8_000) | {"max_tokens": 8_000}
+    body: dict[str, Any] = orjson.loads(encode_anthropic(request, parameters, "acme"))
+    return body
+
+
+def _openai(request: ModelRequest) -> dict[str, Any]:
+    body: dict[str, Any] = orjson.loads(encode_openai(request, {}))
+    return body
+
+
+FORMATS: dict[str, Encode] = {"anthropic": _anthropic, "openai": _openai}
+
+
+def flat(body: dict[str, Any]) -> list[bytes]:
+    """The request as a row of content blocks, cache breakpoints apart; what a provider's cache looks at."""
+    row = [orjson.dumps([key, unmarked(body.get(key))]) for key in ("system", "tools")]
+    for message in body["messages"]:
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else [message]
+        row += [orjson.dumps([message["role"], unmarked(block)]) for block in blocks]
+    return row
+
+
+KINDS = ("thinking", "text", "blank", "call", "redacted", "unsigned")
+answers = st.lists(st.sampled_from(KINDS), min_size=1, max_size=5)
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("step"), answers, st.sampled_from(["whole", "whole", "whole", "interrupted", "voided"])),
+        st.tuples(st.sampled_from(["user", "control", "prune", "revert", "reload", "settle"])),
+        st.tuples(st.just("compact"), st.sampled_from(sorted(POLICIES))),
+        st.tuples(st.sampled_from(["model", "tools", "system"]), st.integers(0, 1)),
+    ),
+    min_size=3,
+    max_size=25,
+)
+
+
+@dataclass
+class World:
+    """A session and its provider, which remembers what each block was issued behind."""
+
+    encode: Encode
+    conversation: Conversation
+    choices: dict[str, int] = field(default_factory=lambda: {"model": 0, "tools": 0, "system": 0})
+    book: SealBook = field(default_factory=SealBook)
+    seq: int = 1
+    made: int = 0
+    rounds: int = 0
+    last: tuple[str, list[bytes]] | None = None
+    stack: list[InForce] = field(default_factory=list)
+
+    @property
+    def config(self) -> AgentConfig:
+        model, tools, system = (self.choices[name] for name in ("model", "tools", "system"))
+        return AgentConfig(MODELS[model], TOOLS[: tools + 1], f"You are agent {system}.", BUDGET, binds_thinking=True)
+
+    def add(self, role: Role, *parts: Part, **fields: Any) -> Message:
+        self.seq += 1
+        message = builders.message(role, self.seq, *parts, **fields)
+        self.conversation.append(message)
+        return message
+
+    def request(self) -> dict[str, Any]:
+        """The next request, after all that a step does before it; checked against what was sent and issued before."""
+        self.conversation.refresh(self.config)
+        last = self.conversation.last
+        if last is None or last.role is Role.ASSISTANT:
+            self.add(Role.CONTROL, builders.text("[go on]"))
+        self.conversation.settle()
+        request = self.conversation.request(self.config)
+        body = self.encode(ModelRequest(**{**_fields(request), "model": request.model.partition("/")[2]}))
+        row, number = flat(body), self.conversation.generation.id
+        if self.last is not None and self.last[0] == number:
+            assert row[: len(self.last[1])] == self.last[1]
+        self.last = (number, row)
+        assert judge(body, self.book)[1] == []
+        return body
+
+    def step(self, kinds: Sequence[str], end: str) -> None:
+        standing, _ = judge(self.request(), self.book)
+        parts: list[Part] = []
+        self.made += 1
+        for number, kind in enumerate(kinds):
+            parts.append(self._part(kind, f"{self.made}.{number}", standing))
+        if end == "interrupted":
+            parts[-1] = parts[-1].model_copy(update={"interrupted": True, **_unsigned(parts[-1])})
+        if end == "voided":
+            self.seq += 1
+            return
+        answer = self.add(Role.ASSISTANT, *parts, model=self.config.model)
+        if answer.tool_calls:
+            self.add(Role.TOOL, *(builders.result(call.call_id, "x" * 900) for call in answer.tool_calls))
+
+    def _part(self, kind: str, name: str, standing: Any) -> Part:
+        match kind:
+            case "thinking" | "redacted":
+                redacted = kind == "redacted"
+                seal = self.book.issue("m", name, name, redacted=redacted, prefix=standing.digest)
+                shown = {"type": "redacted_thinking", "data": seal}
+                data = shown if redacted else {"type": "thinking", "thinking": name, "signature": seal}
+                standing.add("assistant", data)
+                return builders.reasoning("" if redacted else name, data=data)
+            case "unsigned":
+                standing.add("assistant", {"type": "thinking", "thinking": name, "signature": ""})
+                return builders.reasoning(name)
+            case "call":
+                standing.add("assistant", {"type": "tool_use", "id": f"theirs-{name}", "name": "one", "input": {}})
+                return builders.call(f"ours-{name}", "one", "{}")
+        text = " " if kind == "blank" else f"text {name}"
+        standing.add("assistant", {"type": "text", "text": text})
+        return builders.text(text)
+
+    def compact(self, policy: str) -> None:
+        conversation = self.conversation
+        if not conversation.has_generation or not conversation.history:
+            return
+        in_force = conversation.in_force
+        chosen = resolve(policy)
+        model = conversation.generation.model
+        found = select(
+            conversation.rows, in_force.checkpoints, chosen, BUDGET, model, pruned=in_force.pruned, urgent=True
+        )
+        if found is None:
+            return
+        self.rounds += 1
+        role = Role.ASSISTANT if policy == "threshold" else Role.USER
+        self.seq += 1
+        summary = builders.summary_of(self.rounds, self.seq, role, model=model)
+        checkpoint = Checkpoint(self.rounds, summary.id, found.first_seq, found.last_seq, found.kept, found.clips)
+        made = in_force.covering(checkpoint)
+        expected = conversation.measure(made, summary)
+        opened = conversation.draft(self.config, "checkpoint", made)
+        conversation.adopt(opened, made, summary)
+        assert conversation.size <= expected
+        self.stack.append(in_force)
+
+    def prune(self) -> None:
+        conversation = self.conversation
+        if conversation.has_generation:
+            calls = [part.call_id for message in conversation.rows for part in message.tool_results]
+            made = conversation.in_force.clearing(tuple(calls[:-1]))
+            conversation.adopt(conversation.draft(self.config, "prune", made), made)
+
+    def reload(self) -> None:
+        """As a restart has it: the same generation out of what is stored."""
+        old = self.conversation
+        if old.has_generation and self.last is not None and self.last[0] == old.generation.id:
+            self.conversation = Conversation(
+                old.history,
+                (),
+                old.generation,
+                None,
+                Calibration(),
+                checkpoints=old.in_force.checkpoints,
+                pruned=old.in_force.pruned,
+            )
+
+    def apply(self, operation: tuple[Any, ...]) -> None:
+        match operation:
+            case ("step", kinds, end):
+                self.step(kinds, end)
+            case ("user",):
+                self.add(Role.USER, builders.text("please"))
+            case ("control",):
+                self.add(Role.CONTROL, builders.text("[note]"))
+            case ("prune",):
+                self.prune()
+            case ("revert",) if self.stack:
+                self.conversation.revert(self.stack.pop())
+            case ("reload",):
+                self.reload()
+            case ("compact", policy):
+                self.compact(policy)
+            case (("model" | "tools" | "system") as name, value):
+                self.choices[name] = value
+
+
+def _fields(request: ModelRequest) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in ModelRequest.__slots__}
+
+
+def _unsigned(part: Part) -> dict[str, Any]:
+    return {"provider_data": None} if part.type == "reasoning" else {}
+
+
+@pytest.mark.parametrize("wire", sorted(FORMATS))
+@settings(max_examples=EXAMPLES)
+@given(operations=operations)
+def test_requests_only_grow_and_thinking_stays_in_its_place(wire: str, operations: list[tuple[Any, ...]]) -> None:
+    world = World(FORMATS[wire], Conversation([], (), None, None, Calibration()))
+    world.add(Role.USER, builders.text("the task"))
+    for operation in operations:
+        world.apply(operation)
+    world.request()
