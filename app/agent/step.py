@@ -20,12 +20,15 @@ from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Sink
 from app.agent.tool_executor import ToolExecutor
+from app.agent.updates import reshape
 from app.agent.window_lessons import WindowLessons
 from app.errors import (
     ContextOverflowError,
     InvalidRequestError,
     PalimpsestError,
     ProviderError,
+    Reshape,
+    ReshapeError,
     StaleOwnerError,
     StorageError,
 )
@@ -109,13 +112,24 @@ class Step:
     ) -> StepResult:
         spent = Spent()
         request = self._conversation.request(config)
+        reshaped: set[Reshape] = set()
         attempt_number = 1
         while True:
             attempt = self._open(number, attempt_number, config, before)
+            before = ()
+            delay = 0.0
             match await self._send(attempt, request):
                 case None:
                     return await self._answered(attempt, spent, refusal)
-                case ProviderError() as error if (delay := self._delay_s(attempt, error)) is not None:
+                case ReshapeError() as error if error.reshape not in reshaped:
+                    reshaped.add(error.reshape)
+                    spent.count(attempt)
+                    await self._sink.record(attempt.voided(error, 0.0))
+                    log.warning("history_reshaped", reshape=error.reshape, model=config.model)
+                    before = (await reshape(self._conversation, config, error.reshape),)
+                    request = self._conversation.request(config)
+                case ProviderError() as error if (wait := self._delay_s(attempt, error)) is not None:
+                    delay = wait
                     spent.count(attempt)
                     await self._sink.record(attempt.voided(error, delay))
                     log.warning("step_retrying", code=error.code, delay_s=round(delay, 3), model=config.model)
@@ -124,10 +138,11 @@ class Step:
             try:
                 await self._interrupt.guard(sleep(delay))
             except Stopped:
+                if before:
+                    self._sink.record(*before)
                 # Its last attempt is void already.
                 self._record_end(_Ending(attempt.opened, config, spent), self._stop_reason())
                 return StepResult.of(Outcome.STOPPED, spent)
-            before = ()
             attempt_number += 1
 
     async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
@@ -261,6 +276,7 @@ class Step:
             ending.spent.usage,
             self._conversation.state(ending.config.budget),
             ending.spent.duration_ms,
+            ending.spent.input_transformations,
         )
 
     def _stop_reason(self) -> FinishReason:

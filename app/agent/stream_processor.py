@@ -12,6 +12,7 @@ from app.errors import ProviderError
 from app.llm.base import (
     BlockEnd,
     Finish,
+    InputTransformed,
     ReasoningDelta,
     StopReason,
     StreamEvent,
@@ -70,6 +71,7 @@ class StreamProcessor:
         self.parts: list[ClosedPart] = []
         self.usage: Usage | None = None
         self.stop_reason: StopReason | None = None
+        self.input_transformations: tuple[dict[str, Any], ...] = ()
 
     def feed(self, event: StreamEvent) -> None:
         """Takes the next event of the stream. Nothing here waits. Raises `ProviderError` for an answer without end."""
@@ -87,6 +89,8 @@ class StreamProcessor:
             case UsageReport(usage):
                 # Some servers send the field and count nothing.
                 self.usage = usage if usage.total_tokens else self.usage
+            case InputTransformed(changes):
+                self.input_transformations = changes
             case Finish(reason):
                 self.stop_reason = reason
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, Protocol
 
-from app.errors import ProviderError
+from app.errors import ProviderError, Reshape, ReshapeError
 from app.llm.base import ModelRequest, StreamEvent
 from app.llm.http import AnswerError, ProviderClient
 from app.llm.quirks import Quirks
@@ -67,6 +67,15 @@ class HttpProvider(ABC):
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
         """The request's body."""
 
+    def headers(self, request: ModelRequest, quirks: Quirks) -> Mapping[str, str]:
+        """Headers that this request alone carries."""
+        return {}
+
+    def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
+        """How the history has to treat reasoning differently after this refusal; None where that does not help. What
+        holds for all sessions of the model is noted in its quirks."""
+        return None
+
     @abstractmethod
     async def window(self, model: str) -> int | None:
         """The model's window in tokens as its server reports it, None where it reports none. Raises `ProviderError`."""
@@ -77,13 +86,16 @@ class HttpProvider(ABC):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """Streams one response; see `Provider`. A parameter that the model refuses is left out, lowered or renamed and
-        the request sent again, before any event, and this is remembered for the model."""
+        the request sent again, before any event, and this is remembered for the model. Raises `ReshapeError` where the
+        history itself has to be another."""
         quirks = self._quirks.setdefault(request.model, self.quirks())
         for correction in range(_MAX_CORRECTIONS + 1):
             parameters = self.parameters(request, quirks)
             try:
                 async with (
-                    self._client.post(self.path, self.encode(request, parameters)) as answer,
+                    self._client.post(
+                        self.path, self.encode(request, parameters), self.headers(request, quirks)
+                    ) as answer,
                     aclosing(read_response(self.open_stream(), answer)) as batches,
                 ):
                     async for events in batches:
@@ -91,7 +103,11 @@ class HttpProvider(ABC):
                             yield event
                 return
             except AnswerError as error:
-                refused = error.http_status in (400, 422) and correction < _MAX_CORRECTIONS
+                if error.http_status not in (400, 422):
+                    raise
+                if (wanted := self.reshape(error, quirks)) is not None:
+                    raise ReshapeError(error.detail, reshape=wanted, http_status=error.http_status) from error
+                refused = correction < _MAX_CORRECTIONS
                 if not (refused and quirks.learn(error.body, parameters)):
                     raise
 

@@ -9,7 +9,9 @@ from typing import Any
 import orjson
 
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
-_OPTIONAL = frozenset({"temperature", "stop", "stop_sequences", "stream_options", *TOKEN_NAMES})
+_OPTIONAL = frozenset(
+    {"temperature", "stop", "stop_sequences", "stream_options", "thinking", "output_config", *TOKEN_NAMES}
+)
 """Parameters that a request can do without; any other refusal is a real error."""
 
 _REFUSAL = re.compile(
@@ -29,13 +31,15 @@ _NAMED = {name: re.compile(rf"\b{name}\b") for name in _OPTIONAL} | {"stop": re.
 @dataclass
 class Quirks:
     """What is known of one model behind one base URL. `token_name` is how it calls the output limit, one of
-    `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses."""
+    `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses.
+    `binds_thinking` says that it verifies thinking that comes back, whatever its name."""
 
     token_name: str
     token_names: tuple[str, ...] = TOKEN_NAMES
     max_tokens: int | None = None
     dropped: set[str] = field(default_factory=set)
     refused_names: set[str] = field(default_factory=set)
+    binds_thinking: bool = False
 
     def parameters(self, wanted: dict[str, Any], max_output_tokens: int | None) -> dict[str, Any]:
         """The optional parameters to send: those of `wanted` that have a value and are not refused, and the limit."""
