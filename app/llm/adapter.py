@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, Protocol
 
-from app.errors import ProviderError
+from app.errors import ProviderError, Reshape, ReshapeError
 from app.llm.base import ModelRequest, StreamEvent
 from app.llm.http import AnswerError, ProviderClient
-from app.llm.quirks import Quirks
+from app.llm.quirks import QuirkMemory, Quirks
 from app.llm.reach import Reach
 from app.llm.sse import SseParser
 
-_MAX_CORRECTIONS = 6
-"""A request is corrected at most once for each optional parameter."""
+_MAX_CORRECTIONS = 10
+"""A request is corrected at most once for each optional parameter (6) and each rule about messages (4)."""
 
 
 class ResponseStream(Protocol):
@@ -54,10 +54,31 @@ class HttpProvider(ABC):
         self.name = name
         self._client = ProviderClient(name, base_url, headers, secret=api_key, idle_timeout_s=idle_timeout_s)
         self._quirks: dict[str, Quirks] = {}
+        self._base_url = base_url
+        self._memory: QuirkMemory | None = None
+
+    def remember(self, base_url: str, memory: QuirkMemory) -> None:
+        """Keeps what it learns in `memory`, under the configured `base_url`, and begins with what is there."""
+        self._base_url, self._memory = base_url, memory
 
     @abstractmethod
     def quirks(self) -> Quirks:
         """What is taken to be known of a model that was never called."""
+
+    def known(self, model: str) -> Quirks:
+        """What is known of a model by now."""
+        if (quirks := self._quirks.get(model)) is None:
+            stored = self._memory.recall(self._place(model)) if self._memory is not None else None
+            quirks = self._quirks[model] = self.quirks().restored(stored or {})
+        return quirks
+
+    def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
+        """Learns from the refusal of a request; says whether the next one will differ from this `body`."""
+        return error.http_status in (400, 422) and quirks.learn(error.body, parameters)
+
+    def reshaping(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
+        """How the history has to change before this model takes it, where the refusal is about that."""
+        return None
 
     @abstractmethod
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
@@ -76,14 +97,15 @@ class HttpProvider(ABC):
         """The state of a new response."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
-        """Streams one response; see `Provider`. A parameter that the model refuses is left out, lowered or renamed and
-        the request sent again, before any event, and this is remembered for the model."""
-        quirks = self._quirks.setdefault(request.model, self.quirks())
+        """Streams one response; see `Provider`. What the model refuses (a parameter, an order of roles) is left out or
+        written differently and the request sent again, before any event, and this is remembered for the model."""
+        quirks = self.known(request.model)
         for correction in range(_MAX_CORRECTIONS + 1):
             parameters = self.parameters(request, quirks)
+            body = self.encode(request, parameters)
             try:
                 async with (
-                    self._client.post(self.path, self.encode(request, parameters)) as answer,
+                    self._client.post(self.path, body) as answer,
                     aclosing(read_response(self.open_stream(), answer)) as batches,
                 ):
                     async for events in batches:
@@ -91,9 +113,25 @@ class HttpProvider(ABC):
                             yield event
                 return
             except AnswerError as error:
-                refused = error.http_status in (400, 422) and correction < _MAX_CORRECTIONS
-                if not (refused and quirks.learn(error.body, parameters)):
+                # An error inside a stream has no status of its own, and may come after events.
+                is_first = error.http_status is not None and correction < _MAX_CORRECTIONS
+                if not (is_first and await self._corrects(error, body, parameters, request.model)):
                     raise
+
+    async def _corrects(self, error: AnswerError, body: bytes, parameters: dict[str, Any], model: str) -> bool:
+        """Whether the request can be sent in another way now. Raises `ReshapeError` where its history must change."""
+        quirks = self.known(model)
+        before = quirks.to_json()
+        reshape = self.reshaping(error, quirks)
+        learned = reshape is None and self.learn(error, body, parameters, quirks)
+        if self._memory is not None and (known := quirks.to_json()) != before:
+            await self._memory.learned(self._place(model), known)
+        if reshape is not None:
+            raise ReshapeError(error.detail, reshape=reshape, http_status=error.http_status) from error
+        return learned
+
+    def _place(self, model: str) -> str:
+        return f"{self._base_url} {model}"
 
     @property
     def reach(self) -> Reach:

@@ -6,11 +6,13 @@ import asyncio
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from app.errors import ProviderError
+from app.errors import ProviderError, Reshape
 from app.llm.adapter import HttpProvider
 from app.llm.base import ModelRequest
+from app.llm.http import AnswerError
+from app.llm.message_rules import learn_messages, wants_reasoning
 from app.llm.openai_stream import OpenAiStream
-from app.llm.openai_wire import encode_body
+from app.llm.openai_wire import encode_body, form_of
 from app.llm.quirks import Quirks
 from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
@@ -45,7 +47,13 @@ class OpenAiProvider(HttpProvider):
         return quirks.parameters(wanted, request.max_output_tokens)
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
-        return encode_body(request, parameters)
+        return encode_body(request, parameters, form_of(self.known(request.model)))
+
+    def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
+        return learn_messages(error.body, body, quirks) or super().learn(error, body, parameters, quirks)
+
+    def reshaping(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
+        return "echo_reasoning" if wants_reasoning(error.body, quirks) else None
 
     async def window(self, model: str) -> int | None:
         """As the list of models has it, or what a local server says beside it."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tests.provider.overflow import OverflowStyle
 from tests.provider.records import JSON
 from tests.provider.script import Gate, HttpError, UsageStyle
+
+Insistence = Literal["mistral", "alternating", "two_roles", "echo"]
+"""`mistral`: its validator of roles. `alternating`: a template of user and assistant in turns, calls and results apart,
+behind llama.cpp. `two_roles`: one that knows nothing else, behind vLLM. `echo`: DeepSeek's thinking mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,9 @@ class Settings:
     """`key` is the one that requests must carry; None takes any or none. `window` is in tokens by the fake's count,
     `windows` differs by model. `overflow` is the shape of that refusal; None is the format's own. `refused_parameters`
     are top-level fields that get the "unsupported parameter" refusal, as newer models do with `max_tokens` and
-    `temperature`. `models` are listed by `GET /v1/models`. `documents` take the place of what a GET of their path would
+    `temperature`. `insists` are
+    rules about messages that only some servers of the Chat Completions format have. `models` are listed by
+    `GET /v1/models`. `documents` take the place of what a GET of their path would
     give; behind a gate that is given all the same. `max_body` is in bytes, beyond it 413. `keep` bounds the recorded
     requests for long loads; None keeps all. Without `strict` nothing is checked, read or counted, so that the fake
     costs little under load; the key is still asked for.
@@ -27,6 +34,7 @@ class Settings:
     overflow: OverflowStyle | None = None
     usage: UsageStyle = "last_chunk"
     refused_parameters: frozenset[str] = frozenset()
+    insists: frozenset[Insistence] = frozenset()
     models: tuple[str, ...] = ("fake-model",)
     documents: Mapping[str, JSON | HttpError | Gate] = field(default_factory=dict)
     max_body: int | None = None
