@@ -123,10 +123,12 @@ class Spent:
     started: float = field(default_factory=time.monotonic)
     usage: Usage = field(default_factory=Usage)
     known_cost_usd: float = 0.0
+    input_transformations: tuple[dict[str, Any], ...] = ()
 
     def count(self, attempt: Attempt) -> None:
         """Adds what an attempt has cost."""
         usage = attempt.bill()
+        self.input_transformations = attempt.processor.input_transformations
         if usage is not None:
             self.usage = self.usage + usage
             self.known_cost_usd += usage.cost_usd or 0.0

@@ -102,7 +102,8 @@ class ResultClosed:
 
 @dataclass(frozen=True, slots=True)
 class StepClosed:
-    """The step is over, its results included. `usage` is that of all its attempts, billed to `model`."""
+    """The step is over, its results included. `usage` is that of all its attempts, billed to `model`;
+    `input_transformations` is what the provider says that it has changed in the request."""
 
     step: int
     attempt: int
@@ -112,6 +113,7 @@ class StepClosed:
     usage: Usage
     context: ContextState
     duration_ms: int
+    input_transformations: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

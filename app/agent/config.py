@@ -15,7 +15,8 @@ from app.sessions import Approval
 class AgentConfig:
     """What a session may change between steps. `system` is the system text without the plan; `calibration` is what is
     known of the model's tokenizer; `summary_template` are the operator's sections of a summary, None for the built-in
-    ones. `approval` says which calls wait for a person."""
+    ones. `approval` says which calls wait for a person. `echo_reasoning` is set for a model that wants its own
+    reasoning back."""
 
     model: str
     tools: tuple[ToolSchema, ...]
@@ -26,3 +27,4 @@ class AgentConfig:
     temperature: float | None = None
     summary_template: str | None = None
     approval: Approval = field(default_factory=Approval)
+    echo_reasoning: bool = False

@@ -74,6 +74,7 @@ class Conversation(ShownHistory):
             tools=self.generation.tools,
             max_output_tokens=config.budget.output_reserve,
             temperature=config.temperature,
+            drop_block=self.generation.drop_block,
             wire_cache=self._wire_cache,
         )
 
@@ -82,7 +83,7 @@ class Conversation(ShownHistory):
         request = self.request(config)
         if self.transcript.is_sound():
             return replace(request, messages=list(request.messages))
-        messages, repairs = repair(request.messages, model=request.model)
+        messages, repairs = repair(request.messages, self.generation.reader)
         return replace(request, messages=messages, wire_cache={} if repairs else request.wire_cache)
 
     def was_truncated(self, usage: Usage, *, known_window: bool = False) -> bool:

@@ -23,15 +23,17 @@ class Generations:
         self._measured: Generation | None = None
 
     def change(
-        self, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce
+        self, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce, *, echoes: bool = False
     ) -> GenerationReason | None:
         """Why another generation has to begin for these, None where the current one does. `system` is without the
-        plan."""
+        plan. `echoes` says that the model wants its own reasoning back."""
         current = self.current
         if current is None:
             return "created"
         if current.model != model:
             return "model"
+        if echoes and not current.echo_reasoning:
+            return "reasoning"
         if current.tools != tools:
             return "tools"
         if current.rounds != in_force.rounds:
@@ -46,10 +48,26 @@ class Generations:
         system: str,
         in_force: InForce,
         first_seq: int,
+        *,
+        echoes: bool = False,
+        unproved: bool = False,
     ) -> GenerationOpened:
-        """The next generation, which begins when it is taken; its context is made by what is `in_force`."""
-        number = self.current.number + 1 if self.current is not None else 1
-        generation = Generation(new_id(), number, model, system, tools, first_seq, reason, in_force.rounds)
+        """The next generation, which begins when it is taken; its context is made by what is `in_force`. `unproved`
+        says that nobody can tell whether the provider takes the history's thinking for its own; that holds for all
+        later generations of a session too."""
+        current = self.current
+        generation = Generation(
+            new_id(),
+            current.number + 1 if current is not None else 1,
+            model,
+            system,
+            tools,
+            first_seq,
+            reason,
+            in_force.rounds,
+            echo_reasoning=echoes or (current is not None and current.model == model and current.echo_reasoning),
+            drop_block=unproved or reason == "model" or (current is not None and current.drop_block),
+        )
         pruned, cleared = in_force.pruned, self._cleared
         return GenerationOpened(generation, tuple(sorted(pruned - cleared)), tuple(sorted(cleared - pruned)))
 

@@ -18,9 +18,10 @@ from app.context.projection import Transcript
 from app.context.prompts import with_plan
 from app.context.tokens import PER_MESSAGE, Calibration
 from app.context.validator import Repair
+from app.errors import Reshape
 from app.events import PlanItem
 from app.llm.base import ToolSchema
-from app.messages import Message, Usage
+from app.messages import Message, Role, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +139,33 @@ class ShownHistory:
         self._per_message = config.settings.per_message
         if self._transcript is not None:
             self._transcript.count_messages_at(self._per_message)
-        reason = self._generations.change(config.model, config.tools, config.system, self._in_force)
+        reason = self._generations.change(
+            config.model, config.tools, config.system, self._in_force, echoes=config.echo_reasoning
+        )
         if reason is None:
             return None
         system = with_plan(config.system, self.plan)
-        return self._draft(reason, config.model, config.tools, system, self._in_force)
+        unproved = reason == "created" and any(message.role is Role.ASSISTANT for message in self.history)
+        return self._draft(
+            reason, config.model, config.tools, system, self._in_force, echoes=config.echo_reasoning, unproved=unproved
+        )
+
+    def reshaped(self, reshape: Reshape) -> GenerationOpened:
+        """The draft of a generation whose reasoning is as its provider insists."""
+        old = self.generation
+        return self._draft(
+            "reasoning",
+            old.model,
+            old.tools,
+            old.system,
+            self._in_force,
+            echoes=reshape == "echo_reasoning",
+            unproved=reshape == "drop_block",
+        )
 
     def begin(self, opened: GenerationOpened, shown: Shown, config: AgentConfig) -> None:
         """Begins the generation of `due_generation`, with what `shown_by` has given for it."""
-        if opened.generation.reason in ("created", "model", "revert"):
-            self._wire_cache = {}
+        self._wire_cache = {}
         self._gauge.take_model(config.model, config.calibration)
         self._take(opened, shown)
 
@@ -162,9 +180,20 @@ class ShownHistory:
         return self._draft(reason, old.model, old.tools, with_plan(config.system, self.plan), in_force)
 
     def _draft(
-        self, reason: GenerationReason, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce
+        self,
+        reason: GenerationReason,
+        model: str,
+        tools: tuple[ToolSchema, ...],
+        system: str,
+        in_force: InForce,
+        *,
+        echoes: bool = False,
+        unproved: bool = False,
     ) -> GenerationOpened:
-        return self._generations.draft(reason, model, tools, system, in_force, self._record.next_seq)
+        first_seq = self._record.next_seq
+        return self._generations.draft(
+            reason, model, tools, system, in_force, first_seq, echoes=echoes, unproved=unproved
+        )
 
     def adopt(
         self,
@@ -184,27 +213,31 @@ class ShownHistory:
         self._take(opened, shown)
 
     def settle(self) -> GenerationOpened | None:
-        """Mends the conversation if it could not be sent; a generation then begins. What was mended before and is only
-        shown anew, after a restart or in a new generation, is mended in the same way and begins none."""
-        return None if self.transcript.is_sound() else self.take_mended(*self.mended())
+        """Repairs the conversation if it could not be sent; a generation then begins. What was repaired before and is
+        only shown anew, after a restart or in a new generation, is repaired in the same way and begins none."""
+        return None if self.transcript.is_sound() else self.take_repaired(*self.repaired())
 
-    def mended(self) -> tuple[Transcript, list[Repair]]:
-        """What the model sees made fit to be sent, and what had to be mended for that."""
-        return self.transcript.mended()
-
-    def take_mended(self, mended: Transcript, repairs: Sequence[Repair]) -> GenerationOpened | None:
-        """Takes over what `mended` has given; a generation begins if anything is mended for the first time."""
-        self._wire_cache = {}
-        self._transcript = mended
+    def repaired(self) -> tuple[Transcript, GenerationOpened | None]:
+        """What the model sees, made fit to be sent, and the generation that begins with it if anything is repaired for
+        the first time: such a generation shows no thinking from before its beginning."""
+        transcript, repairs = self.transcript.mended()
         first = tuple(repair for repair in repairs if repair.key not in self._mended)
         if not first:
-            return None
-        self._mended.update(repair.key for repair in first)
+            return transcript, None
         old = self.generation
         opened = self._draft("repair", old.model, old.tools, old.system, self._in_force)
-        mended.generation = opened.generation
-        self._take(opened, Shown(self._record.rows(self._in_force.checkpoints), mended))
-        return replace(opened, repairs=first)
+        transcript = self.shown_by(opened.generation, self._in_force).transcript
+        transcript.settle()
+        return transcript, replace(opened, repairs=first)
+
+    def take_repaired(self, transcript: Transcript, opened: GenerationOpened | None) -> GenerationOpened | None:
+        """Takes over what `repaired` has given; the generation that begins, if one does."""
+        self._wire_cache = {}
+        self._transcript = transcript
+        if opened is not None:
+            self._mended.update(repair.key for repair in opened.repairs)
+            self._take(opened, Shown(self._record.rows(self._in_force.checkpoints), transcript))
+        return opened
 
     def _take(self, opened: GenerationOpened, shown: Shown) -> None:
         self._generations.take(opened, self._in_force)

@@ -14,18 +14,24 @@ from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from app.agent.attempt import Attempt, Spent
 from app.agent.batch import Batch, WaitingStep
-from app.agent.changes import Change, ResponseClosed, StepClosed, StepOpened
+from app.agent.changes import Change, ControlAdded, ResponseClosed, StepClosed, StepOpened
+from app.agent.control import control_message
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Sink
+from app.agent.stream_processor import DEGENERATE
 from app.agent.tool_executor import ToolExecutor
+from app.agent.updates import reshape
 from app.agent.window_lessons import WindowLessons
+from app.context.prompts import ControlKind
 from app.errors import (
     ContextOverflowError,
     InvalidRequestError,
     PalimpsestError,
     ProviderError,
+    Reshape,
+    ReshapeError,
     StaleOwnerError,
     StorageError,
 )
@@ -109,13 +115,32 @@ class Step:
     ) -> StepResult:
         spent = Spent()
         request = self._conversation.request(config)
+        reshaped: set[Reshape] = set()
+        noted = False
         attempt_number = 1
         while True:
             attempt = self._open(number, attempt_number, config, before)
+            before = ()
+            delay = 0.0
             match await self._send(attempt, request):
                 case None:
                     return await self._answered(attempt, spent, refusal)
-                case ProviderError() as error if (delay := self._delay_s(attempt, error)) is not None:
+                case ReshapeError() as error if error.reshape not in reshaped:
+                    reshaped.add(error.reshape)
+                    spent.count(attempt)
+                    await self._sink.record(attempt.voided(error, 0.0))
+                    log.warning("history_reshaped", reshape=error.reshape, model=config.model)
+                    before = (await reshape(self._conversation, config, error.reshape),)
+                    request = self._conversation.request(config)
+                case ProviderError(code=code) as error if code == DEGENERATE and not noted:
+                    noted = True
+                    spent.count(attempt)
+                    await self._sink.record(attempt.voided(error, 0.0))
+                    log.warning("step_retrying", code=code, delay_s=0.0, model=config.model)
+                    await self._note("repetition")
+                    request = self._conversation.request(config)
+                case ProviderError() as error if (wait := self._delay_s(attempt, error)) is not None:
+                    delay = wait
                     spent.count(attempt)
                     await self._sink.record(attempt.voided(error, delay))
                     log.warning("step_retrying", code=error.code, delay_s=round(delay, 3), model=config.model)
@@ -124,11 +149,18 @@ class Step:
             try:
                 await self._interrupt.guard(sleep(delay))
             except Stopped:
+                if before:
+                    self._sink.record(*before)
                 # Its last attempt is void already.
                 self._record_end(_Ending(attempt.opened, config, spent), self._stop_reason())
                 return StepResult.of(Outcome.STOPPED, spent)
-            before = ()
             attempt_number += 1
+
+    async def _note(self, kind: ControlKind) -> None:
+        """Says something to the model before the next attempt."""
+        message = control_message(kind)
+        seq = await self._sink.record(ControlAdded(message))
+        self._conversation.append(message.model_copy(update={"seq": seq}))
 
     async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
         """Ends a step that was left waiting; its message is in the conversation already."""
@@ -261,6 +293,7 @@ class Step:
             ending.spent.usage,
             self._conversation.state(ending.config.budget),
             ending.spent.duration_ms,
+            ending.spent.input_transformations,
         )
 
     def _stop_reason(self) -> FinishReason:

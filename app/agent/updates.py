@@ -8,6 +8,7 @@ from app.agent.changes import GenerationOpened
 from app.agent.config import AgentConfig
 from app.agent.conversation import Conversation
 from app.context.checkpoints import InForce
+from app.errors import Reshape
 from app.messages import Message
 
 
@@ -25,7 +26,7 @@ async def settle(conversation: Conversation) -> GenerationOpened | None:
     """As `Conversation.settle`; of a sound conversation only what is new is looked at."""
     if conversation.transcript.is_sound():
         return None
-    return conversation.take_mended(*await apart(conversation.rows, conversation.mended))
+    return conversation.take_repaired(*await apart(conversation.rows, conversation.repaired))
 
 
 async def adopt(
@@ -34,3 +35,11 @@ async def adopt(
     """As `Conversation.adopt`."""
     shown = await apart(conversation.history, conversation.shown_by, opened.generation, in_force, summary)
     conversation.adopt(opened, in_force, summary, shown=shown)
+
+
+async def reshape(conversation: Conversation, config: AgentConfig, wanted: Reshape) -> GenerationOpened:
+    """Begins the generation of `Conversation.reshaped`."""
+    opened = conversation.reshaped(wanted)
+    shown = await apart(conversation.history, conversation.shown_by, opened.generation, conversation.in_force)
+    conversation.begin(opened, shown, config)
+    return opened

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from app.context.content import Reader
 from app.context.tokens import estimate_text, estimate_tools
 from app.llm.base import ToolSchema
 
-GenerationReason = Literal["created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert"]
+GenerationReason = Literal[
+    "created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert", "reasoning"
+]
 """What began a generation. A changed plan begins none: the system text holds the plan as it was at the beginning."""
 
 
@@ -34,6 +37,12 @@ class Generation:
     rounds: tuple[int, ...] = ()
     echo_reasoning: bool = False
     drop_block: bool = False
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Whom its requests are for. A generation begins where something before it has changed, so no thinking from
+        before its beginning is sent."""
+        return Reader(self.model, self.first_seq, self.echo_reasoning)
 
     @cached_property
     def system_tokens(self) -> int:

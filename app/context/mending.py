@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.context.content import control_message, derived_id, derived_message, sendable, text_part, with_parts
+from app.context.content import Reader, control_message, derived_id, derived_message, sendable, text_part, with_parts
 from app.messages import Message, Part, ReasoningPart, Role, ToolCallPart, ToolResultPart, ToolStatus
 
 RepairKind = Literal[
@@ -47,16 +47,16 @@ class Repair:
         return self.kind, self.message_id, self.call_id
 
 
-def mend(messages: Sequence[Message], model: str) -> tuple[list[Message], list[Repair]]:
+def mend(messages: Sequence[Message], reader: Reader) -> tuple[list[Message], list[Repair]]:
     """A sound conversation made of any messages, and what had to be done."""
-    return _Mender(model).mend(messages)
+    return _Mender(reader).mend(messages)
 
 
 class _Mender:
     """One repair of one conversation."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._out: list[Message] = []
         self._repairs: list[Repair] = []
         self._call_ids: set[str] = set()
@@ -80,13 +80,13 @@ class _Mender:
     def _cleaned(self, messages: Sequence[Message]) -> list[Message]:
         clean = []
         for message in messages:
-            kept = sendable(message, self._model)
+            kept = sendable(message, self._reader)
             if kept is None:
                 self._note("message_dropped", message, f"a {message.role} message with nothing to send")
                 continue
             if kept is not message:
                 count = len(message.parts) - len(kept.parts)
-                self._note("parts_dropped", message, f"{count} of its parts must not be sent to {self._model}")
+                self._note("parts_dropped", message, f"{count} of its parts must not be sent to {self._reader.model}")
             clean.append(kept)
         return clean
 

@@ -102,7 +102,7 @@ class Transcript:
         self._pruned = pruned
         self._per_message = per_message
         self._more_per_message = 0
-        self._check = SoundnessCheck(generation.model)
+        self._check = SoundnessCheck(generation.reader)
         rows = list(history)
         self._rounds = rounds_in_force(rows, checkpoints)
         self._clips = clips_in_force(self._rounds)
@@ -144,9 +144,9 @@ class Transcript:
         """
         if self.is_sound():
             return []
-        mended, repairs = repair(self.messages, model=self.generation.model)
+        mended, repairs = repair(self.messages, self.generation.reader)
         self._replace(mended)
-        self._check = SoundnessCheck(self.generation.model)
+        self._check = SoundnessCheck(self.generation.reader)
         self._check.advance(self.messages)
         return repairs
 
@@ -160,7 +160,7 @@ class Transcript:
         """Takes the last message away again, such as one that was put there to make the rest fit to be sent."""
         self.tokens -= self._items.pop().tokens + self._more_per_message
         self.messages.pop()
-        self._check = SoundnessCheck(self.generation.model)
+        self._check = SoundnessCheck(self.generation.reader)
 
     def _add_all(self, rows: Iterable[Message]) -> None:
         """The rows, with what takes the place of each covered range where the range was."""
@@ -179,7 +179,7 @@ class Transcript:
         self._add(compacted.summary, verbatim=True)
 
     def _add(self, message: Message, *, verbatim: bool = False) -> None:
-        kept = sendable(message, self.generation.model)
+        kept = sendable(message, self.generation.reader)
         if kept is None:
             return
         kept = counted_for(kept, self.generation.model)

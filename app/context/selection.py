@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from app.context.budget import Budget, tail_bounds
 from app.context.checkpoints import Checkpoint, clips_in_force, rounds_in_force
-from app.context.content import sendable
+from app.context.content import Reader, sendable
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
 from app.context.projection import project
@@ -77,7 +77,7 @@ def select(
     fresh = after_last_summary(shown)
     hurried = urgent and settings.policy != "handoff"
     start = _urgent_boundary(shown, fresh) if hurried else _boundary(shown, fresh, settings, budget)
-    requests = [message for message in history if is_request(message) and sendable(message, model) is not None]
+    requests = [message for message in history if is_request(message) and sendable(message, Reader(model)) is not None]
     task, latest = task_of(requests, task_id), requests[-1] if requests else None
     tail = shown[start:]
     unseen = list(filter(is_request, shown[first_unseen(shown) :]))

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.context.content import sendable
+from app.context.content import Reader, sendable
 from app.context.mending import Repair, mend
 from app.messages import Message, Role
 
 __all__ = ["Repair", "SoundnessCheck", "repair"]
 
 
-def repair(messages: Sequence[Message], *, model: str) -> tuple[list[Message], list[Repair]]:
+def repair(messages: Sequence[Message], reader: Reader) -> tuple[list[Message], list[Repair]]:
     """A sound conversation made of `messages`, and what had to be done.
 
     Sound input comes back as the same objects, without repairs. A result in the wrong place moves to its call, a
@@ -27,16 +27,16 @@ def repair(messages: Sequence[Message], *, model: str) -> tuple[list[Message], l
     an id derived from what it replaces, so repairing twice gives the same bytes, and repairing the answer changes
     nothing.
     """
-    if SoundnessCheck(model).advance(messages):
+    if SoundnessCheck(reader).advance(messages):
         return list(messages), []
-    return mend(messages, model)
+    return mend(messages, reader)
 
 
 class SoundnessCheck:
     """Checks a growing conversation and looks at each message once, so that a step costs what is new in it."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._next = 0
         self._call_ids: set[str] = set()
         self._open: list[str] = []
@@ -50,7 +50,7 @@ class SoundnessCheck:
         return self._sound and not self._open and (not messages or messages[-1].role is not Role.ASSISTANT)
 
     def _accepts(self, message: Message) -> bool:
-        if sendable(message, self._model) is not message:
+        if sendable(message, self._reader) is not message:
             return False
         if message.role is Role.TOOL:
             return self._closes(message)

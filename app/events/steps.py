@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from app.events.base import SessionEvent
 from app.messages import FinishReason, Usage
@@ -20,7 +20,8 @@ class StepStarted(SessionEvent):
 
 
 class StepFinished(SessionEvent):
-    """Exactly one for each step, after its tool results; `usage` is the step's own."""
+    """Exactly one for each step, after its tool results; `usage` is the step's own. `input_transformations` is what
+    the provider reports to have changed in the request, such as thinking that it dropped, in its own words."""
 
     type: ClassVar[str] = "step.finished"
     step: int
@@ -29,6 +30,7 @@ class StepFinished(SessionEvent):
     finish_reason: FinishReason
     usage: Usage
     context: ContextState
+    input_transformations: tuple[dict[str, Any], ...] | None = None
 
 
 class StepRetrying(SessionEvent):

@@ -76,10 +76,6 @@ class HttpProvider(ABC):
         """Learns from the refusal of a request; says whether the next one will differ from this `body`."""
         return error.http_status in (400, 422) and quirks.learn(error.body, parameters)
 
-    def reshaping(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
-        """How the history has to change before this model takes it, where the refusal is about that."""
-        return None
-
     @abstractmethod
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         """The optional parameters of this request that its model takes."""
@@ -87,6 +83,15 @@ class HttpProvider(ABC):
     @abstractmethod
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
         """The request's body."""
+
+    def headers(self, request: ModelRequest, quirks: Quirks) -> Mapping[str, str]:
+        """Headers that this request alone carries."""
+        return {}
+
+    def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
+        """How the history has to treat reasoning differently after this refusal; None where that does not help. What
+        holds for all sessions of the model is noted in its quirks."""
+        return None
 
     @abstractmethod
     async def window(self, model: str) -> int | None:
@@ -98,14 +103,15 @@ class HttpProvider(ABC):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """Streams one response; see `Provider`. What the model refuses (a parameter, an order of roles) is left out or
-        written differently and the request sent again, before any event, and this is remembered for the model."""
+        written differently and the request sent again, before any event, and this is remembered for the model.
+        Raises `ReshapeError` where the history itself has to be another."""
         quirks = self.known(request.model)
         for correction in range(_MAX_CORRECTIONS + 1):
             parameters = self.parameters(request, quirks)
             body = self.encode(request, parameters)
             try:
                 async with (
-                    self._client.post(self.path, body) as answer,
+                    self._client.post(self.path, body, self.headers(request, quirks)) as answer,
                     aclosing(read_response(self.open_stream(), answer)) as batches,
                 ):
                     async for events in batches:
@@ -122,7 +128,7 @@ class HttpProvider(ABC):
         """Whether the request can be sent in another way now. Raises `ReshapeError` where its history must change."""
         quirks = self.known(model)
         before = quirks.to_json()
-        reshape = self.reshaping(error, quirks)
+        reshape = self.reshape(error, quirks) if error.http_status in (400, 422) else None
         learned = reshape is None and self.learn(error, body, parameters, quirks)
         if self._memory is not None and (known := quirks.to_json()) != before:
             await self._memory.learned(self._place(model), known)

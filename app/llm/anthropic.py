@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from app.errors import ProviderError
+from app.errors import ProviderError, Reshape
 from app.llm.adapter import HttpProvider
 from app.llm.anthropic_stream import AnthropicStream
 from app.llm.anthropic_wire import encode_body
 from app.llm.base import ModelRequest
+from app.llm.http import AnswerError
 from app.llm.quirks import Quirks
+from app.llm.thinking import BINDING_HEADER, binds_thinking, is_binding_refusal, thinking_parameters
 from app.llm.window_reports import entry_of, listed_window
 
 ANTHROPIC_URL = "https://api.anthropic.com"
@@ -32,11 +35,26 @@ class AnthropicProvider(HttpProvider):
         return Quirks("max_tokens", token_names=("max_tokens",))
 
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
-        wanted = {"temperature": request.temperature, "stop_sequences": [s for s in request.stop if s.strip()] or None}
+        thinking = thinking_parameters(request.model, request.reasoning_effort, drop_block=_drops(request, quirks))
+        wanted = {
+            # A model that is asked to think takes no other temperature than its own.
+            "temperature": None if thinking else request.temperature,
+            "stop_sequences": [s for s in request.stop if s.strip()] or None,
+            **thinking,
+        }
         return quirks.parameters(wanted, request.max_output_tokens or DEFAULT_MAX_TOKENS)
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
         return encode_body(request, parameters, self.name)
+
+    def headers(self, request: ModelRequest, quirks: Quirks) -> Mapping[str, str]:
+        return BINDING_HEADER if _drops(request, quirks) else {}
+
+    def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
+        if not is_binding_refusal(error.body):
+            return None
+        quirks.binds_thinking = True
+        return "drop_block"
 
     async def window(self, model: str) -> int | None:
         """As the model's own document has it; other servers that speak this format offer a list alone."""
@@ -50,6 +68,12 @@ class AnthropicProvider(HttpProvider):
 
     def open_stream(self) -> AnthropicStream:
         return AnthropicStream(self._client.failure)
+
+
+def _drops(request: ModelRequest, quirks: Quirks) -> bool:
+    """Whether the provider has to be told to drop what it cannot verify: others would refuse to be."""
+    verifies = binds_thinking(request.model) or quirks.binds_thinking
+    return request.drop_block and verifies and "thinking" not in quirks.dropped
 
 
 def _with_version(base_url: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from app.errors import ProviderError
-from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
+from app.llm.base import Finish, InputTransformed, StopReason, StreamEvent, UsageReport
 from app.llm.blocks import Blocks, check_blocks
 from app.llm.wire import count, parse_document
 from app.messages import Usage
@@ -39,6 +39,9 @@ _STATUSES = {
 
 MAX_HELD_BYTES = 16 * 1024 * 1024
 """Bytes of signatures and encrypted thinking, which are kept to be sent back; providers send some kilobytes."""
+
+MAX_TRANSFORMATIONS = 1_000
+"""Changes of a request that are kept; each names one block of it."""
 
 ErrorFor = Callable[[int | None, str], ProviderError]
 
@@ -84,6 +87,7 @@ class AnthropicStream:
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             self._start(index, _dict(block))
+        self._transformed(message)
         self._message_delta({"usage": message.get("usage"), "delta": message})
         return self.end()
 
@@ -112,7 +116,9 @@ class AnthropicStream:
                 if (block := self._blocks.get(_index(event))) is not None:
                     self._stop(block)
             case "message_start":
-                self._count(_dict(_dict(event.get("message")).get("usage")))
+                message = _dict(event.get("message"))
+                self._count(_dict(message.get("usage")))
+                self._transformed(message)
             case "message_delta":
                 self._message_delta(event)
             case "message_stop":
@@ -169,7 +175,14 @@ class AnthropicStream:
             self._out.arguments(block.number, arguments)
         self._out.end(block.number, _provider_data(block))
 
+    def _transformed(self, message: dict[str, Any]) -> None:
+        changes = message.get("input_transformations")
+        found = tuple(change for change in changes if isinstance(change, dict)) if isinstance(changes, list) else ()
+        if found:
+            self._out.add(InputTransformed(found[:MAX_TRANSFORMATIONS]))
+
     def _message_delta(self, event: dict[str, Any]) -> None:
+        self._transformed(event)
         self._count(_dict(event.get("usage")))
         if reason := _dict(event.get("delta")).get("stop_reason"):
             self._reason = str(reason)

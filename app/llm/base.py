@@ -92,13 +92,22 @@ class UsageReport:
 
 
 @dataclass(frozen=True, slots=True)
+class InputTransformed:
+    """What the provider has changed in the request before the model read it, in the provider's own words."""
+
+    changes: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The last event of a complete response. A stream that ends without one has failed."""
 
     reason: StopReason
 
 
-StreamEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolArgumentsDelta | BlockEnd | UsageReport | Finish
+StreamEvent = (
+    TextDelta | ReasoningDelta | ToolCallStart | ToolArgumentsDelta | BlockEnd | UsageReport | InputTransformed | Finish
+)
 
 
 class Provider(Protocol):

@@ -105,12 +105,13 @@ class ProviderClient:
         )
 
     @asynccontextmanager
-    async def post(self, path: str, body: bytes) -> AsyncIterator[Answer]:
-        """Posts a JSON body. Leaving the context closes the connection unless the answer was read to its end.
+    async def post(self, path: str, body: bytes, more: Mapping[str, str] | None = None) -> AsyncIterator[Answer]:
+        """Posts a JSON body, with `more` headers. Leaving the context closes the connection unless the answer was read
+        to its end.
 
         Raises `ContextOverflowError`, `AnswerError` for an error status, or another `ProviderError`.
         """
-        headers = {"content-type": "application/json", "content-length": str(len(body))}
+        headers = {"content-type": "application/json", "content-length": str(len(body)), **(more or {})}
         self.reach.called()
         response = await self._send("POST", self._base_url + path, headers, body)
         try:

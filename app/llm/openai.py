@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from app.errors import ProviderError, Reshape
 from app.llm.adapter import HttpProvider
-from app.llm.base import ModelRequest
+from app.llm.base import ModelRequest, StreamEvent
 from app.llm.http import AnswerError
 from app.llm.message_rules import learn_messages, wants_reasoning
 from app.llm.openai_stream import OpenAiStream
 from app.llm.openai_wire import encode_body, form_of
 from app.llm.quirks import Quirks
+from app.llm.text_calls import TextCalls
 from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -35,6 +38,19 @@ class OpenAiProvider(HttpProvider):
         is_new = (urlsplit(base_url).hostname or "").endswith(_NEW_NAME_HOSTS)
         self._token_name = "max_completion_tokens" if is_new else "max_tokens"
 
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Streams one response; see `Provider`. Calls that a local model writes as text are read as calls."""
+        calls = TextCalls({tool.name for tool in request.tools})
+        async with aclosing(super().stream(request)) as events:  # type: ignore[type-var]
+            try:
+                async for event in events:
+                    for found in calls.feed(event) if request.tools else (event,):
+                        yield found
+            except ProviderError:
+                for held in calls.release():
+                    yield held
+                raise
+
     def quirks(self) -> Quirks:
         return Quirks(self._token_name)
 
@@ -52,7 +68,7 @@ class OpenAiProvider(HttpProvider):
     def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
         return learn_messages(error.body, body, quirks) or super().learn(error, body, parameters, quirks)
 
-    def reshaping(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
+    def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
         return "echo_reasoning" if wants_reasoning(error.body, quirks) else None
 
     async def window(self, model: str) -> int | None:

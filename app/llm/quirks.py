@@ -12,7 +12,9 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
-_OPTIONAL = frozenset({"temperature", "stop", "stop_sequences", "stream_options", *TOKEN_NAMES})
+_OPTIONAL = frozenset(
+    {"temperature", "stop", "stop_sequences", "stream_options", "thinking", "output_config", *TOKEN_NAMES}
+)
 """Parameters that a request can do without; any other refusal is a real error."""
 
 _REFUSAL = re.compile(
@@ -33,6 +35,7 @@ _NAMED = {name: re.compile(rf"\b{name}\b") for name in _OPTIONAL} | {"stop": re.
 class Quirks:
     """What is known of one model behind one base URL. `token_name` is how it calls the output limit, one of
     `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses.
+    `binds_thinking` says that it verifies thinking that comes back, whatever its name.
 
     `bridges_roles` puts a short message between two roles that may not follow each other, `no_system_role` moves the
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
@@ -44,6 +47,7 @@ class Quirks:
     max_tokens: int | None = None
     dropped: set[str] = field(default_factory=set)
     refused_names: set[str] = field(default_factory=set)
+    binds_thinking: bool = False
     bridges_roles: bool = False
     no_system_role: bool = False
     tools_as_text: bool = False

@@ -80,6 +80,7 @@ class AgentSetup:
             settings=settings,
             summary_template=self.summary_template,
             approval=Approval(**row.approval),
+            echo_reasoning=self.model_info(row.model).echoes_reasoning,
         )
 
     def system(self, row: Row[Any], budget: Budget, notes: Notes | None = None) -> str:

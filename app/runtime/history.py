@@ -121,7 +121,7 @@ def _settle(conversation: Conversation) -> None:
     a message that is not there yet, and so without the line that would have to follow the answer if it were sent now.
     Where that line is all that there is to mend, nothing is, and what the last step reported still counts."""
     transcript = conversation.transcript
-    _, repairs = repair(transcript.messages, model=transcript.generation.model)
+    _, repairs = repair(transcript.messages, transcript.generation.reader)
     ends_with_answer = bool(repairs) and repairs[-1].kind == "last_message"
     if ends_with_answer and len(repairs) == 1:
         return

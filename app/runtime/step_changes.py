@@ -146,6 +146,7 @@ def close_step(connection: Connection, appender: Appender, seq: int, change: Ste
         finish_reason=change.finish_reason,
         usage=change.usage,
         context=context,
+        input_transformations=change.input_transformations or None,
     )
     appender.add(seq, event)
 

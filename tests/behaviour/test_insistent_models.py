@@ -17,7 +17,7 @@ from tests.behaviour.harness import OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import ASKS_IN_CONVERSATION, ASKS_WITH_TEXT, LongTask
 from tests.behaviour.rounds import POLICIES, compact, compacted, ended, settings, summaries_of
 from tests.behaviour.test_cancel_resume import cancel, resume
-from tests.provider import FakeProvider, Gate, Hang, HttpError, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Gate, Hang, HttpError, Reasoning, Reply, Text, ToolCall
 
 StartServer = Callable[..., RunningServer]
 
@@ -126,3 +126,67 @@ async def test_a_key_that_is_refused_is_not_tried_again_as_text(client: Client, 
     started = await compact(client, session["id"])
     await ended(client, session["id"], started["round"])
     assert len(summaries_of(provider)) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_reasoning_that_a_server_wants_back_costs_one_request_ever(
+    start_server: StartServer, provider: FakeProvider, policy: str
+) -> None:
+    provider.configure(insists=frozenset({"echo"}))
+    server = start_server()
+    thinking = [Reply(Reasoning(f"thought {n}"), Text(f"t{n}"), step("x").parts[1]) for n in range(3)]
+    async with Client(server.url) as client:
+        provider.script(*thinking, Reply(Reasoning("at last"), Text("done")))
+        session, events = await client.run("the task itself", compaction=settings(policy))
+        assert session["outcome"] == "completed"
+        (retried,) = of_type(events, "step.retrying")
+        assert retried.data["code"] == "reshape_echo_reasoning"
+        sent = [m.get("reasoning_content") for m in provider.requests[-1].messages if m["role"] == "assistant"]
+        assert sent == ["thought 0", "thought 1", "thought 2"]
+        await assert_sound(client, session["id"])
+    server.stop()
+    async with Client(start_server().url) as client:
+        provider.script(*thinking, Reply(Text("done")))
+        await client.post(session["id"], "after the restart", "follow_up")
+        await client.until_idle(session["id"])
+        provider.script(*thinking, Reply(Text("done")))
+        other, _ = await client.run("another task", compaction=settings(policy))
+        provider.respond(LongTask(4, most=2_000))
+        await client.post(other["id"], "much more", "follow_up")
+        await client.until_idle(other["id"])
+        assert (await compacted(client, other["id"])).type == "compaction.completed"
+        await assert_sound(client, other["id"])
+    assert len(provider.refusals) == 1, provider.refusals
+
+
+@pytest.mark.parametrize("text", ["{}", "<tool_call>{}</tool_call>"])
+async def test_a_call_written_as_text_is_run(client: Client, provider: FakeProvider, text: str) -> None:
+    call = '{"name": "list_directory", "arguments": {"path": "."}}'
+    provider.script(Reply(Text(text.format(call), chunks=9)), Reply(Text("done")))
+    session, events = await client.run("task")
+    assert session["outcome"] == "completed"
+    asked = (await client.messages(session["id"]))[1]
+    assert [part["type"] for part in asked["parts"]] == ["tool_call"]
+    assert [event.data["status"] for event in of_type(events, "tool.result")] == ["completed"]
+    assert of_type(events, "text.delta")[0].data["text"] == "done"
+    await assert_sound(client, session["id"])
+
+
+async def test_an_answer_that_repeats_itself_is_cut_off_and_tried_once_more(
+    client: Client, provider: FakeProvider
+) -> None:
+    endless = Reply(Text("I begin. " + "na " * 9_000, chunks=300))
+    provider.script(endless, Reply(Text("done")))
+    session, events = await client.run("task")
+    assert session["outcome"] == "completed"
+    assert [event.data["code"] for event in of_type(events, "step.retrying")] == ["degenerate_output"]
+    assert "repeated the same characters" in provider.requests[1].last_user_text
+    await assert_sound(client, session["id"])
+
+    provider.script(endless, endless, Reply(Text("never")))
+    session, events = await client.run("task again")
+    assert (session["outcome"], session["error"]["code"]) == ("failed", "degenerate_output")
+    kept = (await client.messages(session["id"]))[-1]
+    assert kept["parts"][0]["text"].startswith("I begin. na na")
+    assert len(kept["parts"][0]["text"]) < 12_000
+    await assert_sound(client, session["id"])

@@ -15,6 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from app.agent.attempt import Attempt
 from app.agent.changes import StepOpened
 from app.agent.model_calls import ModelCalls
+from app.context.content import Reader
 from app.context.validator import repair
 from app.errors import ProviderError, ToolError
 from app.llm.adapter import HttpProvider, read_response
@@ -181,7 +182,7 @@ def check_sendable(message: Message, providers: Mapping[Wire, HttpProvider]) -> 
             REGISTRY.parse(call.name, call.arguments_text)
         except ToolError as refused:
             orjson.dumps(refused.detail)
-    history, _ = repair([user(), message, *_results(message), user()], model=message.model or "")
+    history, _ = repair([user(), message, *_results(message), user()], Reader(message.model or ""))
     for wire, provider in providers.items():
         request = ModelRequest("one", "Be good.", history)
         body: Any = orjson.loads(provider.encode(request, provider.parameters(request, provider.quirks())))

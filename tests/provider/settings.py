@@ -24,7 +24,8 @@ class Settings:
     rules about messages that only some servers of the Chat Completions format have. `models` are listed by
     `GET /v1/models`. `documents` take the place of what a GET of their path would
     give; behind a gate that is given all the same. `max_body` is in bytes, beyond it 413. `keep` bounds the recorded
-    requests for long loads; None keeps all. Without `strict` nothing is checked, read or counted, so that the fake
+    requests for long loads; None keeps all. `binds_thinking` has thinking verified against all
+    that comes before it. Without `strict` nothing is checked, read or counted, so that the fake
     costs little under load; the key is still asked for.
     """
 
@@ -40,6 +41,7 @@ class Settings:
     max_body: int | None = None
     keep: int | None = None
     strict: bool = True
+    binds_thinking: bool = True
 
     def window_of(self, model: str) -> int:
         return self.windows.get(model, self.window)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import orjson
 
 from tests.provider.anthropic.errors import error_document
+from tests.provider.anthropic.prefix import prefix_of
+from tests.provider.anthropic.signatures import mismatches
 from tests.provider.dialect import Answering, Frame
 from tests.provider.records import JSON
 from tests.provider.script import (
@@ -79,6 +81,8 @@ class BlockWriter:
     number: int = 0
     kind: str | None = None
     thought: str = ""
+    said: str = ""
+    written: list[JSON] = field(default_factory=list)
 
     def opening(self) -> Iterator[bytes]:
         if self.begun:
@@ -96,6 +100,7 @@ class BlockWriter:
         match part:
             case Text():
                 yield from self._switch("text", {"type": "text", "text": ""})
+                self.said += part.text
                 for piece in pieces(part.text, part.chunks):
                     yield self._delta(self.number, {"type": "text_delta", "text": piece})
             case Reasoning(redacted=True):
@@ -122,16 +127,21 @@ class BlockWriter:
 
     def _close(self) -> Iterator[bytes]:
         if self.kind == "thinking":
-            seal = self.answering.seals.issue(self.answering.model, message_id(self.answering), self.thought)
+            seal = _seal(self.answering, self.thought, self.written)
+            self.written.append({"type": "thinking", "thinking": self.thought, "signature": seal})
             self.thought = ""
             yield self._delta(self.number, {"type": "signature_delta", "signature": seal})
+        if self.kind == "text":
+            self.written.append({"type": "text", "text": self.said})
+            self.said = ""
         if self.kind is not None:
             yield self._stop(self.number)
         self.kind = None
 
     def _redacted(self, part: Reasoning) -> Iterator[bytes]:
         answering, number = self.answering, next(self.numbers)
-        seal = answering.seals.issue(answering.model, message_id(answering), part.text, redacted=True)
+        seal = _seal(answering, part.text, self.written, redacted=True)
+        self.written.append({"type": "redacted_thinking", "data": seal})
         yield self._start(number, {"type": "redacted_thinking", "data": seal})
         yield self._stop(number)
 
@@ -143,6 +153,9 @@ class BlockWriter:
             if at == 0 and call.pause is not None:
                 yield call.pause
         yield self._stop(number)
+        self.written.append(
+            {"type": "tool_use", **_identity(self.answering, call, number), "input": call.arguments_text}
+        )
 
     def closing(self) -> Iterator[bytes]:
         yield from self._close()
@@ -167,6 +180,21 @@ class BlockWriter:
         return event({"type": "content_block_stop", "index": number})
 
 
+def _seal(answering: Answering, text: str, written: list[JSON], *, redacted: bool = False) -> str:
+    """The seal of a thinking block behind what this response holds so far."""
+    prefix = prefix_of(answering.body, len(answering.body.get("messages", ())), written)
+    return answering.seals.issue(answering.model, message_id(answering), text, prefix=prefix, redacted=redacted)
+
+
+def _transformations(answering: Answering) -> JSON:
+    """What the provider dropped of the request before the model read it; that was asked for, or refused before."""
+    dropped = [
+        {"type": "thinking_dropped", "path": path, "reason": "prefix_binding_mismatch"}
+        for path in mismatches(answering.body, answering.seals)
+    ]
+    return {"input_transformations": dropped} if dropped else {}
+
+
 def message_id(answering: Answering) -> str:
     return f"msg_{answering.number}"
 
@@ -185,6 +213,7 @@ def _envelope(answering: Answering) -> JSON:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
+        **_transformations(answering),
     }
 
 
@@ -214,24 +243,26 @@ def whole(answering: Answering) -> Iterator[Frame]:
             if not isinstance(part, Begin | EndWithoutFinish):
                 yield part
         else:
-            content.extend(_whole_blocks(answering, part, len(content)))
+            content.extend(_whole_blocks(answering, part, content))
     document = {**_envelope(answering), "content": content, "stop_reason": stop_reason(answering)}
     if answering.usage_style != "never":
         document["usage"] = usage_of(answering)
     yield document
 
 
-def _whole_blocks(answering: Answering, part: Content, number: int) -> Iterator[JSON]:
+def _whole_blocks(answering: Answering, part: Content, before: list[JSON]) -> Iterator[JSON]:
     match part:
         case Text():
             yield {"type": "text", "text": part.text}
         case Reasoning():
-            model, response = answering.model, message_id(answering)
-            seal = answering.seals.issue(model, response, part.text, redacted=part.redacted)
+            seal = _seal(answering, part.text, before, redacted=part.redacted)
             thinking = {"type": "thinking", "thinking": part.text, "signature": seal}
             yield {"type": "redacted_thinking", "data": seal} if part.redacted else thinking
         case ToolCall():
-            yield {"type": "tool_use", **_identity(answering, part, number), "input": json.loads(part.arguments_text)}
+            identity = _identity(answering, part, len(before))
+            yield {"type": "tool_use", **identity, "input": json.loads(part.arguments_text)}
         case Interleaved():
-            for offset, call in enumerate(part.calls):
-                yield from _whole_blocks(answering, call, number + offset)
+            blocks: list[JSON] = []
+            for call in part.calls:
+                blocks.extend(_whole_blocks(answering, call, [*before, *blocks]))
+            yield from blocks

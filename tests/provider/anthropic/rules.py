@@ -39,7 +39,7 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
     _check_order(messages)
     check_pairs(messages)
     _check_marks(body, messages)
-    check_thinking(body, messages, seals)
+    check_thinking(body, messages, headers, settings, seals)
     _check_end(messages)
 
 

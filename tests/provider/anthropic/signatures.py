@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from tests.provider.anthropic.prefix import BETA, drops_mismatches, prefix_of
 from tests.provider.anthropic.reading import blocks_of
 from tests.provider.records import JSON, Refused
+from tests.provider.settings import Settings
 from tests.provider.thinking import SealBook
 
 THINKING = ("thinking", "redacted_thinking")
@@ -13,16 +15,39 @@ MIN_BUDGET = 1_024
 """The smallest documented thinking budget, in tokens."""
 
 
-def check_thinking(body: JSON, messages: Sequence[JSON], seals: SealBook) -> None:
-    _check_parameter(body)
+def check_thinking(
+    body: JSON, messages: Sequence[JSON], headers: Mapping[str, str], settings: Settings, seals: SealBook
+) -> None:
+    _check_parameter(body, headers)
+    drops = drops_mismatches(body, headers)
     for at, message in enumerate(messages):
         blocks = [(n, b) for n, b in enumerate(blocks_of(message["content"])) if b.get("type") in THINKING]
         for place, block in blocks:
             _check_seal(f"messages.{at}.content.{place}", str(body["model"]), block, seals)
         if blocks and not seals.is_whole([_seal(block) for _, block in blocks]):
             raise _modified(f"messages.{at}.content.{blocks[0][0]}")
+    if settings.binds_thinking and not drops:
+        for where in mismatches(body, seals):
+            raise Refused("thinking", f"{where}: {BOUND}")
     if _is_on(body):
         _check_open_loop(messages)
+
+
+BOUND = (
+    "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set"
+    ' `thinking.block_binding.prefix_mismatch_behavior` to "drop_block". That setting requires the'
+    " `thinking-binding-controls-2026-08-01` value in the `anthropic-beta` header."
+)
+
+
+def mismatches(body: JSON, seals: SealBook) -> Iterator[str]:
+    """Where thinking stands that was written behind something else."""
+    for at, message in enumerate(body.get("messages", ())):
+        blocks = blocks_of(message["content"])
+        for place, block in enumerate(blocks):
+            known = seals.blocks.get(_seal(block)) if block.get("type") in THINKING else None
+            if known is not None and known.prefix != prefix_of(body, at, blocks[:place]):
+                yield f"messages.{at}.content.{place}"
 
 
 def _is_on(body: JSON) -> bool:
@@ -30,7 +55,10 @@ def _is_on(body: JSON) -> bool:
     return isinstance(thinking, dict) and thinking.get("type") == "enabled"
 
 
-def _check_parameter(body: JSON) -> None:
+def _check_parameter(body: JSON, headers: Mapping[str, str]) -> None:
+    thinking = body.get("thinking")
+    if isinstance(thinking, dict) and "block_binding" in thinking and BETA not in headers.get("anthropic-beta", ""):
+        raise Refused("headers", "thinking.adaptive.block_binding: Extra inputs are not permitted")
     if not _is_on(body):
         return
     budget = body["thinking"].get("budget_tokens")

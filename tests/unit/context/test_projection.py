@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.context.content import Reader
 from app.context.projection import Checkpoint, ContextItem, Projection, Transcript, project
 from app.context.tokens import estimate_message
 from app.context.validator import repair
@@ -354,7 +355,7 @@ def test_what_is_shown_holds_nothing_that_must_not_be_sent(history: list[Message
 @given(any_history)
 def test_settling_gives_what_the_validator_gives(history: list[Message]) -> None:
     transcript = Transcript(GENERATION, history)
-    fixed, expected = repair(transcript.messages, model=MODEL)
+    fixed, expected = repair(transcript.messages, Reader(MODEL))
     assert transcript.settle() == expected
     assert [m.model_dump_json() for m in transcript.messages] == [m.model_dump_json() for m in fixed]
     assert [item.message for item in transcript.items] == transcript.messages
@@ -383,7 +384,7 @@ def test_a_repaired_transcript_goes_on_from_there() -> None:
     assert transcript.settle() == []
     assert transcript.messages is messages
     stored = [user(1), assistant(2, call("a")), user(3), *step(4, "b")]
-    scratch, _ = repair(project(stored, GENERATION).messages, model=MODEL)
+    scratch, _ = repair(project(stored, GENERATION).messages, Reader(MODEL))
     assert [m.model_dump_json() for m in messages] == [m.model_dump_json() for m in scratch]
 
 

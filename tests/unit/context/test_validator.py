@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.context.content import Reader
 from app.context.mending import mend
 from app.context.validator import SoundnessCheck, repair
 from app.messages import Message, Role, ToolStatus
@@ -35,7 +36,7 @@ from .strict import faults
 
 
 def mended(*messages: Message) -> tuple[list[Message], list[str]]:
-    fixed, repairs = repair(messages, model=MODEL)
+    fixed, repairs = repair(messages, Reader(MODEL))
     assert faults(fixed, MODEL) == []
     return fixed, [found.kind for found in repairs]
 
@@ -51,28 +52,28 @@ def dump(messages: Sequence[Message]) -> list[bytes]:
 @given(sound_histories())
 def test_a_sound_conversation_stays_as_it_is(history: list[Message]) -> None:
     assert faults(history, MODEL) == []
-    fixed, repairs = repair(history, model=MODEL)
+    fixed, repairs = repair(history, Reader(MODEL))
     assert repairs == []
     assert all(a is b for a, b in zip(fixed, history, strict=True))
 
 
 @given(any_history)
 def test_anything_becomes_a_conversation_that_a_strict_provider_takes(history: list[Message]) -> None:
-    fixed, _ = repair(history, model=MODEL)
+    fixed, _ = repair(history, Reader(MODEL))
     assert faults(fixed, MODEL) == []
 
 
 @given(any_history)
 def test_what_was_repaired_needs_no_repair(history: list[Message]) -> None:
-    fixed, _ = repair(history, model=MODEL)
-    again, repairs = repair(fixed, model=MODEL)
+    fixed, _ = repair(history, Reader(MODEL))
+    again, repairs = repair(fixed, Reader(MODEL))
     assert repairs == []
     assert all(a is b for a, b in zip(again, fixed, strict=True))
 
 
 @given(any_history)
 def test_repairs_are_noted_exactly_where_something_was_broken(history: list[Message]) -> None:
-    fixed, repairs = repair(history, model=MODEL)
+    fixed, repairs = repair(history, Reader(MODEL))
     assert bool(repairs) == bool(faults(history, MODEL) or any(item.voided_at for item in history))
     assert bool(repairs) == (
         len(fixed) != len(history) or any(a is not b for a, b in zip(fixed, history, strict=False))
@@ -82,12 +83,12 @@ def test_repairs_are_noted_exactly_where_something_was_broken(history: list[Mess
 @given(any_history)
 def test_repairing_twice_gives_the_same_bytes(history: list[Message]) -> None:
     copies = [item.model_copy(deep=True) for item in history]
-    assert dump(repair(history, model=MODEL)[0]) == dump(repair(copies, model=MODEL)[0])
+    assert dump(repair(history, Reader(MODEL))[0]) == dump(repair(copies, Reader(MODEL))[0])
 
 
 @given(damaged_histories())
 def test_no_text_and_no_output_is_lost(history: list[Message]) -> None:
-    fixed, _ = repair(history, model=MODEL)
+    fixed, _ = repair(history, Reader(MODEL))
     after = "".join(part.output for item in fixed for part in item.tool_results) + "".join(m.text for m in fixed)
     for item in history:
         assert all(part.output in after for part in item.tool_results)
@@ -96,16 +97,16 @@ def test_no_text_and_no_output_is_lost(history: list[Message]) -> None:
 
 @given(any_history, st.data())
 def test_a_check_that_goes_on_says_what_a_fresh_one_says(history: list[Message], data: st.DataObject) -> None:
-    check = SoundnessCheck(MODEL)
+    check = SoundnessCheck(Reader(MODEL))
     ends = sorted(data.draw(st.lists(st.integers(0, len(history)), max_size=4)))
     for end in ends:
-        assert check.advance(history[:end]) == SoundnessCheck(MODEL).advance(history[:end])
-        assert check.advance(history[:end]) == (not repair(history[:end], model=MODEL)[1])
+        assert check.advance(history[:end]) == SoundnessCheck(Reader(MODEL)).advance(history[:end])
+        assert check.advance(history[:end]) == (not repair(history[:end], Reader(MODEL))[1])
 
 
 def test_the_check_looks_at_each_message_once() -> None:
     history = [user(1), *step(2, "a"), *step(4, "b")]
-    check = SoundnessCheck(MODEL)
+    check = SoundnessCheck(Reader(MODEL))
     assert check.advance(history)
     touched: list[int] = []
 
@@ -311,13 +312,13 @@ def test_an_unknown_call_of_a_user_is_dropped() -> None:
 
 
 def test_a_repair_says_what_and_where() -> None:
-    _, repairs = repair([user(1), assistant(2, call("a"))], model=MODEL)
+    _, repairs = repair([user(1), assistant(2, call("a"))], Reader(MODEL))
     assert [(found.message_id, found.call_id) for found in repairs] == [("m2", "a")]
     assert "execute_command" in repairs[0].detail
 
 
 @given(sound_histories())
 def test_mending_what_is_sound_changes_nothing_either(history: list[Message]) -> None:
-    fixed, repairs = mend(history, MODEL)
+    fixed, repairs = mend(history, Reader(MODEL))
     assert repairs == []
     assert all(a is b for a, b in zip(fixed, history, strict=True))

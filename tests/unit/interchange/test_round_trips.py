@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.context.content import Reader
 from app.context.projection import Transcript
 from app.context.validator import repair
 from app.errors import InvalidRequestError
@@ -64,7 +65,7 @@ def test_an_export_taken_over_is_exported_byte_for_byte(given: tuple[WireFormat,
 
 @given(builders.any_history, formats)
 def test_a_history_of_ours_survives_its_export(history: list[Message], form: WireFormat) -> None:
-    mended, _ = repair([m for m in history if m.role is not Role.SYSTEM], model=builders.MODEL)
+    mended, _ = repair([m for m in history if m.role is not Role.SYSTEM], Reader(builders.MODEL))
     exported = to_wire(mended, form)
     once = to_wire(import_history(form, exported).messages, form)
     assert renumbered(once) == renumbered(exported)

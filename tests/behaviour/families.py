@@ -1,0 +1,52 @@
+"""The kinds of models that a session has to get along with, each as a setting of the strict provider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.provider import FakeProvider
+
+
+@dataclass(frozen=True)
+class Family:
+    """`provider` are the fake's settings, `teaches` the rules whose refusals a quirk is learned from, and `lessons` how
+    many of them there may be: one for each quirk of each model. `window` is in tokens, `chars` is the size of an
+    output."""
+
+    name: str
+    kind: str
+    models: tuple[str, str] = ("one", "two")
+    provider: Mapping[str, Any] = field(default_factory=dict)
+    teaches: frozenset[str] = frozenset()
+    lessons: int = 0
+    window: int = 16_000
+    chars: int = 6_000
+
+    @property
+    def model(self) -> str:
+        """The model that a session begins with."""
+        return f"family/{self.models[0]}"
+
+    @property
+    def other_model(self) -> str:
+        """The one that it is changed to."""
+        return f"family/{self.models[1]}"
+
+    def environment(self, provider: FakeProvider) -> dict[str, str]:
+        """What a server needs to know of these models."""
+        base_url = provider.url if self.kind == "anthropic" else provider.openai_url
+        windows = {name: {"context_window": self.window} for name in (self.model, self.other_model)}
+        return {
+            "PALIMPSEST_PROVIDERS": json.dumps({"family": {"kind": self.kind, "base_url": base_url}}),
+            "PALIMPSEST_MODELS": json.dumps(windows),
+            "PALIMPSEST_MODEL": self.model,
+        }
+
+
+FAMILIES = (
+    Family("chat", "openai", provider={"window": 16_000}),
+    Family("claude", "anthropic", ("claude-sonnet-5-5", "claude-opus-5-5"), provider={"window": 16_000}),
+)
