@@ -14,14 +14,17 @@ from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from app.agent.attempt import Attempt, Spent
 from app.agent.batch import Batch, WaitingStep
-from app.agent.changes import Change, ResponseClosed, StepClosed, StepOpened
+from app.agent.changes import Change, ControlAdded, ResponseClosed, StepClosed, StepOpened
+from app.agent.control import control_message
 from app.agent.conversation import AgentConfig, Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Sink
+from app.agent.stream_processor import DEGENERATE
 from app.agent.tool_executor import ToolExecutor
 from app.agent.updates import reshape
 from app.agent.window_lessons import WindowLessons
+from app.context.prompts import ControlKind
 from app.errors import (
     ContextOverflowError,
     InvalidRequestError,
@@ -113,6 +116,7 @@ class Step:
     ) -> StepResult:
         spent = Spent()
         request = self._conversation.request(config)
+        noted = False
         attempt_number = 1
         reshaped: set[Reshape] = set()
         while True:
@@ -129,6 +133,16 @@ class Step:
                     log.warning("step_reshaped", code=error.code, model=config.model)
                     attempt_number += 1
                     continue
+                case ProviderError(code=code) as error if code == DEGENERATE and not noted:
+                    noted = True
+                    spent.count(attempt)
+                    await self._sink.record(attempt.voided(error, 0.0))
+                    log.warning("step_retrying", code=code, delay_s=0.0, model=config.model)
+                    await self._note("repetition")
+                    request = self._conversation.request(config)
+                    before = ()
+                    attempt_number += 1
+                    continue
                 case ProviderError() as error if (delay := self._delay_s(attempt, error)) is not None:
                     spent.count(attempt)
                     await self._sink.record(attempt.voided(error, delay))
@@ -143,6 +157,12 @@ class Step:
                 return StepResult.of(Outcome.STOPPED, spent)
             before = ()
             attempt_number += 1
+
+    async def _note(self, kind: ControlKind) -> None:
+        """Says something to the model before the next attempt."""
+        message = control_message(kind)
+        seq = await self._sink.record(ControlAdded(message))
+        self._conversation.append(message.model_copy(update={"seq": seq}))
 
     async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
         """Ends a step that was left waiting; its message is in the conversation already."""

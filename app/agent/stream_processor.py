@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from app.agent.changes import PartClosed
 from app.agent.ports import LivePart, Sink
+from app.agent.repetition import RepetitionCheck
 from app.context.tokens import estimate_part, estimate_text
 from app.errors import ProviderError
 from app.llm.base import (
@@ -30,6 +31,9 @@ MAX_ANSWER_CHARS = 8_000_000
 """Characters of one answer: many times what the largest output limit of a model allows, so only a provider that has
 gone astray gets there. It keeps one stream from filling the server's memory."""
 
+DEGENERATE = "degenerate_output"
+"""The code of an answer that was cut off because it had fallen into repeating itself."""
+
 ClosedPart = TextPart | ReasoningPart | ToolCallPart
 
 
@@ -39,6 +43,7 @@ class _Block:
 
     live: LivePart
     pieces: list[str] = field(default_factory=list)
+    repetition: RepetitionCheck = field(default_factory=RepetitionCheck)
 
     def close(self, *, interrupted: bool, provider_data: dict[str, Any] | None = None) -> ClosedPart:
         part = self._part("".join(self.pieces), interrupted, provider_data)
@@ -75,7 +80,8 @@ class StreamProcessor:
         self.input_transformations: tuple[dict[str, Any], ...] = ()
 
     def feed(self, event: StreamEvent) -> None:
-        """Takes the next event of the stream. Nothing here waits. Raises `ProviderError` for an answer without end."""
+        """Takes the next event of the stream. Nothing here waits. Raises `ProviderError` for an answer without
+        end, or that repeats itself."""
         match event:
             case TextDelta(block, text):
                 self._write(block, "text", text)
@@ -118,6 +124,9 @@ class StreamProcessor:
             )
         block.pieces.append(text)
         self._sink.live(block.live, text)
+        # Not in arguments: a file may well be as regular.
+        if kind != "tool_call" and block.repetition.grows(text):
+            raise ProviderError("The model repeats itself without end.", code="degenerate_output")
 
     def _end(self, number: int, provider_data: dict[str, Any] | None = None) -> None:
         block = self._open.pop(number, None)

@@ -20,7 +20,7 @@ from app.context.summary_input import transcript_items, windows
 from app.context.summary_prompts import in_conversation_request, text_request
 from app.context.summary_prose import check_prose
 from app.context.tokens import PER_MESSAGE, estimate_text
-from app.errors import ContextOverflowError, PalimpsestError, ProviderError
+from app.errors import ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
 from app.llm.base import Finish, ModelRequest, StopReason, TextDelta, ToolCallStart, UsageReport
 from app.llm.retry import delay_s
 from app.messages import Message, Role, TextPart, Usage, new_id, now
@@ -86,18 +86,30 @@ class Summarizer:
 
     async def prose(self, job: SummaryJob) -> str:
         """The summary's prose. Raises `SummaryFailed`."""
-        if job.prefix is not None:
-            instruction = in_conversation_request(
-                job.settings.policy,
-                job.settings.profile,
-                job.previous_round,
-                job.instructions,
-                max_tokens=job.max_tokens,
-                template=job.template,
-            )
-            asked = replace(job.prefix, messages=[*job.prefix.messages, _question(instruction)])
-            return await self._answer(job, replace(asked, temperature=job.settings.summary_temperature))
-        return await self._window_by_window(job)
+        if job.prefix is None:
+            return await self._window_by_window(job)
+        try:
+            return await self._in_conversation(job, job.prefix)
+        except SummaryFailed as failure:
+            if not _is_about_the_form(failure.__cause__):
+                raise
+            # A request that holds a conversation can be refused for things that one of plain text has none of: the
+            # order of roles, calls, reasoning.
+            log.warning("summary_asked_as_text", model=job.model, code=failure.code, reason=failure.detail)
+            return await self._window_by_window(job)
+
+    async def _in_conversation(self, job: SummaryJob, prefix: ModelRequest) -> str:
+        """The summary as the next message of the conversation itself."""
+        instruction = in_conversation_request(
+            job.settings.policy,
+            job.settings.profile,
+            job.previous_round,
+            job.instructions,
+            max_tokens=job.max_tokens,
+            template=job.template,
+        )
+        asked = replace(prefix, messages=[*prefix.messages, _question(instruction)])
+        return await self._answer(job, replace(asked, temperature=job.settings.summary_temperature))
 
     async def count(self, request: ModelRequest) -> int | None:
         """What the provider counts of a request, by an answer of `PROBE_TOKENS`; None where it does not say."""
@@ -205,6 +217,12 @@ class Summarizer:
         if usage is not None:
             self.usage = self.usage + usage
             self._sink.record(ModelUsed(request.model, usage, self._round))
+
+
+def _is_about_the_form(error: BaseException | None) -> bool:
+    """Whether a provider has refused the request itself, and not its size, its key, its model or the moment."""
+    refused = isinstance(error, ProviderError) and not isinstance(error, ContextOverflowError) and not error.retryable
+    return refused and (isinstance(error, ReshapeError) or getattr(error, "code", "") == "provider_bad_request")
 
 
 def _pieces(job: SummaryJob) -> list[str]:

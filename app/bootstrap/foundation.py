@@ -13,6 +13,7 @@ from app.bootstrap.storage import open_storage
 from app.db.engine import Database
 from app.db.repositories import sessions
 from app.llm.registry import Providers
+from app.runtime.quirks import LearnedQuirks
 from app.runtime.sandboxes import Sandboxes
 from app.settings import Settings
 from app.tools import FileOutputStore
@@ -38,7 +39,9 @@ async def lay_foundation(settings: Settings, stack: AsyncExitStack) -> Foundatio
     instance_id = await database.writer.write(sessions.instance_id)
     sandboxes, left_out = await build_sandboxes(settings, instance_id)
     stack.push_async_callback(sandboxes.aclose)
-    providers = await asyncio.to_thread(build_providers, settings)
+    quirks = LearnedQuirks(database)
+    await quirks.load()
+    providers = await asyncio.to_thread(build_providers, settings, quirks)
     stack.push_async_callback(providers.aclose)
     store = FileOutputStore(settings.data_dir / "outputs")
     stack.push_async_callback(store.aclose)

@@ -8,6 +8,7 @@ from dotenv import dotenv_values
 
 from app.llm.base import Prices
 from app.llm.catalog import Catalog, ModelOverride
+from app.llm.quirks import QuirkMemory
 from app.llm.registry import ProviderConfig, Providers
 from app.settings import DEMO_MODEL, Settings
 
@@ -68,8 +69,8 @@ def secrets_of(settings: Settings) -> list[str]:
     return keys + [key.get_secret_value() for key in settings.api_keys]
 
 
-def build_providers(settings: Settings) -> Providers:
-    """The model providers with their catalog."""
+def build_providers(settings: Settings, quirks: QuirkMemory | None = None) -> Providers:
+    """The model providers with their catalog; `quirks` keeps over restarts what refusals have taught."""
     overrides = {
         name: ModelOverride(
             model.context_window,
@@ -81,4 +82,4 @@ def build_providers(settings: Settings) -> Providers:
     }
     configs = provider_configs(settings)
     catalog = Catalog(overrides, base_urls={config.name: config.base_url for config in configs})
-    return Providers(configs, catalog, settings.provider_idle_timeout_s)
+    return Providers(configs, catalog, settings.provider_idle_timeout_s, quirks)

@@ -45,9 +45,15 @@ PLAN_HEAD = (
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
-ControlKind = Literal["resume", "continue", "interrupted", "limit", "last_step", "last_step_of_session", "loop_guard"]
+ControlKind = Literal[
+    "resume", "continue", "interrupted", "limit", "last_step", "last_step_of_session", "loop_guard", "repetition"
+]
 
 _CONTROL: dict[ControlKind, str] = {
+    "repetition": (
+        "[Your last message repeated the same characters without end, and was discarded. Write something else: take"
+        " another way to say it, or go on with the next part of the task.]"
+    ),
     "resume": "[The run is resumed. Look at where the work stands, then go on with the task.]",
     "continue": (
         "[Your last message was cut off at its length limit. Go on exactly where it stopped, without repeating it.]"

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Protocol
 from app.errors import ProviderError, Reshape, ReshapeError
 from app.llm.base import ModelRequest, StreamEvent
 from app.llm.http import AnswerError, ProviderClient
-from app.llm.quirks import Quirks
+from app.llm.quirks import QuirkMemory, Quirks
 from app.llm.reach import Reach
 from app.llm.sse import SseParser
 
-_MAX_CORRECTIONS = 6
-"""A request is corrected at most once for each optional parameter."""
+_MAX_CORRECTIONS = 10
+"""A request is corrected at most once for each optional parameter (6) and each rule about messages (4)."""
 
 
 class ResponseStream(Protocol):
@@ -69,10 +69,27 @@ class HttpProvider(ABC):
         self.name = name
         self._client = ProviderClient(name, base_url, headers, secret=api_key, idle_timeout_s=idle_timeout_s)
         self._quirks: dict[str, Quirks] = {}
+        self._base_url = base_url
+        self._memory: QuirkMemory | None = None
+
+    def remember(self, base_url: str, memory: QuirkMemory) -> None:
+        """Keeps what it learns in `memory`, under the configured `base_url`, and begins with what is there."""
+        self._base_url, self._memory = base_url, memory
 
     @abstractmethod
     def quirks(self) -> Quirks:
         """What is taken to be known of a model that was never called."""
+
+    def known(self, model: str) -> Quirks:
+        """What is known of a model by now."""
+        if (quirks := self._quirks.get(model)) is None:
+            stored = self._memory.recall(self._place(model)) if self._memory is not None else None
+            quirks = self._quirks[model] = self.quirks().restored(stored or {})
+        return quirks
+
+    def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
+        """Learns from the refusal of a request; says whether the next one will differ from this `body`."""
+        return error.http_status in (400, 422) and quirks.learn(error.body, parameters)
 
     @abstractmethod
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
@@ -90,8 +107,9 @@ class HttpProvider(ABC):
         """Headers of a request with these parameters, besides those of all requests."""
         return {}
 
-    def reshape(self, error: AnswerError) -> Reshape | None:
-        """How a refused request's history has to treat reasoning instead; None where that is not what was refused."""
+    def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
+        """How a refused request's history has to treat reasoning instead; None where that is not what was refused. What
+        holds for all sessions of the model is noted in its quirks."""
         return None
 
     @abstractmethod
@@ -112,17 +130,18 @@ class HttpProvider(ABC):
         return False
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
-        """Streams one response; see `Provider`. A parameter that the model refuses is left out, lowered or renamed and
-        the request sent again, before any event, and this is remembered for the model. A refusal that points to the
-        other endpoint is a `ProviderError` with the code `endpoint_switched`, to be retried at once, and one of the
-        history's reasoning a `ReshapeError`."""
-        quirks = self._quirks.setdefault(request.model, self.quirks())
+        """Streams one response; see `Provider`. What the model refuses (a parameter, an order of roles) is left out or
+        written differently and the request sent again, before any event, and this is remembered for the model. A
+        refusal that points to the other endpoint is a `ProviderError` with the code `endpoint_switched`, to be retried
+        at once, and one of the history's reasoning a `ReshapeError`."""
+        quirks = self.known(request.model)
         wire = self.wire_format(quirks)
         for correction in range(_MAX_CORRECTIONS + 1):
             parameters = wire.parameters(request, quirks)
+            body = wire.encode(request, parameters)
             try:
                 async with (
-                    self._client.post(wire.path, wire.encode(request, parameters), self.headers(parameters)) as answer,
+                    self._client.post(wire.path, body, self.headers(parameters)) as answer,
                     aclosing(read_response(wire.open_stream(), answer)) as batches,
                 ):
                     async for events in batches:
@@ -130,19 +149,41 @@ class HttpProvider(ABC):
                             yield event
                 return
             except AnswerError as error:
-                if self.switches_endpoint(error, quirks):
-                    raise self._switched(error, quirks) from error
-                if (reshape := self.reshape(error)) is not None:
-                    raise ReshapeError(error.detail, reshape=reshape, http_status=error.http_status) from error
-                refused = error.http_status in (400, 422) and correction < _MAX_CORRECTIONS
-                if not (refused and (wire.corrects(error, request) or quirks.learn(error.body, parameters))):
+                # An error inside a stream has no status of its own, and may come after events.
+                is_first = error.http_status is not None and correction < _MAX_CORRECTIONS
+                if not (is_first and await self._corrects(error, request, body, parameters)):
                     raise
+
+    async def _corrects(
+        self, error: AnswerError, request: ModelRequest, body: bytes, parameters: dict[str, Any]
+    ) -> bool:
+        """Whether the request can be sent in another way now. Raises `ProviderError` where it goes to the other
+        endpoint, and `ReshapeError` where its history must change."""
+        quirks = self.known(request.model)
+        before, wire = quirks.to_json(), self.wire_format(quirks)
+        is_refusal = error.http_status in (400, 422)
+        switched = self.switches_endpoint(error, quirks)
+        reshape = self.reshape(error, quirks) if is_refusal and not switched else None
+        learned = False
+        if not switched and reshape is None:
+            learned = is_refusal and wire.corrects(error, request)
+            learned = learned or self.learn(error, body, parameters, quirks)
+        if self._memory is not None and (known := quirks.to_json()) != before:
+            await self._memory.learned(self._place(request.model), known)
+        if switched:
+            raise self._switched(error, quirks) from error
+        if reshape is not None:
+            raise ReshapeError(error.detail, reshape=reshape, http_status=error.http_status) from error
+        return learned
 
     def _switched(self, error: AnswerError, quirks: Quirks) -> ProviderError:
         detail = f"{error.detail} The model is called at {self.wire_format(quirks).path} from now on."
         return ProviderError(
             detail, code="endpoint_switched", retryable=True, retry_after=0.0, http_status=error.http_status
         )
+
+    def _place(self, model: str) -> str:
+        return f"{self._base_url} {model}"
 
     @property
     def reach(self) -> Reach:

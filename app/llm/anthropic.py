@@ -63,7 +63,7 @@ class AnthropicProvider(HttpProvider):
         bound = "block_binding" in parameters.get("thinking", {})
         return {"anthropic-beta": BINDING_BETA} if bound else {}
 
-    def reshape(self, error: AnswerError) -> Reshape | None:
+    def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
         return "drop_block" if error.http_status == 400 and _BOUND.search(error_message(error.body)) else None
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:

@@ -4,18 +4,22 @@ called. A model that points to the other endpoint is called there from then on."
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from app.errors import ProviderError
+from app.errors import ProviderError, Reshape
 from app.llm.adapter import HttpProvider, WireFormat
-from app.llm.base import ModelRequest
+from app.llm.base import ModelRequest, StreamEvent
 from app.llm.effort import wire_effort
 from app.llm.http import AnswerError
+from app.llm.message_rules import learn_messages, wants_reasoning
 from app.llm.openai_stream import OpenAiStream
-from app.llm.openai_wire import encode_body
+from app.llm.openai_wire import encode_body, form_of
 from app.llm.quirks import Endpoint, Quirks
 from app.llm.responses import ResponsesFormat, points_elsewhere
+from app.llm.text_calls import TextCalls
 from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -47,6 +51,20 @@ class OpenAiProvider(HttpProvider):
         self._endpoint = endpoint
         self._responses = ResponsesFormat(name, self._client.failure)
 
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Streams one response; see `Provider`. Calls that a local model writes as text are read as calls."""
+        calls = TextCalls({tool.name for tool in request.tools})
+        reads_calls = bool(request.tools) and self._is_chat(self.known(request.model))
+        async with aclosing(super().stream(request)) as events:  # type: ignore[type-var]
+            try:
+                async for event in events:
+                    for found in calls.feed(event) if reads_calls else (event,):
+                        yield found
+            except ProviderError:
+                for held in calls.release():
+                    yield held
+                raise
+
     def quirks(self) -> Quirks:
         return Quirks(self._token_name)
 
@@ -60,10 +78,17 @@ class OpenAiProvider(HttpProvider):
         return quirks.parameters(wanted, request.max_output_tokens)
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
-        return encode_body(request, parameters)
+        return encode_body(request, parameters, form_of(self.known(request.model)))
+
+    def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
+        learned = self._is_chat(quirks) and learn_messages(error.body, body, quirks)
+        return learned or super().learn(error, body, parameters, quirks)
+
+    def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
+        return "echo_reasoning" if self._is_chat(quirks) and wants_reasoning(error.body, quirks) else None
 
     def wire_format(self, quirks: Quirks) -> WireFormat:
-        return self._responses if self._endpoint_of(quirks) == "responses" else self
+        return self if self._is_chat(quirks) else self._responses
 
     def switches_endpoint(self, error: AnswerError, quirks: Quirks) -> bool:
         """Once for each model. Where both endpoints point to the other, nothing is remembered and the second refusal
@@ -75,6 +100,9 @@ class OpenAiProvider(HttpProvider):
             return False
         quirks.endpoint = "chat_completions" if self._endpoint == "responses" else "responses"
         return True
+
+    def _is_chat(self, quirks: Quirks) -> bool:
+        return self._endpoint_of(quirks) == "chat_completions"
 
     def _endpoint_of(self, quirks: Quirks) -> Endpoint:
         return quirks.endpoint or self._endpoint

@@ -2,60 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from app.llm.base import ModelRequest, ToolSchema
+from app.llm.message_rules import may_follow
+from app.llm.quirks import Quirks
 from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
-from app.messages import ImagePart, Message, Role
+from app.messages import ImagePart, Message, ReasoningPart, Role, ToolCallPart
 
 _TAIL = 4
 """Messages that are not settled yet: another call on the same history, a summary, leaves the newest ones out."""
 
+ACKNOWLEDGED = "Understood."
+"""What stands for an answer between two messages that a server refuses in a row without one."""
 
-def encode_body(request: ModelRequest, parameters: dict[str, Any]) -> bytes:
+GO_ON = "Continue."
+"""What stands for a user's message between two answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireForm:
+    """How a server insists on its messages; see `Quirks`. `reasoning_field` is None where it takes no reasoning back.
+
+    The form of a message depends on the message and the one before it alone, so a history that grows is sent as the
+    same bytes with more behind them, whatever the form.
+    """
+
+    bridges_roles: bool = False
+    no_system_role: bool = False
+    tools_as_text: bool = False
+    reasoning_field: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Under what its bytes are cached: those of two forms never mix."""
+        flags = (self.bridges_roles, self.no_system_role, self.tools_as_text)
+        return f"openai{''.join(str(int(flag)) for flag in flags)}{self.reasoning_field or ''}"
+
+
+PLAIN = WireForm()
+
+
+def form_of(quirks: Quirks) -> WireForm:
+    """The form that these quirks ask for."""
+    field = quirks.reasoning_field if quirks.echoes_reasoning else None
+    return WireForm(quirks.bridges_roles, quirks.no_system_role, quirks.tools_as_text, field)
+
+
+def encode_body(request: ModelRequest, parameters: dict[str, Any], form: WireForm = PLAIN) -> bytes:
     """The request's JSON; `parameters` are the optional ones that this model takes."""
     head = {"model": request.model, "stream": True, **parameters}
     if request.tools:
         head["tools"] = [_tool(tool) for tool in request.tools]
-    return b'%s,"messages":[%s]}' % (orjson.dumps(head)[:-1], _messages(request))
+    return b'%s,"messages":[%s]}' % (orjson.dumps(head)[:-1], _messages(request, form))
 
 
-def to_openai(message: Message) -> list[dict[str, Any]]:
-    """One message as none, one or several wire messages (a result each). Reasoning is left out: servers of this format
-    take none back."""
+def to_openai(message: Message, form: WireForm = PLAIN) -> list[dict[str, Any]]:
+    """One message as none, one or several wire messages (a result each). Reasoning is left out unless the server has
+    asked for it: others take none back."""
     match message.role:
         case Role.ASSISTANT:
-            return [_assistant(message)]
+            return [_assistant(message, form)]
         case Role.TOOL:
-            return list(_tool_results(message))
-        case Role.SYSTEM:
+            return [_results_as_text(message)] if form.tools_as_text else list(_tool_results(message))
+        case Role.SYSTEM if not form.no_system_role:
             return [{"role": "system", "content": message.text}]
         case _:
             return [{"role": "user", "content": _user_content(message)}]
 
 
-def _messages(request: ModelRequest) -> bytes:
-    system = orjson.dumps({"role": "system", "content": request.system}) if request.system else b""
-    front = settled_front(request.wire_cache, "openai", request.messages)
-    tail = request.messages[front.count :]
-    pieces = [_encoded(message, request.wire_cache) for message in tail]
+def _messages(request: ModelRequest, form: WireForm) -> bytes:
+    lead, messages = _lead(request, form)
+    cache, key = request.wire_cache, form.key
+    front = settled_front(cache, key, messages)
+    before = _last_role(messages[front.count - 1], form) if front.count else lead[-1]["role"] if lead else ""
+    tail = messages[front.count :]
+    pieces: list[bytes] = []
+    for message in tail:
+        pieces.append(_encoded(message, before, request, form))
+        before = _last_role(message, form) or before
     if (settling := len(tail) - _TAIL) > 0:
         last = tail[settling - 1]
         front, pieces = front.extended(front.count + settling, last.id, pieces[:settling]), pieces[settling:]
-        request.wire_cache["openai"] = front
-        forget(request.wire_cache, "openai:", tail[:settling])
-    return joined([system, front.data, *pieces])
+        cache[key] = front
+        forget(cache, key + ":", tail[:settling])
+    return joined([*map(orjson.dumps, lead), front.data, *pieces])
 
 
-def _encoded(message: Message, cache: MutableMapping[str, Any]) -> bytes:
-    key = "openai:" + message.id
-    data = cache.get(key)
-    if data is None:
-        data = cache[key] = b",".join(map(orjson.dumps, to_openai(message)))
-    return bytes(data)
+def _lead(request: ModelRequest, form: WireForm) -> tuple[list[dict[str, Any]], Sequence[Message]]:
+    """The wire messages that hold the system text, and the messages that are not among them yet. It is small and made
+    anew each time, so that what is cached does not depend on the system text."""
+    if not request.system:
+        return [], request.messages
+    if not form.no_system_role:
+        return [{"role": "system", "content": request.system}], request.messages
+    first = to_openai(request.messages[0], form) if request.messages else []
+    if not first or first[0]["role"] != "user":
+        return [{"role": "user", "content": request.system}], request.messages
+    content = first[0]["content"]
+    if isinstance(content, str):
+        joint: str | list[dict[str, Any]] = f"{request.system}\n\n{content}"
+    else:
+        joint = [{"type": "text", "text": request.system}, *content]
+    return [{"role": "user", "content": joint}, *first[1:]], request.messages[1:]
+
+
+def _encoded(message: Message, before: str, request: ModelRequest, form: WireForm) -> bytes:
+    """One message behind one of the role `before`, which never changes within a context generation."""
+    key = f"{form.key}:{message.id}"
+    known = request.wire_cache.get(key)
+    if known is None or known[0] != before:
+        wire = to_openai(message, form)
+        data = b",".join(map(orjson.dumps, _bridged(wire, before) if form.bridges_roles else wire))
+        known = request.wire_cache[key] = (before, data)
+    return bytes(known[1])
+
+
+def _bridged(messages: Iterable[dict[str, Any]], before: str) -> Iterator[dict[str, Any]]:
+    """The messages, with a short one in front of each that may not follow the one before it."""
+    for message in messages:
+        if not may_follow(before, role := message["role"]):
+            is_answer = role == "assistant"
+            yield {"role": "user", "content": GO_ON} if is_answer else {"role": "assistant", "content": ACKNOWLEDGED}
+        yield message
+        before = role
+
+
+def _last_role(message: Message, form: WireForm) -> str:
+    """The role of the last wire message that a message becomes; empty where it becomes none."""
+    match message.role:
+        case Role.ASSISTANT:
+            return "assistant"
+        case Role.TOOL:
+            if form.tools_as_text or any(isinstance(part, ImagePart) for part in message.parts):
+                return "user"
+            return "tool" if message.tool_results else ""
+        case Role.SYSTEM if not form.no_system_role:
+            return "system"
+        case _:
+            return "user"
 
 
 def _tool(tool: ToolSchema) -> dict[str, Any]:
@@ -63,9 +152,15 @@ def _tool(tool: ToolSchema) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _assistant(message: Message) -> dict[str, Any]:
+def _assistant(message: Message, form: WireForm) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": "assistant", "content": message.text}
-    if calls := message.tool_calls:
+    if form.reasoning_field is not None:
+        # DeepSeek wants the field with calls even where the model has not reasoned.
+        reasoning = "".join(part.text for part in message.parts if isinstance(part, ReasoningPart))
+        wire |= {form.reasoning_field: reasoning} if reasoning or message.tool_calls else {}
+    if form.tools_as_text:
+        wire["content"] = "\n".join([*filter(None, [message.text]), *map(_call_as_text, message.tool_calls)])
+    elif calls := message.tool_calls:
         wire["content"] = message.text or None
         wire["tool_calls"] = [
             {
@@ -84,6 +179,18 @@ def _tool_results(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": "tool", "tool_call_id": result.call_id, "content": result.output}
     if images := _images(message):
         yield {"role": "user", "content": images}
+
+
+def _call_as_text(call: ToolCallPart) -> str:
+    """As most open models write calls; the arguments are a JSON object to the letter."""
+    name = orjson.dumps(wire_name(call.name)).decode()
+    return f'<tool_call>\n{{"name": {name}, "arguments": {wire_arguments(call.arguments_text)}}}\n</tool_call>'
+
+
+def _results_as_text(message: Message) -> dict[str, Any]:
+    results = "\n".join(f"<tool_response>\n{result.output}\n</tool_response>" for result in message.tool_results)
+    images = _images(message)
+    return {"role": "user", "content": [{"type": "text", "text": results}, *images] if images else results}
 
 
 def _user_content(message: Message) -> str | Sequence[dict[str, Any]]:

@@ -1,12 +1,15 @@
-"""What a model turned out not to take: parameters refused with a 400 are renamed, lowered or left out from then on."""
+"""What a model turned out not to take: parameters that it refuses are renamed, lowered or left out from then on, and
+the roles and reasoning of its messages are written as it insists."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from app.llm.effort import SCALE
 
@@ -63,7 +66,12 @@ class Quirks:
     """What is known of one model behind one base URL. `token_name` is how it calls the output limit, one of
     `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses,
     `refused_efforts` the reasoning efforts that it does not take. `endpoint` is the one that it pointed to, None for
-    its provider's own."""
+    its provider's own.
+
+    `bridges_roles` puts a short message between two roles that may not follow each other, `no_system_role` moves the
+    system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
+    that knows user and assistant alone. `echoes_reasoning` is None until a server has asked for its reasoning back, and
+    False for good once it has refused that; `reasoning_field` is how it calls it."""
 
     token_name: str
     token_names: tuple[str, ...] = TOKEN_NAMES
@@ -72,6 +80,25 @@ class Quirks:
     refused_names: set[str] = field(default_factory=set)
     refused_efforts: set[str] = field(default_factory=set)
     endpoint: Endpoint | None = None
+    bridges_roles: bool = False
+    no_system_role: bool = False
+    tools_as_text: bool = False
+    echoes_reasoning: bool | None = None
+    reasoning_field: str = "reasoning_content"
+
+    def to_json(self) -> dict[str, Any]:
+        """All that is known, as JSON values; see `restored`."""
+        known: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
+        return known
+
+    def restored(self, known: Mapping[str, Any]) -> Quirks:
+        """These quirks with what was `known` in an earlier life of the server. Unknown keys are ignored, and all of it
+        where a value is not what this version expects: it will be learned again."""
+        merged = {**self.to_json(), **known, "token_names": self.token_names}
+        try:
+            return _ADAPTER.validate_python(merged)
+        except ValidationError:
+            return self
 
     def parameters(self, wanted: dict[str, Any], max_output_tokens: int | None) -> dict[str, Any]:
         """The optional parameters to send: those of `wanted` that have a value and are not refused, and the limit."""
@@ -131,6 +158,26 @@ class Quirks:
 
 _OTHER_ENDPOINT = "/v1/responses"
 """Named where a model takes tools there alone, which no other effort changes."""
+
+
+_ADAPTER = TypeAdapter(Quirks)
+
+
+class QuirkMemory(Protocol):
+    """Where quirks are kept over restarts. A `place` is a model's base URL and name."""
+
+    def recall(self, place: str) -> Mapping[str, Any] | None:
+        """What was learned of a model, as `Quirks.to_json` gave it; None for one that nothing is known of."""
+        ...
+
+    async def learned(self, place: str, known: Mapping[str, Any]) -> None:
+        """Keeps what is known now."""
+        ...
+
+
+def says_refused(body: str) -> bool:
+    """Whether a text says of something that it is not accepted."""
+    return bool(_REFUSAL.search(body))
 
 
 def _refused(body: str, sent: dict[str, Any]) -> list[str]:

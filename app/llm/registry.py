@@ -13,6 +13,7 @@ from app.llm.anthropic import AnthropicProvider
 from app.llm.base import ModelInfo, Provider
 from app.llm.catalog import Catalog
 from app.llm.openai import OpenAiProvider
+from app.llm.quirks import QuirkMemory
 from app.llm.reach import Condition
 from app.llm.scripted import DEMO_MODEL, ScriptedProvider
 from app.llm.server_windows import ServerWindows
@@ -45,11 +46,17 @@ class Providers:
     certificates to be loaded; connections are opened by calls alone."""
 
     def __init__(
-        self, configs: Iterable[ProviderConfig], catalog: Catalog, idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S
+        self,
+        configs: Iterable[ProviderConfig],
+        catalog: Catalog,
+        idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S,
+        quirks: QuirkMemory | None = None,
     ) -> None:
+        """`quirks` keeps what refusals teach over restarts."""
         self._configs = {config.name: config for config in configs}
         self._catalog = catalog
         self._idle_timeout_s = idle_timeout_s
+        self._quirks = quirks
         self._server_windows = ServerWindows()
         self._open = {config.name: self._build(config) for config in self._configs.values() if config.ready}
 
@@ -71,8 +78,8 @@ class Providers:
 
     def info(self, model: str) -> ModelInfo:
         """What is known of a model. Raises `UnknownModelError`; a missing key is no error here."""
-        config, _ = self._split(model)
-        info = self._catalog.info(model, config.ready)
+        config, name = self._split(model)
+        info = replace(self._catalog.info(model, config.ready), echoes_reasoning=self._echoes(config, name))
         if self._server_decides(info) and (window := self._server_windows.get(self.place(model))) is not None:
             return replace(info, context_window=window, window_source="server")
         return info
@@ -135,7 +142,18 @@ class Providers:
             )
         return config, name
 
+    def _echoes(self, config: ProviderConfig, name: str) -> bool:
+        """Whether the model has asked for its reasoning back."""
+        provider = self._open.get(config.name)
+        return isinstance(provider, HttpProvider) and provider.known(name).echoes_reasoning is True
+
     def _build(self, config: ProviderConfig) -> Provider:
+        provider = self._make(config)
+        if isinstance(provider, HttpProvider) and self._quirks is not None:
+            provider.remember(config.base_url, self._quirks)
+        return provider
+
+    def _make(self, config: ProviderConfig) -> Provider:
         match config.kind:
             case "scripted":
                 return ScriptedProvider(config.name)

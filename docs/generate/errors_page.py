@@ -78,6 +78,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "output_limit": (FAILED, "The answer was cut off at the model's output limit twice in a row."),
     "refusal": (FAILED, "The model refused to answer."),
     "content_filter": (FAILED, "The provider's content filter ended the answer."),
+    "degenerate_output": (FAILED, "The model repeated the same characters without end, twice in a row."),
     "unknown_model": (FAILED, "The session's model or its provider is not configured any more."),
     "missing_api_key": (FAILED, "The key of the model's provider is not configured any more."),
     "provider_auth": (FAILED, "The provider refused the key (401, 403)."),

@@ -61,7 +61,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 async def test_a_full_disk(disk: Disk, start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
     async with Client(server.url) as client:
-        provider.script(Reply(Gate("full"), Text("word " * 2000)), per_conversation=False)
+        provider.script(Reply(Gate("full"), Text("".join(f"{n:04} " for n in range(2_000)))), per_conversation=False)
         session_id = (await client.create("begin"))["id"]
         await provider.reached("full")
         disk.fill()

@@ -193,7 +193,7 @@ async def test_an_answer_that_runs_into_the_end_of_the_window(
         if asks_for_summary(request) or broken:
             return works_on(request)
         broken.append(request)
-        long = Text("word " * 20_000)
+        long = Text("".join(f"{n:04} " for n in range(20_000)))
         if reported:
             return Reply(long, finish="context_overflow")
         return Reply(long, finish="context_overflow", usage_style="never")

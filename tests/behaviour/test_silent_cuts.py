@@ -21,6 +21,9 @@ UNKNOWN: dict[str, Any] = {"models": {}}
 
 UNHURRIED: dict[str, Any] = {"limits": {"max_steps": None}}
 STEPS = 30
+THOUGHTS = "".join(f"{n % 90 + 10} " + "hm " * (n % 7) for n in range(1_000))
+"""Long, and not regular."""
+
 CALL = ToolCall("execute_command", {"command": "true"})
 
 
@@ -73,7 +76,8 @@ async def test_reasoning_that_is_left_out_at_the_next_message_is_no_cut(
         turn = len(request.user_texts)
         begins = len(request.tool_results) < turn
         counted = 5_000 + 100 * turn + (0 if begins else 3_000)
-        return Reply(Reasoning("hm " * 4_000), CALL if begins else Text("Well."), usage=Tokens(counted, 0, 0))
+        said = CALL if begins else Text("Well.")
+        return Reply(Reasoning(THOUGHTS), said, usage=Tokens(counted, 0, 0))
 
     provider.respond(answer)
     async with Client(start_server(**UNKNOWN).url) as client:

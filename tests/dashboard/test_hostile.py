@@ -167,7 +167,7 @@ async def test_the_page_answers_with_huge_outputs_and_lines(
     task = site.task(
         "Huge",
         Reply(ToolCall("execute_command", {"command": lines}), ToolCall("execute_command", {"command": line})),
-        Reply(Text("c" * 1_000_000, 50)),
+        Reply(Text("".join(f"c{n:07}" for n in range(125_000)), 50)),
     )
     made = await client.create(task)
     await open_session(page, made["id"])

@@ -90,7 +90,8 @@ async def test_the_newest_stays_in_sight_when_its_room_gets_smaller(page: Page, 
 
 
 async def test_somebody_who_reads_further_up_is_left_there(page: Page, site: Site, client: Client) -> None:
-    answers = [Reply(Text("First. " * 4_000, 20)), Reply(Text("Second. " * 4_000, 20))]
+    texts = ["".join(f"{word}. {n} " for n in range(2_500)) for word in ("First", "Second")]
+    answers = [Reply(Text(text, 20)) for text in texts]
     made = await client.create(site.task("Reads", *answers))
     await client.until_idle(made["id"])
     await open_session(page, made["id"])

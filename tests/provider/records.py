@@ -25,8 +25,10 @@ Rule = Literal[
     "thinking",
     "parameter",
     "overflow",
+    "insistence",
 ]
-"""Why a request was refused. All but `parameter` and `overflow` mean that the caller sent something broken."""
+"""Why a request was refused. All but `parameter`, `overflow` and `insistence` mean that the caller sent something
+broken."""
 
 
 class Refused(Exception):

@@ -71,8 +71,9 @@ class FakeProvider:
 
     @property
     def broken(self) -> list[Refusal]:
-        """The refusals that mean a malformed request: neither an overflow nor a parameter the model does not know."""
-        return [r for r in self._desk.refusals if r.rule not in ("overflow", "parameter")]
+        """The refusals that mean a malformed request: neither an overflow, nor a parameter that the model does not
+        know, nor a rule that only some servers have."""
+        return [r for r in self._desk.refusals if r.rule not in ("overflow", "parameter", "insistence")]
 
     @property
     def script_errors(self) -> list[Exception]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tests.provider.overflow import OverflowStyle
 from tests.provider.records import JSON
 from tests.provider.script import Gate, HttpError, UsageStyle
+
+Insistence = Literal["mistral", "alternating", "two_roles", "echo"]
+"""`mistral`: its validator of roles. `alternating`: a template of user and assistant in turns, calls and results apart,
+behind llama.cpp. `two_roles`: one that knows nothing else, behind vLLM. `echo`: DeepSeek's thinking mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,8 @@ class Settings:
     """`key` is the one that requests must carry; None takes any or none. `window` is in tokens by the fake's count,
     `windows` differs by model. `overflow` is the shape of that refusal; None is the format's own. `refused_parameters`
     are top-level fields that get the "unsupported parameter" refusal, as newer models do with `max_tokens` and
-    `temperature`. `efforts` are the values of `reasoning_effort` that are taken, in words of each server; None takes
+    `temperature`. `insists` are rules about messages that only some servers of the Chat Completions format have.
+    `efforts` are the values of `reasoning_effort` that are taken, in words of each server; None takes
     any. `responses_only` are models that Chat Completions does not know, `tools_on_responses` those that take tools at
     Responses alone; `has_responses` is false for a server without that endpoint. `binds_thinking` has replayed thinking
     verified against all that comes before it, as newer Claude models do. `models` are listed by `GET /v1/models`.
@@ -35,6 +41,7 @@ class Settings:
     tools_on_responses: frozenset[str] = frozenset()
     has_responses: bool = True
     binds_thinking: bool = True
+    insists: frozenset[Insistence] = frozenset()
     models: tuple[str, ...] = ("fake-model",)
     documents: Mapping[str, JSON | HttpError | Gate] = field(default_factory=dict)
     max_body: int | None = None

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from tests.provider.dialect import Answering, Frame
+from tests.provider.openai.insistence import remember
 from tests.provider.records import JSON
 from tests.provider.script import (
     Begin,
@@ -34,6 +35,7 @@ def sse(data: JSON) -> bytes:
 
 def stream(answering: Answering) -> Iterator[Frame]:
     """The server-sent events of a reply, with its controls in between."""
+    remember(answering.seals, answering.reply)
     begun = False
     for item in _deltas(answering):
         if isinstance(item, Control) and not isinstance(item, Begin | StreamError):
@@ -141,6 +143,7 @@ def _call_deltas(answering: Answering, call: ToolCall, index: int) -> Iterator[J
 
 def whole(answering: Answering) -> Iterator[Frame]:
     """The controls of the reply in order, then its document."""
+    remember(answering.seals, answering.reply)
     for part in answering.reply.parts:
         if isinstance(part, StreamError):
             yield HttpError(500)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tests.provider.dialect import TOOL_NAME
+from tests.provider.openai.insistence import check_insistence
 from tests.provider.openai.reading import SYSTEM_ROLES, calls_of, function_of, text_of
 from tests.provider.records import JSON, Refused, Rule
 from tests.provider.settings import Settings
@@ -34,6 +35,7 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
         _check_message(f"messages[{at}]", message)
     _check_pairs(messages)
     _check_order(messages)
+    check_insistence(messages, settings.insists, seals)
 
 
 def _refused(rule: Rule, message: str, param: str | None = None, code: str | None = None) -> Refused:

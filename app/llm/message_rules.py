@@ -1,0 +1,88 @@
+"""What a refusal says about the order of roles and about reasoning, of a server of Chat Completions.
+
+Chat templates and Mistral's validator refuse whole histories by a sentence about their roles; which rule it was is told
+from the sentence and the refused request together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from app.llm.quirks import Quirks, says_refused
+
+_TURNS = re.compile(r"roles? must alternate", re.I)
+_ORDER = re.compile(r"unexpected role \W*(?:user|assistant)\W* after role|" + _TURNS.pattern, re.I)
+_AFTER_SYSTEM = re.compile(r"after the optional system message", re.I)
+_TWO_ROLES = re.compile(r"only user and assistant roles are supported", re.I)
+_NO_SYSTEM = re.compile(
+    r"system role (?:is )?not supported|system (?:messages?|prompts?) (?:is|are) not (?:supported|allowed)"
+    r"|does(?: not|n't) support (?:the )?system|roles are supported\W+got \W*system",
+    re.I,
+)
+_WANTS_REASONING = re.compile(
+    r"\b(reasoning_content|reasoning)\b.{0,80}must be passed back"
+    r"|missing \W*(reasoning_content|reasoning)\b|must include \W*(reasoning_content|reasoning)\b",
+    re.I | re.S,
+)
+"""DeepSeek's sentence in 2026, its earlier one, and that of gateways in front of it."""
+
+
+def learn_messages(text: str, body: bytes, quirks: Quirks) -> bool:
+    """Learns from the `text` of a refusal of the request `body`; says whether the next request will differ. Templates
+    that raise are answered with 400 by vLLM and 500 by llama.cpp, so the status means nothing here."""
+    if _refuses_echo(text, body, quirks):
+        quirks.echoes_reasoning = False
+        return True
+    if not (_ORDER.search(text) or _TWO_ROLES.search(text) or _NO_SYSTEM.search(text)):
+        return False
+    name = _rule(text, orjson.loads(body)["messages"])
+    if name is None or getattr(quirks, name):
+        return False
+    setattr(quirks, name, True)
+    return True
+
+
+def wants_reasoning(text: str, quirks: Quirks) -> bool:
+    """Whether a refusal asks for the model's reasoning; it is remembered, with the name it goes by."""
+    match = _WANTS_REASONING.search(text)
+    if match is None or quirks.echoes_reasoning is False:
+        return False
+    quirks.echoes_reasoning, quirks.reasoning_field = True, (match[1] or match[2] or match[3]).lower()
+    return True
+
+
+def _rule(text: str, messages: Sequence[dict[str, Any]]) -> str | None:
+    """The quirk that these messages lack; None where they keep every rule that is known of."""
+    roles = [message["role"] for message in messages]
+    has_system, has_tools = roles[:1] == ["system"], "tool" in roles
+    if _NO_SYSTEM.search(text):
+        return "no_system_role" if has_system else None
+    if _TWO_ROLES.search(text):
+        return "tools_as_text" if has_tools else "no_system_role" if has_system else None
+    if any(not may_follow(first, second) for first, second in pairwise(roles)):
+        return "bridges_roles"
+    if not _TURNS.search(text):
+        return None
+    if has_system and not has_tools and not _AFTER_SYSTEM.search(text):
+        # The template takes the system message for the user's turn.
+        return "no_system_role"
+    return "tools_as_text" if has_tools else None
+
+
+def may_follow(first: str, second: str) -> bool:
+    """Whether the strictest servers take a message of the role `second` right after one of the role `first`: a user
+    speaks after an assistant, who speaks after a user or results."""
+    if second == "user":
+        return first not in ("user", "tool")
+    return second != "assistant" or first != "assistant"
+
+
+def _refuses_echo(text: str, body: bytes, quirks: Quirks) -> bool:
+    field = quirks.reasoning_field
+    named = re.search(rf"\b{re.escape(field)}\b", text) is not None
+    return bool(quirks.echoes_reasoning) and named and says_refused(text) and b'"%s":' % field.encode() in body

@@ -1,0 +1,136 @@
+"""Tool calls that a local model has written as text, because its server did not read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.llm.base import BlockEnd, Finish, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart, UsageReport
+
+_TAG, _END_TAG = "<tool_call>", "</tool_call>"
+_FENCES = ("```json", "```\n{")
+_FIRST_KEYS = ("name", "type", "function", "arguments", "parameters", "id")
+_FIRST_KEY = re.compile(r'\{\s*"([^"]{0,12})')
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.S)
+_TAGGED = re.compile(rf"{_TAG}\s*(.*?)\s*(?:{_END_TAG}|\Z)\s*", re.S)
+
+HELD_CHARS = 1_000_000
+"""Characters of a text that may be held back as a call; the largest file that a model writes in one call is smaller."""
+
+_HEAD_CHARS = 200
+"""What decides whether a text may be a call; whitespace in front of a tag or a key is shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextCall:
+    """A call that was found; `arguments` is the JSON of an object."""
+
+    name: str
+    arguments: str
+
+
+class TextCalls:
+    """Filters one response. A text that begins like a call is held back until it cannot be one any more, so that what
+    turns out to be a call was never shown as an answer; one that is nothing but calls of offered tools becomes calls.
+    """
+
+    def __init__(self, offered: Collection[str]) -> None:
+        self._offered = offered
+        self._held: list[StreamEvent] = []
+        self._block: int | None = None
+        self._head = ""
+        self._chars = 0
+        self._off = False
+
+    def feed(self, event: StreamEvent) -> Iterator[StreamEvent]:
+        """What the event comes to: itself, nothing yet, or what was held."""
+        match event:
+            case _ if self._off:
+                yield event
+            case TextDelta(block, text) if self._block in (None, block):
+                yield from self._hold(event, block, text)
+            case TextDelta() | ToolCallStart():
+                # The text is not all there is.
+                yield from self.release()
+                yield event
+            case BlockEnd(block) if block == self._block:
+                self._held.append(event)
+            case Finish(reason):
+                yield from self._end(event, cut_off=reason not in ("stop", "tool_calls", "other"))
+            case _:
+                yield event
+
+    def release(self) -> Iterator[StreamEvent]:
+        """Gives back what is held, and holds nothing any more."""
+        held, self._held, self._off = self._held, [], True
+        yield from held
+
+    def _hold(self, event: StreamEvent, block: int, text: str) -> Iterator[StreamEvent]:
+        self._block = block
+        self._held.append(event)
+        self._chars += len(text)
+        if len(self._head) < _HEAD_CHARS:
+            self._head = (self._head + text).lstrip()[:_HEAD_CHARS]
+        if self._chars > HELD_CHARS or not may_be_call(self._head):
+            yield from self.release()
+
+    def _end(self, finish: Finish, *, cut_off: bool) -> Iterator[StreamEvent]:
+        text = "".join(event.text for event in self._held if isinstance(event, TextDelta))
+        calls = [] if cut_off or self._block is None else calls_in(text, self._offered)
+        if not calls:
+            yield from self.release()
+            yield finish
+            return
+        for block, call in enumerate(calls, self._block or 0):
+            yield ToolCallStart(block, call.name)
+            yield ToolArgumentsDelta(block, call.arguments)
+            yield BlockEnd(block)
+        yield from (event for event in self._held if isinstance(event, UsageReport))
+        yield Finish("tool_calls")
+
+
+def may_be_call(head: str) -> bool:
+    """Whether a text that begins so, without whitespace in front, may still become nothing but calls."""
+    if any(opening.startswith(head[: len(opening)]) for opening in (_TAG, *_FENCES)):
+        return True
+    if not head.startswith("{"):
+        return False
+    key = _FIRST_KEY.match(head)
+    if key is None:
+        return not head[1:].strip() or (head[1:].lstrip() == '"')
+    return any(known.startswith(key[1]) for known in _FIRST_KEYS)
+
+
+def calls_in(text: str, offered: Collection[str]) -> list[TextCall]:
+    """The calls of offered tools that a text consists of; none where there is anything else in it."""
+    text = text.strip()
+    if text.startswith(_TAG):
+        documents = _TAGGED.findall(text) if _TAGGED.sub("", text) == "" else []
+    elif fenced := _FENCED.fullmatch(text):
+        documents = [fenced[1]]
+    else:
+        documents = [text]
+    calls = [_call(document, offered) for document in documents]
+    return [call for call in calls if call is not None] if all(calls) else []
+
+
+def _call(document: str, offered: Collection[str]) -> TextCall | None:
+    try:
+        found = orjson.loads(document)
+    except orjson.JSONDecodeError:
+        return None
+    if isinstance(found, dict) and isinstance(function := found.get("function"), dict):
+        found = function
+    if not isinstance(found, dict) or found.get("name") not in offered:
+        return None
+    arguments: Any = next((found[key] for key in ("arguments", "parameters") if key in found), None)
+    if isinstance(arguments, str):
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return None
+    return TextCall(str(found["name"]), orjson.dumps(arguments).decode()) if isinstance(arguments, dict) else None

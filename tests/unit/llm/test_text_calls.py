@@ -1,0 +1,119 @@
+"""Tool calls that a model has written as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.agent.repetition import LOOP_CHARS, RepetitionCheck
+from app.llm.base import BlockEnd, Finish, ReasoningDelta, StopReason, StreamEvent, TextDelta, ToolCallStart
+from app.llm.text_calls import TextCalls
+
+from .values import calls, finish, prose
+
+OFFERED = {"read_file", "list_directory"}
+READ = '{"name": "read_file", "arguments": {"path": "a"}}'
+READ_A = ("read_file", '{"path":"a"}')
+
+
+def run(text: str, size: int = 3, reason: StopReason = "stop", offered: set[str] = OFFERED) -> list[StreamEvent]:
+    filter = TextCalls(offered)
+    deltas: list[StreamEvent] = [TextDelta(1, text[at : at + size]) for at in range(0, len(text), size)]
+    events = [ReasoningDelta(0, "hm"), BlockEnd(0), *deltas, BlockEnd(1), Finish(reason)]
+    return [out for event in events for out in filter.feed(event)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (READ, [READ_A]),
+        (f"\n  {READ}\n", [READ_A]),
+        (f"<tool_call>{READ}</tool_call>", [READ_A]),
+        (f"<tool_call>\n{READ}\n</tool_call>\n<tool_call>\n{READ}\n</tool_call>", [READ_A, READ_A]),
+        (f"<tool_call>\n{READ}", [READ_A]),
+        (f"```json\n{READ}\n```", [READ_A]),
+        ('{"name": "list_directory", "parameters": {}}', [("list_directory", "{}")]),
+        ('{"name": "read_file", "arguments": "{\\"path\\": \\"a\\"}"}', [READ_A]),
+        ('{"type": "function", "function": {"name": "read_file", "arguments": {"path": "a"}}}', [READ_A]),
+    ],
+)
+def test_a_text_that_is_nothing_but_calls_becomes_calls(text: str, found: list[tuple[str, str]], size: int) -> None:
+    events = run(text, size)
+    assert [(name, arguments) for name, arguments, *_ in calls(events)] == found
+    assert prose(events) == ""
+    assert finish(events) == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello.",
+        f"I call: {READ}",
+        f"{READ} and that is it.",
+        f"<tool_call>{READ}</tool_call> done",
+        '{"name": "no_such_tool", "arguments": {}}',
+        '{"name": "read_file"}',
+        '{"name": "read_file", "arguments": [1]}',
+        '{"name": "read_file", "arguments": {"path": ',
+        '{"result": 5}',
+        "```python\nprint()\n```",
+        "```json\n[1, 2]\n```",
+        "<tool_callers>",
+        "<tool_call>",
+        "{",
+    ],
+)
+def test_any_other_text_stays_as_it_is(text: str) -> None:
+    events = run(text)
+    assert (prose(events), calls(events), finish(events)) == (text, [], "stop")
+
+
+@given(st.text(st.sampled_from('<tool_call>/{}"name:,`json \n'), max_size=60), st.integers(1, 9))
+def test_no_text_is_lost(text: str, size: int) -> None:
+    assert prose(run(text, size)) == text
+
+
+def test_an_answer_is_shown_as_soon_as_it_can_be_no_call() -> None:
+    filter = TextCalls(OFFERED)
+    assert list(filter.feed(TextDelta(0, '{"res'))) == [TextDelta(0, '{"res')]
+    assert list(filter.feed(TextDelta(0, "ult"))) == [TextDelta(0, "ult")]
+
+
+def test_a_call_that_was_cut_off_stays_text() -> None:
+    assert prose(run(READ, reason="length")) == READ
+
+
+def test_a_text_beside_a_real_call_stays_text() -> None:
+    filter = TextCalls(OFFERED)
+    events: Sequence[StreamEvent] = [TextDelta(0, READ), BlockEnd(0), ToolCallStart(1, "read_file"), BlockEnd(1)]
+    out = [found for event in [*events, Finish("tool_calls")] for found in filter.feed(event)]
+    assert out == [*events, Finish("tool_calls")]
+
+
+def repeats(text: str, size: int = 37) -> bool:
+    check = RepetitionCheck()
+    return any(check.grows(text[at : at + size]) for at in range(0, len(text), size))
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=80), st.integers(1, 500))
+def test_a_short_unit_without_end_is_found(unit: str, size: int) -> None:
+    assert repeats("An answer begins well. " + unit * (2 * LOOP_CHARS // len(unit) + 2_000), size)
+
+
+ROWS = "".join(f"| {n} | {n * 7 % 13} | same |\n" for n in range(2_000))
+ART = "\n".join(" " * (40 - n % 40) + "*" * (n % 40) + " " * 30 for n in range(400))
+
+
+@pytest.mark.parametrize("text", [ROWS, ART, "-" * 5_000 + "text" + "=" * 5_000, "line of prose. " * 500])
+def test_regular_texts_are_left_alone(text: str) -> None:
+    assert not repeats(text)
+
+
+def test_the_sources_of_this_service_are_left_alone() -> None:
+    for path in [*Path("app").rglob("*.py"), *Path("docs").glob("*.md")]:
+        assert not repeats(path.read_text(), 500), path
