@@ -156,7 +156,8 @@ def _assistant(message: Message, form: WireForm) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": "assistant", "content": message.text}
     if form.reasoning_field is not None:
         # DeepSeek wants the field with calls even where the model has not reasoned.
-        reasoning = "".join(part.text for part in message.parts if isinstance(part, ReasoningPart))
+        parts = (part for part in message.parts if isinstance(part, ReasoningPart) and part.provider_data is None)
+        reasoning = "".join(part.text for part in parts)
         wire |= {form.reasoning_field: reasoning} if reasoning or message.tool_calls else {}
     if form.tools_as_text:
         wire["content"] = "\n".join([*filter(None, [message.text]), *map(_call_as_text, message.tool_calls)])

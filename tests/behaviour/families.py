@@ -9,6 +9,9 @@ from typing import Any
 
 from tests.provider import FakeProvider
 
+WINDOW = 16_000
+"""In tokens; large enough for all tools, and small enough for six compactions in sixty steps."""
+
 
 @dataclass(frozen=True)
 class Family:
@@ -22,7 +25,7 @@ class Family:
     provider: Mapping[str, Any] = field(default_factory=dict)
     teaches: frozenset[str] = frozenset()
     lessons: int = 0
-    window: int = 16_000
+    window: int = WINDOW
     chars: int = 6_000
 
     @property
@@ -46,7 +49,17 @@ class Family:
         }
 
 
+def _insists(*rules: str, window: int = WINDOW) -> dict[str, Any]:
+    return {"window": window, "insists": frozenset(rules)}
+
+
+_LEARNED = frozenset({"insistence"})
+
 FAMILIES = (
-    Family("chat", "openai", provider={"window": 16_000}),
-    Family("claude", "anthropic", ("claude-sonnet-5-5", "claude-opus-5-5"), provider={"window": 16_000}),
+    Family("responses", "openai-responses", ("gpt-6", "gpt-5.4"), provider={"window": WINDOW}),
+    Family("claude", "anthropic", ("claude-sonnet-5-5", "claude-opus-5-5"), provider={"window": WINDOW}),
+    Family("deepseek", "openai", provider=_insists("echo"), teaches=_LEARNED, lessons=2),
+    Family("mistral", "openai", provider=_insists("mistral"), teaches=_LEARNED, lessons=2),
+    Family("alternating", "openai", provider=_insists("alternating"), teaches=_LEARNED, lessons=2),
+    Family("small-window", "openai", provider={"window": 4_096}, window=4_096, chars=1_200),
 )

@@ -28,7 +28,7 @@ class SealBook:
     responses: dict[str, list[str]] = field(default_factory=dict)
     rebound: set[str] = field(default_factory=set)
     reasoned: dict[str, set[str]] = field(default_factory=dict)
-    """The plain reasoning in front of an answer, by the answer's text and calls."""
+    """The plain reasoning in front of an answer, by its model, text and calls."""
 
     def issue(self, model: str, response: str, text: str, *, redacted: bool = False, prefix: str | None = None) -> str:
         """The seal of a new block of this response."""

@@ -35,7 +35,7 @@ def sse(data: JSON) -> bytes:
 
 def stream(answering: Answering) -> Iterator[Frame]:
     """The server-sent events of a reply, with its controls in between."""
-    remember(answering.seals, answering.reply)
+    remember(answering.seals, answering.model, answering.reply)
     begun = False
     for item in _deltas(answering):
         if isinstance(item, Control) and not isinstance(item, Begin | StreamError):
@@ -143,7 +143,7 @@ def _call_deltas(answering: Answering, call: ToolCall, index: int) -> Iterator[J
 
 def whole(answering: Answering) -> Iterator[Frame]:
     """The controls of the reply in order, then its document."""
-    remember(answering.seals, answering.reply)
+    remember(answering.seals, answering.model, answering.reply)
     for part in answering.reply.parts:
         if isinstance(part, StreamError):
             yield HttpError(500)

@@ -18,7 +18,7 @@ from tests.provider.settings import Insistence
 from tests.provider.thinking import SealBook
 
 
-def check_insistence(messages: Sequence[JSON], insists: Collection[Insistence], seals: SealBook) -> None:
+def check_insistence(model: str, messages: Sequence[JSON], insists: Collection[Insistence], seals: SealBook) -> None:
     """Raises `Refused` for the first message that breaks a rule of this server."""
     if "mistral" in insists:
         _check_mistral(messages)
@@ -27,7 +27,7 @@ def check_insistence(messages: Sequence[JSON], insists: Collection[Insistence], 
     if "two_roles" in insists:
         _check_two_roles(messages)
     if "echo" in insists:
-        _check_echo(messages, seals)
+        _check_echo(model, messages, seals)
 
 
 def _check_mistral(messages: Sequence[JSON]) -> None:
@@ -66,17 +66,17 @@ def _template(message: str) -> Refused:
     return Refused("insistence", message, body=body)
 
 
-def remember(seals: SealBook, reply: Reply) -> None:
+def remember(seals: SealBook, model: str, reply: Reply) -> None:
     """Keeps what a reply has reasoned, to know it again."""
     calls = [(call.name, call.arguments_text) for call in reply.calls]
-    seals.reasoned.setdefault(_key(reply.text, calls), set()).add(reply.reasoning)
+    seals.reasoned.setdefault(_key(model, reply.text, calls), set()).add(reply.reasoning)
 
 
-def _check_echo(messages: Sequence[JSON], seals: SealBook) -> None:
+def _check_echo(model: str, messages: Sequence[JSON], seals: SealBook) -> None:
     begin = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=0)
     for at, message in enumerate(messages):
         calls = [(str(function_of(c).get("name")), str(function_of(c).get("arguments"))) for c in calls_of(message)]
-        known = seals.reasoned.get(_key(text_of(message), calls))
+        known = seals.reasoned.get(_key(model, text_of(message), calls))
         given = message.get("reasoning_content")
         is_missing = given is None and bool(calls) and at > begin
         is_altered = given is not None and known is not None and given not in known
@@ -85,5 +85,5 @@ def _check_echo(messages: Sequence[JSON], seals: SealBook) -> None:
             raise Refused("insistence", sentence, code="invalid_request_error")
 
 
-def _key(text: str, calls: Sequence[tuple[str, str]]) -> str:
-    return json.dumps([text, calls])
+def _key(model: str, text: str, calls: Sequence[tuple[str, str]]) -> str:
+    return json.dumps([model, text, calls])

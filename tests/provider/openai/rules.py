@@ -35,7 +35,7 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
         _check_message(f"messages[{at}]", message)
     _check_pairs(messages)
     _check_order(messages)
-    check_insistence(messages, settings.insists, seals)
+    check_insistence(str(body["model"]), messages, settings.insists, seals)
 
 
 def _refused(rule: Rule, message: str, param: str | None = None, code: str | None = None) -> Refused:
