@@ -24,6 +24,8 @@ _NO_SYSTEM = re.compile(
     r"|does(?: not|n't) support (?:the )?system|roles are supported\W+got \W*system",
     re.I,
 )
+_SHORT_IDS = re.compile(r"tool[ _]call[ _]id\b.{0,200}\blength of 9\b", re.I | re.S)
+"""Mistral's API, and the templates of its older models."""
 _WANTS_REASONING = re.compile(
     r"\b(reasoning_content|reasoning)\b.{0,80}must be passed back"
     r"|missing \W*(reasoning_content|reasoning)\b|must include \W*(reasoning_content|reasoning)\b",
@@ -38,6 +40,9 @@ def learn_messages(text: str, body: bytes, quirks: Quirks) -> bool:
     if _refuses_echo(text, body, quirks):
         quirks.echoes_reasoning = False
         return True
+    if _SHORT_IDS.search(text):
+        learned, quirks.short_call_ids = not quirks.short_call_ids, True
+        return learned
     if not (_ORDER.search(text) or _TWO_ROLES.search(text) or _NO_SYSTEM.search(text)):
         return False
     name = _rule(text, orjson.loads(body)["messages"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,14 +37,20 @@ class WireForm:
     bridges_roles: bool = False
     no_system_role: bool = False
     tools_as_text: bool = False
+    short_call_ids: bool = False
     reasoning_field: str | None = None
 
     @property
     def key(self) -> str:
         """Under what its bytes are cached: those of two forms never mix."""
-        flags = (self.bridges_roles, self.no_system_role, self.tools_as_text)
+        flags = (self.bridges_roles, self.no_system_role, self.tools_as_text, self.short_call_ids)
         return f"openai{''.join(str(int(flag)) for flag in flags)}{self.reasoning_field or ''}"
 
+
+_ID_CHARS = string.ascii_letters + string.digits
+_SHORT_ID = 9
+"""Characters of an id where a server insists: "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9"
+(https://github.com/mistralai/mistral-vibe/issues/1075)."""
 
 PLAIN = WireForm()
 
@@ -50,7 +58,9 @@ PLAIN = WireForm()
 def form_of(quirks: Quirks) -> WireForm:
     """The form that these quirks ask for."""
     field = quirks.reasoning_field if quirks.echoes_reasoning else None
-    return WireForm(quirks.bridges_roles, quirks.no_system_role, quirks.tools_as_text, field)
+    return WireForm(
+        quirks.bridges_roles, quirks.no_system_role, quirks.tools_as_text, quirks.short_call_ids, reasoning_field=field
+    )
 
 
 def encode_body(request: ModelRequest, parameters: dict[str, Any], form: WireForm = PLAIN) -> bytes:
@@ -68,7 +78,7 @@ def to_openai(message: Message, form: WireForm = PLAIN) -> list[dict[str, Any]]:
         case Role.ASSISTANT:
             return [_assistant(message, form)]
         case Role.TOOL:
-            return [_results_as_text(message)] if form.tools_as_text else list(_tool_results(message))
+            return [_results_as_text(message)] if form.tools_as_text else list(_tool_results(message, form))
         case Role.SYSTEM if not form.no_system_role:
             return [{"role": "system", "content": message.text}]
         case _:
@@ -165,7 +175,7 @@ def _assistant(message: Message, form: WireForm) -> dict[str, Any]:
         wire["content"] = message.text or None
         wire["tool_calls"] = [
             {
-                "id": call.call_id,
+                "id": _wire_id(call.call_id, form),
                 "type": "function",
                 "function": {"name": wire_name(call.name), "arguments": wire_arguments(call.arguments_text)},
             }
@@ -174,12 +184,21 @@ def _assistant(message: Message, form: WireForm) -> dict[str, Any]:
     return wire
 
 
-def _tool_results(message: Message) -> Iterator[dict[str, Any]]:
+def _tool_results(message: Message, form: WireForm) -> Iterator[dict[str, Any]]:
     """Results hold text alone in this format, so images follow in a user message."""
     for result in message.tool_results:
-        yield {"role": "tool", "tool_call_id": result.call_id, "content": result.output}
+        yield {"role": "tool", "tool_call_id": _wire_id(result.call_id, form), "content": result.output}
     if images := _images(message):
         yield {"role": "user", "content": images}
+
+
+def _wire_id(call_id: str, form: WireForm) -> str:
+    """A call's id as the server takes it. A short one follows from the long one; two calls of one history have the same
+    with a chance of about n² in 10^16 for n calls."""
+    if not form.short_call_ids:
+        return call_id
+    number = int.from_bytes(hashlib.sha256(call_id.encode()).digest()[:8])
+    return "".join(_ID_CHARS[number // len(_ID_CHARS) ** place % len(_ID_CHARS)] for place in range(_SHORT_ID))
 
 
 def _call_as_text(call: ToolCallPart) -> str:

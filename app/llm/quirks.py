@@ -70,8 +70,9 @@ class Quirks:
 
     `bridges_roles` puts a short message between two roles that may not follow each other, `no_system_role` moves the
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
-    that knows user and assistant alone. `echoes_reasoning` is None until a server has asked for its reasoning back, and
-    False for good once it has refused that; `reasoning_field` is how it calls it."""
+    that knows user and assistant alone. `short_call_ids` makes the ids of calls nine letters and digits.
+    `echoes_reasoning` is None until a server has asked for its reasoning back, and False for good once it has refused
+    that; `reasoning_field` is how it calls it."""
 
     token_name: str
     token_names: tuple[str, ...] = TOKEN_NAMES
@@ -83,6 +84,7 @@ class Quirks:
     bridges_roles: bool = False
     no_system_role: bool = False
     tools_as_text: bool = False
+    short_call_ids: bool = False
     echoes_reasoning: bool | None = None
     reasoning_field: str = "reasoning_content"
 

@@ -59,7 +59,7 @@ FAMILIES = (
     Family("responses", "openai-responses", ("gpt-6", "gpt-5.4"), provider={"window": WINDOW}),
     Family("claude", "anthropic", ("claude-sonnet-5-5", "claude-opus-5-5"), provider={"window": WINDOW}),
     Family("deepseek", "openai", provider=_insists("echo"), teaches=_LEARNED, lessons=2),
-    Family("mistral", "openai", provider=_insists("mistral"), teaches=_LEARNED, lessons=2),
+    Family("mistral", "openai", provider=_insists("mistral"), teaches=_LEARNED, lessons=4),
     Family("alternating", "openai", provider=_insists("alternating"), teaches=_LEARNED, lessons=2),
     Family("small-window", "openai", provider={"window": 4_096}, window=4_096, chars=1_200),
 )

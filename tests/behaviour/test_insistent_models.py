@@ -21,7 +21,7 @@ from tests.provider import FakeProvider, Gate, Hang, HttpError, Reasoning, Reply
 
 StartServer = Callable[..., RunningServer]
 
-RULES = {"mistral": 1, "alternating": 1, "two_roles": 3}
+RULES = {"mistral": 2, "alternating": 1, "two_roles": 3}
 """How many requests the servers refuse before all of their rules are known: Gemma's template has no system role, no
 tools, and wants turns."""
 
@@ -188,5 +188,5 @@ async def test_an_answer_that_repeats_itself_is_cut_off_and_tried_once_more(
     assert (session["outcome"], session["error"]["code"]) == ("failed", "degenerate_output")
     kept = (await client.messages(session["id"]))[-1]
     assert kept["parts"][0]["text"].startswith("I begin. na na")
-    assert len(kept["parts"][0]["text"]) < 12_000
+    assert len(kept["parts"][0]["text"]) < 20_000
     await assert_sound(client, session["id"])

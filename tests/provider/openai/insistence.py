@@ -8,6 +8,7 @@ behind vLLM. Echo: https://api-docs.deepseek.com/guides/thinking_mode, of which 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
@@ -31,6 +32,12 @@ def check_insistence(model: str, messages: Sequence[JSON], insists: Collection[I
 
 
 def _check_mistral(messages: Sequence[JSON]) -> None:
+    for call_id in (str(call.get("id")) for message in messages for call in calls_of(message)):
+        if re.fullmatch("[a-zA-Z0-9]{9}", call_id) is None:
+            message = f"Tool call id was {call_id} but must be a-z, A-Z, 0-9, with a length of 9."
+            kind = "invalid_function_call"
+            body = {"object": "error", "message": message, "type": kind, "param": None, "code": "3280"}
+            raise Refused("insistence", message, body=body)
     for first, second in pairwise(message["role"] for message in messages):
         if (first, second) in (("tool", "user"), ("user", "user"), ("assistant", "assistant")):
             message = f"Unexpected role '{second}' after role '{first}'"

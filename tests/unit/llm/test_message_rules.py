@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -31,7 +32,9 @@ STRICT = "After the optional system message, conversation roles must alternate u
 STRICTER = "Conversation roles must alternate user/assistant/user/assistant/..."
 ECHO = "The reasoning_content in the thinking mode must be passed back to the API."
 STEPS = (user("u"), assistant(text("a"), call("c1")), results(result("c1")))
-FORMS = st.builds(WireForm, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, "reasoning_content"]))
+FORMS = st.builds(
+    WireForm, st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, "reasoning_content"])
+)
 
 
 def wire(asked: ModelRequest, form: WireForm) -> list[dict[str, Any]]:
@@ -179,9 +182,25 @@ def test_every_form_keeps_its_rules(history: list[Message], form: WireForm) -> N
     if form.tools_as_text:
         assert "tool" not in roles
         assert not any("tool_calls" in m for m in sent)
+    _assert_ids(sent, short=form.short_call_ids)
     assert any("reasoning_content" in m for m in sent) == (
         form.reasoning_field is not None and any(m.tool_calls for m in history)
     )
+
+
+def _assert_ids(sent: Sequence[dict[str, Any]], *, short: bool) -> None:
+    """Each result has the id of its call, which is nine letters and digits where a server wants that."""
+    calls = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
+    assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == calls
+    assert len(set(calls)) == len(calls)
+    assert not short or all(re.fullmatch("[A-Za-z0-9]{9}", call_id) for call_id in calls)
+
+
+def test_short_ids_are_learned_once() -> None:
+    sentence = "Tool call id was 01a2 but must be a-z, A-Z, 0-9, with a length of 9."
+    quirks = Quirks("max_tokens")
+    assert learned(sentence, *STEPS, known=quirks) == ["short_call_ids"]
+    assert learned(sentence, *STEPS, known=quirks) == []
 
 
 def _assert_in_turns(sent: Sequence[dict[str, Any]]) -> None:
