@@ -151,18 +151,19 @@ class HttpProvider(ABC):
             except AnswerError as error:
                 # An error inside a stream has no status of its own, and may come after events.
                 is_first = error.http_status is not None and correction < _MAX_CORRECTIONS
-                if not (is_first and await self._corrects(error, request, body, parameters)):
+                if not (is_first and await self._corrects(error, request, wire, body, parameters)):
                     raise
 
     async def _corrects(
-        self, error: AnswerError, request: ModelRequest, body: bytes, parameters: dict[str, Any]
+        self, error: AnswerError, request: ModelRequest, wire: WireFormat, body: bytes, parameters: dict[str, Any]
     ) -> bool:
         """Whether the request can be sent in another way now. Raises `ProviderError` where it goes to the other
         endpoint, and `ReshapeError` where its history must change."""
         quirks = self.known(request.model)
-        before, wire = quirks.to_json(), self.wire_format(quirks)
+        before = quirks.to_json()
         is_refusal = error.http_status in (400, 422)
-        switched = self.switches_endpoint(error, quirks)
+        # Of two requests at once, the second to be refused finds the model switched over.
+        switched = wire is not self.wire_format(quirks) or self.switches_endpoint(error, quirks)
         reshape = self.reshape(error, quirks) if is_refusal and not switched else None
         learned = False
         if not switched and reshape is None:

@@ -25,7 +25,9 @@ _NO_SYSTEM = re.compile(
     re.I,
 )
 _SHORT_IDS = re.compile(r"tool[ _]call[ _]id\b.{0,200}\blength of 9\b", re.I | re.S)
-"""Mistral's API, and the templates of its older models."""
+"""Mistral's API, and the templates of its older models: "Tool call id was … but must be a-z, A-Z, 0-9, with a length of
+9" (https://github.com/mistralai/mistral-vibe/issues/1075)."""
+SHORT_ID_CHARS = 9
 _WANTS_REASONING = re.compile(
     r"\b(reasoning_content|reasoning)\b.{0,80}must be passed back"
     r"|missing \W*(reasoning_content|reasoning)\b|must include \W*(reasoning_content|reasoning)\b",
@@ -40,14 +42,12 @@ def learn_messages(text: str, body: bytes, quirks: Quirks) -> bool:
     if _refuses_echo(text, body, quirks):
         quirks.echoes_reasoning = False
         return True
-    if _SHORT_IDS.search(text):
-        learned, quirks.short_call_ids = not quirks.short_call_ids, True
-        return learned
-    if not (_ORDER.search(text) or _TWO_ROLES.search(text) or _NO_SYSTEM.search(text)):
+    if not any(rule.search(text) for rule in (_ORDER, _TWO_ROLES, _NO_SYSTEM, _SHORT_IDS)):
         return False
     name = _rule(text, orjson.loads(body)["messages"])
-    if name is None or getattr(quirks, name):
+    if name is None:
         return False
+    # It may be set already: of two requests at once, the second to be refused finds the lesson learned.
     setattr(quirks, name, True)
     return True
 
@@ -63,6 +63,9 @@ def wants_reasoning(text: str, quirks: Quirks) -> bool:
 
 def _rule(text: str, messages: Sequence[dict[str, Any]]) -> str | None:
     """The quirk that these messages lack; None where they keep every rule that is known of."""
+    if _SHORT_IDS.search(text):
+        ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+        return "short_call_ids" if any(len(call_id) != SHORT_ID_CHARS for call_id in ids) else None
     roles = [message["role"] for message in messages]
     has_system, has_tools = roles[:1] == ["system"], "tool" in roles
     if _NO_SYSTEM.search(text):

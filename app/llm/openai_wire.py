@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from app.llm.base import ModelRequest, ToolSchema
-from app.llm.message_rules import may_follow
+from app.llm.message_rules import SHORT_ID_CHARS, may_follow
 from app.llm.quirks import Quirks
 from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
 from app.messages import ImagePart, Message, ReasoningPart, Role, ToolCallPart
@@ -48,9 +48,6 @@ class WireForm:
 
 
 _ID_CHARS = string.ascii_letters + string.digits
-_SHORT_ID = 9
-"""Characters of an id where a server insists: "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9"
-(https://github.com/mistralai/mistral-vibe/issues/1075)."""
 
 PLAIN = WireForm()
 
@@ -198,7 +195,7 @@ def _wire_id(call_id: str, form: WireForm) -> str:
     if not form.short_call_ids:
         return call_id
     number = int.from_bytes(hashlib.sha256(call_id.encode()).digest()[:8])
-    return "".join(_ID_CHARS[number // len(_ID_CHARS) ** place % len(_ID_CHARS)] for place in range(_SHORT_ID))
+    return "".join(_ID_CHARS[number // len(_ID_CHARS) ** place % len(_ID_CHARS)] for place in range(SHORT_ID_CHARS))
 
 
 def _call_as_text(call: ToolCallPart) -> str:

@@ -143,7 +143,7 @@ async def test_steer_cancel_and_resume(client: Client, provider: FakeProvider) -
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
 async def test_reasoning_survives_compaction(start_server: Start, provider: FakeProvider, policy: str) -> None:
     provider.configure(window=WINDOW)
-    task = LongTask(12, most=20_000, seed=5)
+    task = LongTask(40, most=20_000, seed=5)
 
     def thinking(request: RecordedRequest) -> Reply:
         reply = task(request)

@@ -30,6 +30,7 @@ __all__ = ["provider"]
 MISTRAL = '{"object":"error","message":"Unexpected role \'user\' after role \'tool\'","code":"3230"}'
 STRICT = "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."
 STRICTER = "Conversation roles must alternate user/assistant/user/assistant/..."
+IDS = "Tool call id was c1 but must be a-z, A-Z, 0-9, with a length of 9."
 ECHO = "The reasoning_content in the thinking mode must be passed back to the API."
 STEPS = (user("u"), assistant(text("a"), call("c1")), results(result("c1")))
 FORMS = st.builds(
@@ -65,6 +66,7 @@ def learned(sentence: str, *history: Message, known: Quirks | None = None) -> li
         ("Only user, assistant and tool roles are supported, got system.", (user("u"),), "no_system_role"),
         ("Only user and assistant roles are supported!", STEPS, "tools_as_text"),
         ("Only user and assistant roles are supported!", (user("u"),), "no_system_role"),
+        (IDS, STEPS, "short_call_ids"),
     ],
 )
 def test_the_rule_is_told_from_the_sentence_and_the_request(
@@ -196,11 +198,14 @@ def _assert_ids(sent: Sequence[dict[str, Any]], *, short: bool) -> None:
     assert not short or all(re.fullmatch("[A-Za-z0-9]{9}", call_id) for call_id in calls)
 
 
-def test_short_ids_are_learned_once() -> None:
-    sentence = "Tool call id was 01a2 but must be a-z, A-Z, 0-9, with a length of 9."
+@pytest.mark.parametrize("sentence", [MISTRAL, IDS])
+def test_of_two_requests_at_once_both_learn(sentence: str) -> None:
+    """The second was under way, in the old form, when the first was refused."""
+    body = encode_body(request(*STEPS, user("v")), {})
     quirks = Quirks("max_tokens")
-    assert learned(sentence, *STEPS, known=quirks) == ["short_call_ids"]
-    assert learned(sentence, *STEPS, known=quirks) == []
+    assert learn_messages(sentence, body, quirks)
+    assert learn_messages(sentence, body, quirks)
+    assert not learn_messages(sentence, encode_body(request(*STEPS, user("v")), {}, form_of(quirks)), quirks)
 
 
 def _assert_in_turns(sent: Sequence[dict[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -16,6 +17,8 @@ from app.llm.responses import points_elsewhere
 from app.llm.responses_stream import MAX_HELD_BYTES, ResponsesStream
 from app.llm.responses_wire import encode_body, to_items
 from app.messages import Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
+from tests.provider import FakeProvider, Reply, Text
+from tests.provider.fixtures import provider
 
 from .servers import LocalServer, Scripted, document, local_server, sse
 from .test_quirks import refusal
@@ -24,6 +27,9 @@ from .values import calls, collect, finish, prose, request, thoughts, usage, use
 ITEM = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "secret"}
 COMPLETED = {"type": "response.completed", "response": {"status": "completed", "output": []}}
 CALL = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": '{"path":"a"}'}
+
+
+__all__ = ["provider"]
 
 
 async def run(*answers: Scripted, asked: ModelRequest | None = None) -> tuple[list[StreamEvent], LocalServer]:
@@ -284,3 +290,20 @@ async def test_a_call_without_arguments_is_announced() -> None:
     events = await said(item("done", {**CALL, "arguments": ""}), COMPLETED)
     assert [event.name for event in events if isinstance(event, ToolCallStart)] == ["ls"]
     assert not any(isinstance(event, ReasoningDelta) for event in events)
+
+
+async def test_of_two_requests_at_once_both_are_switched_over(provider: FakeProvider) -> None:
+    """The second was under way to the old endpoint when the first was refused."""
+    provider.configure(responses_only=frozenset({"gpt-6"}))
+    provider.script(Reply(Text("one")), Reply(Text("two")))
+    adapter = OpenAiProvider("openai", provider.openai_url, None, idle_timeout_s=5)
+
+    async def refused() -> str:
+        with pytest.raises(ProviderError) as caught:
+            await collect(adapter.stream(ModelRequest("gpt-6", "", [user("hi")])))
+        assert caught.value.retryable
+        return caught.value.code
+
+    assert list(await asyncio.gather(refused(), refused())) == ["endpoint_switched"] * 2
+    assert await collect(adapter.stream(ModelRequest("gpt-6", "", [user("hi")])))
+    await adapter.aclose()

@@ -14,8 +14,8 @@ TOOL: Any = {"type": "function", "function": {"name": "read_file", "parameters":
 ASKED: Any = [{"role": "system", "content": "Be good."}, {"role": "user", "content": "Read a."}]
 FUNCTION = {"name": "read_file", "arguments": "{}"}
 CALLED: Any = [
-    {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": FUNCTION}]},
-    {"role": "tool", "tool_call_id": "c1", "content": "text of a"},
+    {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001", "type": "function", "function": FUNCTION}]},
+    {"role": "tool", "tool_call_id": "call00001", "content": "text of a"},
 ]
 
 
