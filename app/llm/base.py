@@ -152,8 +152,8 @@ the largest window that any model is offered with."""
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What is known of a model: `context_window` and `max_output_tokens` in tokens. `reasoning_efforts` are those that
-    it takes, `binds_thinking` says that it verifies replayed thinking against all that came before it, and
-    `echoes_reasoning` that it wants its own reasoning back as plain text."""
+    it takes, None where that is unknown; `binds_thinking` says that it verifies replayed thinking against all that came
+    before it, and `echoes_reasoning` that it wants its own reasoning back as plain text."""
 
     name: str
     provider: str
@@ -163,6 +163,6 @@ class ModelInfo:
     prices: Prices
     key_present: bool
     description: str = ""
-    reasoning_efforts: tuple[ReasoningEffort, ...] = ()
+    reasoning_efforts: tuple[ReasoningEffort, ...] | None = None
     binds_thinking: bool = False
     echoes_reasoning: bool = False

@@ -34,7 +34,7 @@ _FAMILIES = tuple(
         # Anthropic: `output_config.effort`; `none` is thinking switched off.
         (r"claude-(?:opus-4[-.]5)", "none low medium high"),
         (r"claude-(?:opus|sonnet)-4[-.][6-9]", "none low medium high max"),
-        (r"claude-(?:opus|sonnet|haiku|fable)-(?:[5-9]|\d\d)(?!\d)", "none low medium high max"),
+        (r"claude-(?:opus|sonnet|haiku|fable|mythos)-(?:[5-9]|\d\d)(?!\d)", "none low medium high max"),
         # Models with a thinking budget in tokens instead.
         (r"claude-3[-.]7|claude-(?:opus|sonnet|haiku)-4", "none low medium high"),
         (r"claude-", ""),
@@ -49,13 +49,11 @@ _FAMILIES = tuple(
 )
 
 
-def efforts(model: str) -> tuple[ReasoningEffort, ...]:
-    """The efforts that a model offers, by its name (`vendor/` in front does not matter); empty where it is unknown or
-    the model does not reason."""
-    offered: dict[ReasoningEffort, None] = {}
-    for value in _values(model) or ():
-        offered[_neutral(value)] = None
-    return tuple(offered)
+def efforts(model: str) -> tuple[ReasoningEffort, ...] | None:
+    """The efforts that a model offers, by its name (`vendor/` in front does not matter); none where it does not reason,
+    None where it is unknown."""
+    values = _values(model)
+    return None if values is None else tuple(dict.fromkeys(map(_neutral, values)))
 
 
 def wire_effort(model: str, effort: ReasoningEffort | None, refused: Collection[str] = ()) -> str | None:

@@ -139,10 +139,10 @@ def check_effort(info: ModelInfo, effort: ReasoningEffort | None) -> None:
     """Raises `InvalidRequestError` for an effort that the model is known not to take. Where nothing is known of a
     model, any is accepted: its provider decides."""
     known = info.reasoning_efforts
-    if effort is not None and known and effort not in known:
+    if effort is not None and known is not None and effort not in known:
         raise InvalidRequestError(
-            f"{info.name} does not take the reasoning_effort {effort!r}; it takes {', '.join(known)}, or null for its"
-            " default.",
+            f"{info.name} does not take the reasoning_effort {effort!r}; it takes {', '.join(known) or 'none at all'},"
+            " or null for its default.",
             code="unsupported_effort",
             field="reasoning_effort",
             reasoning_efforts=list(known),

@@ -288,7 +288,7 @@ async def test_a_background_summary_that_fails_is_not_asked_for_again_and_again(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(window=ROOMY)
-    task = Steady(lambda _: HttpError(400) if task.asked == 1 else Reply(Text(SUMMARY.format(step=2))))
+    task = Steady(lambda _: HttpError(403) if task.asked == 1 else Reply(Text(SUMMARY.format(step=2))))
     provider.respond(task)
     provider.open("near")
     async with Client(start_server(models=WINDOWS).url) as client:

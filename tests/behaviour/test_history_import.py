@@ -289,7 +289,8 @@ def _told_apart(history: list[Wire]) -> list[Wire]:
 
 async def test_a_large_body_without_a_history_is_too_large(client: Client) -> None:
     text = "x" * (1024 * 1024)
-    fine = {"model": OPENAI, "history": {"format": "openai", "messages": [{"role": "user", "content": text}]}}
+    messages = [{"role": "user", "content": "Tell me all."}, {"role": "assistant", "content": text}]
+    fine = {"model": OPENAI, "history": {"format": "openai", "messages": messages}}
     assert (await client.http.post("/v1/sessions", json=fine)).status_code == 201
     for body in ({"title": text}, {"title": text, "history": None}):
         assert (await client.http.post("/v1/sessions", json={"model": OPENAI, **body})).status_code == 413

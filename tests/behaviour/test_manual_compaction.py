@@ -263,7 +263,7 @@ async def test_a_failed_round_does_not_end_the_run(client: Client, provider: Fak
 
 async def test_a_summariser_that_fails_gives_way_to_a_fold(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider)
-    provider.script_when(asks_for_summary, HttpError(400))
+    provider.script_when(asks_for_summary, HttpError(403))
     event = await compacted(client, session_id)
     assert (event.data["rung"], event.data["was_summarized"]) == ("fold", False)
     events = await assert_rounds(client, session_id)

@@ -90,7 +90,7 @@ async def fill_queue(client: Client, session_id: str) -> list[str]:
     """Posts messages until one is refused; the ids of those that were accepted."""
     accepted: list[str] = []
     while True:
-        message = {"content": "m" * 500_000, "id": new_id()}
+        message = {"content": "m" * 300_000, "id": new_id()}
         answer = await client.http.post(f"/v1/sessions/{session_id}/queue", json=message)
         if answer.status_code != 202:
             assert_refused(answer, 507, "storage_full")

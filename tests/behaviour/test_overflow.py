@@ -25,7 +25,7 @@ UNKNOWN: dict[str, Any] = {"models": {}}
 SILENT = {"/v1/models": HttpError(404)}
 """What a provider gives that does not report its windows."""
 
-NAMELESS = {"ollama-error", "bedrock", "groq", "lmstudio", "cerebras"}
+NAMELESS = {"ollama-error", "bedrock", "groq", "lmstudio", "cerebras", "responses"}
 """Shapes that do not say how large the window is."""
 
 NOW = {"retry-after": "0"}

@@ -279,7 +279,7 @@ async def test_the_seconds_of_a_run_go_on_over_a_restart(start: Start, provider:
     assert "last step" in provider.requests[1].last_user_text
 
 
-async def test_a_sandbox_that_was_left_running_is_stopped_with_the_next_server(
+async def test_a_sandbox_that_was_left_running_goes_with_the_next_server(
     start: Start, provider: FakeProvider, sandbox: str
 ) -> None:
     if sandbox != "docker":
@@ -293,11 +293,11 @@ async def test_a_sandbox_that_was_left_running_is_stopped_with_the_next_server(
     assert _container_state(name) == "running"
 
     assert start().end(signal.SIGTERM) in (-signal.SIGTERM, 0)
-    assert _container_state(name) == "exited"
+    assert _container_state(name) is None
 
 
-def _container_state(name: str) -> str:
-    shown = subprocess.run(
-        ["docker", "inspect", "--format", "{{.State.Status}}", name], capture_output=True, text=True, check=True
-    )
-    return shown.stdout.strip()
+def _container_state(name: str) -> str | None:
+    """What the Engine says of a container; None where it has none of this name."""
+    command = ["docker", "container", "inspect", "--format", "{{.State.Status}}", name]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
+    return shown.stdout.strip() if shown.returncode == 0 else None

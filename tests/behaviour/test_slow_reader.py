@@ -23,7 +23,9 @@ from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
 
 DELTAS = 100_000
-DELTA = "abcdefghi " * 3
+DELTA_CHARS = 30
+TEXT = "".join(f"{number:09} " * 3 for number in range(DELTAS))
+"""Numbered, since a text that repeats itself would be cut off."""
 MIB = 1024 * 1024
 GROWTH = 24 * MIB
 """What a reader that never reads may cost: one batch that waits to be sent, twice, and the noise of a run's memory. The
@@ -87,7 +89,7 @@ def dead_reader(url: str, session_id: str) -> socket.socket:
 @asynccontextmanager
 async def waiting_session(client: Client, provider: FakeProvider, gate: str) -> AsyncIterator[str]:
     """A session whose answer of many deltas stands at a gate, which opens when the block ends."""
-    provider.script(Reply(Text(">"), Gate(gate), Text(DELTA * DELTAS, chunks=DELTAS)))
+    provider.script(Reply(Text(">"), Gate(gate), Text(TEXT, chunks=DELTAS)))
     session_id = (await client.create("go", model="fake/model"))["id"]
     await provider.reached(gate)
     yield session_id
@@ -121,7 +123,7 @@ async def test_a_reader_that_never_reads_costs_the_server_next_to_nothing(
             grown.append(await asyncio.to_thread(resident, pid) - before)
         with closing(connections[0]) as connection:
             shown = await client.messages(session_id)
-            assert shown[1]["parts"][0]["text"] == ">" + DELTA * DELTAS
+            assert shown[1]["parts"][0]["text"] == ">" + TEXT
             # The first run also warms the server up; the second is what a run costs.
             assert grown[2] < max(grown[1], 0) + GROWTH, f"grown by {grown}"
             assert await asyncio.to_thread(_dropped, connection), "the server never let go of it"
@@ -161,7 +163,7 @@ async def test_a_slow_reader_gets_fewer_and_larger_deltas_and_no_gap(
         replica.apply(event)
     deltas = of_type(events, "text.delta")
     assert 0 < len(deltas) < DELTAS / 10
-    assert max(len(event.data["text"]) for event in deltas) > len(DELTA)
+    assert max(len(event.data["text"]) for event in deltas) > DELTA_CHARS
     assert [e.data for e in replica.log] == [e.data for e in fast]
 
 

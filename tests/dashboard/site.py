@@ -22,7 +22,7 @@ from tests.provider import DONE, FakeProvider, RecordedRequest, Reply, Text, run
 SMALL = "fake-openai/small"
 """A model whose window is full after a few steps."""
 
-SMALL_WINDOW = 8_000
+SMALL_WINDOW = 6_300
 
 SHORT_TAIL = {"policy": "reactive", "tail_tokens": 300, "min_turns_to_keep": 0, "recent_messages_to_keep": 2}
 """Settings that leave something to compact in a session of a few steps."""

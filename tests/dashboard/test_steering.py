@@ -55,7 +55,7 @@ async def test_a_compaction_that_the_run_waits_for_is_said(page: Page, site: Sit
         lambda _: Reply(Gate("compaction-seen"), Text("## Completed Work\n\nAll of it.")),
         when=lambda request: asks_for_summary(request) and any(name in text for text in request.user_texts),
     )
-    command = ToolCall("execute_command", {"command": "head -c 3500 /dev/zero | tr '\\0' x"})
+    command = ToolCall("execute_command", {"command": f"true # {'x' * 3500}"})
     steps = [Reply(Text(f"Reading part {step}."), command) for step in range(6)]
     made = await client.create(site.task(name, *steps), model=SMALL)
     await open_session(page, made["id"])

@@ -12,7 +12,11 @@ from tests.fuzz.stream_inputs import Answer, Wire, answers
 from tests.provider import HttpError, RecordedRequest, Reply, Text
 from tests.provider.script import Answer as Scripted
 
-PROVIDERS: dict[Wire, str] = {"openai": "fake-openai", "anthropic": "fake-anthropic"}
+PROVIDERS: dict[Wire, str] = {
+    "openai": "fake-openai",
+    "anthropic": "fake-anthropic",
+    "responses": "fake-responses",
+}
 GARBLED, PLAIN = "Say anything.", "Say that you are well."
 WELL = "I am well."
 OUTCOMES = {"completed", "failed", "limit_reached"}

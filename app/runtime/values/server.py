@@ -18,7 +18,7 @@ class PricesView(Value):
 
 
 class ModelView(Value):
-    """A model and what is known of it. `reasoning_efforts` are those that it takes, empty where they are not known."""
+    """A model and what is known of it. `reasoning_efforts` are those that it takes, null where they are not known."""
 
     name: str
     provider: str
@@ -29,7 +29,7 @@ class ModelView(Value):
     key_present: bool
     default: bool
     description: str
-    reasoning_efforts: tuple[ReasoningEffort, ...]
+    reasoning_efforts: tuple[ReasoningEffort, ...] | None
 
 
 class ModelList(Value):

@@ -36,7 +36,7 @@ from app.sessions import ReasoningEffort
     ],
 )
 def test_a_model_offers_what_its_family_takes(model: str, offered: str) -> None:
-    assert list(efforts(model)) == offered.split()
+    assert list(efforts(model) or ()) == offered.split()
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,9 @@ def test_the_nearest_value_is_sent(
     model: str, effort: ReasoningEffort | None, refused: tuple[str, ...], sent: str | None
 ) -> None:
     assert wire_effort(model, effort, refused) == sent
+
+
+def test_a_model_that_does_not_reason_is_told_from_an_unknown_one() -> None:
+    assert efforts("gpt-4o") == ()
+    assert efforts("claude-3-5-sonnet") == ()
+    assert efforts("llama-3.3-70b") is None
