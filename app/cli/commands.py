@@ -218,6 +218,34 @@ def deny(
     connected(server, key, lambda client: work.answer(client, session, call, "deny", reason))
 
 
+@app.command()
+def prune(
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than", metavar="AGE", help="Time since the last update, such as 12h or 7d; 0 means all idle ones."
+        ),
+    ] = "7d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the sessions without deleting them.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Delete idle sessions that have not been used for a while.
+
+    Each is deleted with its history, files and sandbox. Sessions that are running or waiting are skipped. Lists the
+    sessions and asks before deleting them. Exit status 1 if a session could not be deleted or the answer was no, 2 if
+    there is no terminal to ask on and --yes is missing.
+    """
+    from app.cli import prune as work
+    from app.cli.sessions import connected
+
+    age = work.age_of(older_than)
+    work.check_can_ask(yes=yes, dry_run=dry_run)
+    ask = (lambda _: None) if yes else work.confirm
+    raise typer.Exit(connected(server, key, lambda client: work.prune(client, age, ask, dry_run=dry_run)))
+
+
 @app.command("eval")
 def evaluate(
     model: Annotated[

@@ -501,6 +501,31 @@ async def test_sessions_are_listed_shown_steered_and_removed(
     assert (await at_server.ok("sessions", "ls")).out == ""
 
 
+async def test_prune_deletes_idle_sessions_and_leaves_those_that_run(
+    at_server: Terminal, provider: FakeProvider, client: Client
+) -> None:
+    provider.script(Reply(Text("done")), Reply(Text("half"), Gate("middle")))
+    done = (await client.create("the first task"))["id"]
+    await client.until_idle(done)
+    busy = (await client.create("go"))["id"]
+    await provider.reached("middle")
+
+    assert (await at_server.ok("prune", "--yes")).out == "No sessions to delete.\n"
+    shown = await at_server.ok("prune", "--older-than", "0", "--dry-run")
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["ID", done, "1"]
+    unasked = await at_server.run("prune", "--older-than", "0")
+    assert unasked.status == 2
+    assert "--yes" in unasked.err
+    assert done in (await at_server.ok("sessions", "ls")).out
+
+    pruned = await at_server.ok("prune", "--older-than", "0", "--yes")
+    assert pruned.out.endswith("Deleted 1 session.\n")
+    left = await at_server.ok("sessions", "ls")
+    assert busy in left.out
+    assert done not in left.out
+    provider.open("middle")
+
+
 async def test_a_run_is_cancelled_and_resumed_by_id(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:

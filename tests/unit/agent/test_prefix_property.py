@@ -22,9 +22,13 @@ from app.context.tokens import Calibration
 from app.llm.anthropic import thinking_parameters
 from app.llm.anthropic_wire import encode_body as encode_anthropic
 from app.llm.base import ModelRequest, ToolSchema
+from app.llm.openai_wire import PLAIN, WireForm
 from app.llm.openai_wire import encode_body as encode_openai
+from app.llm.responses_wire import encode_body as encode_responses
 from app.messages import Message, Part, Role
-from tests.provider.anthropic.binding import judge, unmarked
+from tests.provider.anthropic.binding import Prefix, judge, unmarked
+from tests.provider.responses.rules import check as check_responses
+from tests.provider.settings import Settings
 from tests.provider.thinking import SealBook
 from tests.unit.context import builders
 
@@ -33,26 +37,49 @@ MODELS = ("acme/claude-opus-5-5", "acme/claude-fable-5-1")
 TOOLS = tuple(ToolSchema(name, "does it", {"type": "object"}) for name in ("one", "two"))
 BUDGET = builders.budget_of(2_000, limit=3_000)
 
-Encode = Callable[[ModelRequest], dict[str, Any]]
+Encode = Callable[[ModelRequest, bool], dict[str, Any]]
 
 
-def _anthropic(request: ModelRequest) -> dict[str, Any]:
+def _anthropic(request: ModelRequest, echo: bool) -> dict[str, Any]:
     parameters = thinking_parameters(request, 8_000) | {"max_tokens": 8_000}
     body: dict[str, Any] = orjson.loads(encode_anthropic(request, parameters, "acme"))
     return body
 
 
-def _openai(request: ModelRequest) -> dict[str, Any]:
-    body: dict[str, Any] = orjson.loads(encode_openai(request, {}))
+def _openai(request: ModelRequest, echo: bool) -> dict[str, Any]:
+    form = WireForm(reasoning_field="reasoning_content") if echo else PLAIN
+    body: dict[str, Any] = orjson.loads(encode_openai(request, {}, form))
     return body
 
 
-FORMATS: dict[str, Encode] = {"anthropic": _anthropic, "openai": _openai}
+def _responses(request: ModelRequest, echo: bool) -> dict[str, Any]:
+    body: dict[str, Any] = orjson.loads(encode_responses(request, {}, "acme"))
+    return body
+
+
+@dataclass(frozen=True)
+class Format:
+    """`encode` also gets whether plain reasoning is echoed; `can_echo` says that a server may ask for that.
+    `reasons_in_items` has models reason in items of the Responses API, which are bound to no prefix."""
+
+    encode: Encode
+    can_echo: bool = False
+    reasons_in_items: bool = False
+
+
+FORMATS = {
+    "anthropic": Format(_anthropic),
+    "openai": Format(_openai),
+    "openai-echo": Format(_openai, can_echo=True),
+    "responses": Format(_responses, reasons_in_items=True),
+}
 
 
 def flat(body: dict[str, Any]) -> list[bytes]:
     """The request as a row of content blocks, cache breakpoints apart; what a provider's cache looks at."""
-    row = [orjson.dumps([key, unmarked(body.get(key))]) for key in ("system", "tools")]
+    row = [orjson.dumps([key, unmarked(body.get(key))]) for key in ("system", "instructions", "tools")]
+    if "input" in body:
+        return row + [orjson.dumps(item) for item in body["input"]]
     for message in body["messages"]:
         content = message.get("content")
         blocks = content if isinstance(content, list) else [message]
@@ -65,21 +92,24 @@ answers = st.lists(st.sampled_from(KINDS), min_size=1, max_size=5)
 operations = st.lists(
     st.one_of(
         st.tuples(st.just("step"), answers, st.sampled_from(["whole", "whole", "whole", "interrupted", "voided"])),
-        st.tuples(st.sampled_from(["user", "control", "prune", "revert", "reload", "settle"])),
+        st.tuples(st.sampled_from(["user", "control", "prune", "revert", "reload", "settle", "echo"])),
         st.tuples(st.just("compact"), st.sampled_from(sorted(POLICIES))),
         st.tuples(st.sampled_from(["model", "tools", "system"]), st.integers(0, 1)),
     ),
     min_size=3,
     max_size=25,
 )
+imports = st.lists(st.tuples(answers, st.sampled_from([*MODELS, None]), st.booleans()), max_size=3)
+"""Answers that an import or a fork brings along: their parts, their model, and whether a user's message follows."""
 
 
 @dataclass
 class World:
     """A session and its provider, which remembers what each block was issued behind."""
 
-    encode: Encode
-    conversation: Conversation
+    format: Format
+    conversation: Conversation = field(default_factory=lambda: _conversation([]))
+    echo: bool = False
     choices: dict[str, int] = field(default_factory=lambda: {"model": 0, "tools": 0, "system": 0})
     book: SealBook = field(default_factory=SealBook)
     seq: int = 1
@@ -91,7 +121,14 @@ class World:
     @property
     def config(self) -> AgentConfig:
         model, tools, system = (self.choices[name] for name in ("model", "tools", "system"))
-        return AgentConfig(MODELS[model], TOOLS[: tools + 1], f"You are agent {system}.", BUDGET, binds_thinking=True)
+        return AgentConfig(
+            MODELS[model],
+            TOOLS[: tools + 1],
+            f"You are agent {system}.",
+            BUDGET,
+            binds_thinking=not self.format.reasons_in_items,
+            echoes_reasoning=self.echo,
+        )
 
     def add(self, role: Role, *parts: Part, **fields: Any) -> Message:
         self.seq += 1
@@ -107,31 +144,57 @@ class World:
             self.add(Role.CONTROL, builders.text("[go on]"))
         self.conversation.settle()
         request = self.conversation.request(self.config)
-        body = self.encode(ModelRequest(**{**_fields(request), "model": request.model.partition("/")[2]}))
+        named = ModelRequest(**{**_fields(request), "model": _bare(request.model)})
+        body = self.format.encode(named, self.echo)
         row, number = flat(body), self.conversation.generation.id
         if self.last is not None and self.last[0] == number:
             assert row[: len(self.last[1])] == self.last[1]
         self.last = (number, row)
         assert judge(body, self.book)[1] == []
+        if self.format.reasons_in_items:
+            check_responses(body, {}, Settings(), self.book)
         return body
+
+    def bring_in(self, imported: Sequence[tuple[Sequence[str], str | None, bool]]) -> None:
+        """A history of before the first generation, whose blocks were issued in another conversation."""
+        for kinds, model, asks in imported:
+            self._answer(self._parts(kinds, Prefix({}), model or MODELS[0]), model)
+            if asks:
+                self.add(Role.USER, builders.text("and then"))
+        self.conversation = _conversation(self.conversation.history)
 
     def step(self, kinds: Sequence[str], end: str) -> None:
         standing, _ = judge(self.request(), self.book)
-        parts: list[Part] = []
-        self.made += 1
-        for number, kind in enumerate(kinds):
-            parts.append(self._part(kind, f"{self.made}.{number}", standing))
+        parts = self._parts(kinds, standing, self.config.model)
         if end == "interrupted":
             parts[-1] = parts[-1].model_copy(update={"interrupted": True, **_unsigned(parts[-1])})
         if end == "voided":
             self.seq += 1
             return
-        answer = self.add(Role.ASSISTANT, *parts, model=self.config.model)
+        self._answer(parts, self.config.model)
+
+    def _answer(self, parts: Sequence[Part], model: str | None) -> None:
+        answer = self.add(Role.ASSISTANT, *parts, model=model)
         if answer.tool_calls:
             self.add(Role.TOOL, *(builders.result(call.call_id, "x" * 900) for call in answer.tool_calls))
 
-    def _part(self, kind: str, name: str, standing: Any) -> Part:
+    def _parts(self, kinds: Sequence[str], standing: Prefix, model: str) -> list[Part]:
+        self.made += 1
+        return [self._part(kind, f"{self.made}.{number}", standing, model) for number, kind in enumerate(kinds)]
+
+    def _item(self, name: str, model: str, *, redacted: bool) -> Part:
+        """Reasoning as the Responses API issues it; where it is `redacted`, without a summary."""
+        text = "" if redacted else name
+        item_id = f"rs_{name}"
+        seal = self.book.issue(_bare(model), item_id, text)
+        summary = [] if redacted else [{"type": "summary_text", "text": text}]
+        item = {"type": "reasoning", "id": item_id, "summary": summary, "encrypted_content": seal}
+        return builders.reasoning(text, data=item)
+
+    def _part(self, kind: str, name: str, standing: Prefix, model: str) -> Part:
         match kind:
+            case "thinking" | "redacted" if self.format.reasons_in_items:
+                return self._item(name, model, redacted=kind == "redacted")
             case "thinking" | "redacted":
                 redacted = kind == "redacted"
                 seal = self.book.issue("m", name, name, redacted=redacted, prefix=standing.digest)
@@ -208,6 +271,8 @@ class World:
                 self.conversation.revert(self.stack.pop())
             case ("reload",):
                 self.reload()
+            case ("echo",):
+                self.echo = self.format.can_echo
             case ("compact", policy):
                 self.compact(policy)
             case (("model" | "tools" | "system") as name, value):
@@ -218,16 +283,46 @@ def _fields(request: ModelRequest) -> dict[str, Any]:
     return {name: getattr(request, name) for name in ModelRequest.__slots__}
 
 
+def _bare(model: str) -> str:
+    """A model's name as its provider knows it."""
+    return model.partition("/")[2]
+
+
+def _conversation(history: Sequence[Message]) -> Conversation:
+    return Conversation(history, (), None, None, Calibration())
+
+
 def _unsigned(part: Part) -> dict[str, Any]:
     return {"provider_data": None} if part.type == "reasoning" else {}
 
 
 @pytest.mark.parametrize("wire", sorted(FORMATS))
 @settings(max_examples=EXAMPLES)
-@given(operations=operations)
-def test_requests_only_grow_and_thinking_stays_in_its_place(wire: str, operations: list[tuple[Any, ...]]) -> None:
-    world = World(FORMATS[wire], Conversation([], (), None, None, Calibration()))
+@given(imported=imports, operations=operations)
+def test_requests_only_grow_and_thinking_stays_in_its_place(
+    wire: str, imported: list[tuple[list[str], str | None, bool]], operations: list[tuple[Any, ...]]
+) -> None:
+    world = World(FORMATS[wire])
     world.add(Role.USER, builders.text("the task"))
+    world.bring_in(imported)
     for operation in operations:
         world.apply(operation)
     world.request()
+
+
+@pytest.mark.parametrize("wire", sorted(FORMATS))
+def test_the_sessions_above_do_send_reasoning_back(wire: str) -> None:
+    """Without it the property would hold for histories that hold none."""
+    world = World(FORMATS[wire])
+    world.add(Role.USER, builders.text("the task"))
+    world.apply(("echo",))
+    world.step(("thinking", "text"), "whole")
+    world.add(Role.USER, builders.text("please"))
+    world.step(("unsigned", "text"), "whole")
+    world.add(Role.USER, builders.text("please"))
+
+    row = b"".join(flat(world.request()))
+
+    assert (b'"thinking":"1.0"' in row) == (wire == "anthropic")
+    assert (b'"encrypted_content"' in row) == (wire == "responses")
+    assert (b'"reasoning_content":"2.0"' in row) == (wire == "openai-echo")

@@ -26,7 +26,7 @@ SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "compac
 
 @pytest.mark.parametrize(
     "command",
-    [(), ("serve",), ("run",), ("compact",), ("fork",), ("eval",), ("doctor",), ("db",), ("db", "upgrade")]
+    [(), ("serve",), ("run",), ("compact",), ("fork",), ("prune",), ("eval",), ("doctor",), ("db",), ("db", "upgrade")]
     + [("approvals",), ("approve",), ("deny",), ("sessions",)]
     + [("sessions", name) for name in SESSIONS],
 )
