@@ -237,13 +237,9 @@ def prune(
     sessions and asks before deleting them. Exit status 1 if a session could not be deleted or the answer was no, 2 if
     there is no terminal to ask on and --yes is missing.
     """
-    from app.cli import prune as work
-    from app.cli.sessions import connected
+    from app.cli.prune import run_prune
 
-    age = work.age_of(older_than)
-    work.check_can_ask(yes=yes, dry_run=dry_run)
-    ask = (lambda _: None) if yes else work.confirm
-    raise typer.Exit(connected(server, key, lambda client: work.prune(client, age, ask, dry_run=dry_run)))
+    raise typer.Exit(run_prune(older_than, server, key, yes=yes, dry_run=dry_run))
 
 
 @app.command("eval")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ import typer
 from app.cli.client import Client
 from app.cli.errors import COMPLETED, FAILED, ConnectionLostError, ServerRefusedError, UsageError
 from app.cli.screen import one_line, visible
+from app.cli.sessions import connected
 
 _AGE = re.compile(r"(\d{1,5})([hd])|0")
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -28,33 +29,21 @@ def age_of(text: str) -> timedelta:
     return int(number) * _UNITS[unit] if unit else timedelta()
 
 
-def check_can_ask(*, yes: bool, dry_run: bool) -> None:
-    """Raises `UsageError` where a confirmation is needed and nobody can give it."""
+def run_prune(older_than: str, server: str | None, key: str | None, *, yes: bool, dry_run: bool) -> int:
+    """Lists the sessions that are old enough, asks, and deletes them. Returns the exit status.
+
+    The sessions are paged through twice, so that memory is bounded however many there are. Both passes use the same
+    point in time: a session that is used between them is no longer old enough, so nothing is deleted that was not
+    listed. The question is asked between two event loops, since one that runs would keep Ctrl-C from ending it.
+    """
+    before = datetime.now(UTC) - age_of(older_than)
     if not (yes or dry_run or sys.stdin.isatty()):
         raise UsageError(
             "There is no terminal to confirm the deletion. Pass --yes to delete without asking, or --dry-run to only"
             " list the sessions.",
             code="confirmation_required",
         )
-
-
-def confirm(count: int) -> None:
-    """Asks on the terminal. Raises `typer.Abort` for a no."""
-    whose = "its" if count == 1 else "their"
-    typer.confirm(f"Delete {_sessions(count)} with {whose} history and files?", abort=True, err=True)
-
-
-async def prune(client: Client, age: timedelta, ask: Callable[[int], None], *, dry_run: bool) -> int:
-    """Lists the idle sessions that were last updated `age` or longer ago, has `ask` confirm their number, and deletes
-    them. Returns the exit status.
-
-    The sessions are paged through twice, so that memory is bounded however many there are. Both passes use the same
-    point in time: a session that is used between them is no longer old enough, so nothing is deleted that was not
-    listed.
-    """
-    began = datetime.now(UTC)
-    before = began - age
-    count = await _show(client, began, before)
+    count = connected(server, key, lambda client: show_old(client, before))
     if not count:
         typer.echo("No sessions to delete.")
         return COMPLETED
@@ -62,12 +51,15 @@ async def prune(client: Client, age: timedelta, ask: Callable[[int], None], *, d
         typer.echo(f"{_sessions(count)} would be deleted.")
         return COMPLETED
     typer.echo(f"{_sessions(count)} in total.")
-    ask(count)
-    return await _delete_all(client, before)
+    if not yes:
+        whose = "its" if count == 1 else "their"
+        typer.confirm(f"Delete {_sessions(count)} with {whose} history and files?", abort=True, err=True)
+    return connected(server, key, lambda client: delete_old(client, before))
 
 
-async def _show(client: Client, now: datetime, before: datetime) -> int:
-    count = 0
+async def show_old(client: Client, before: datetime) -> int:
+    """Prints the idle sessions that were last updated at or before a time, as a table. Returns how many they are."""
+    count, now = 0, datetime.now(UTC)
     async for session in _unused(client, before):
         if not count:
             typer.echo(_ROW.format("ID", "TITLE", "AGE"))
@@ -77,7 +69,8 @@ async def _show(client: Client, now: datetime, before: datetime) -> int:
     return count
 
 
-async def _delete_all(client: Client, before: datetime) -> int:
+async def delete_old(client: Client, before: datetime) -> int:
+    """Deletes the same sessions. Returns the exit status. Raises `NoServerError` where the server stops meanwhile."""
     deleted = failed = 0
     async for session in _unused(client, before):
         try:

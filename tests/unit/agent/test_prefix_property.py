@@ -296,6 +296,7 @@ def _unsigned(part: Part) -> dict[str, Any]:
     return {"provider_data": None} if part.type == "reasoning" else {}
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("wire", sorted(FORMATS))
 @settings(max_examples=EXAMPLES)
 @given(imported=imports, operations=operations)

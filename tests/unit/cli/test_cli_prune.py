@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from app.cli import app
 from app.cli.errors import NoServerError, UsageError
-from app.cli.prune import age_of, prune, short_age
+from app.cli.prune import age_of, delete_old, short_age, show_old
 from app.messages import now, rfc3339
 from tests.unit.cli.test_cli_client import answer, as_json, client_of
 
@@ -31,8 +30,8 @@ def page(*items: dict[str, Any], cursor: str | None = None) -> bytes:
     return as_json({"items": items, "next_cursor": cursor})
 
 
-def agree(count: int) -> None:
-    assert count
+def week_ago() -> datetime:
+    return now() - WEEK
 
 
 def methods(heads: list[str]) -> list[str]:
@@ -75,77 +74,54 @@ def test_without_a_terminal_it_names_yes_and_exits_with_2() -> None:
 async def test_old_idle_sessions_of_all_pages_are_listed_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     old, older = session("a", 8), session("b", 30.5, title=None, task="the\ntask \x1b[2J")
     pages = (page(session("new", 6), old, cursor="c1"), page(older, session("busy", 99, "running")))
-    counts: list[int] = []
-    async with client_of(*pages, pages[0], as_json(old), DELETED, pages[1], as_json(older), DELETED) as (
-        client,
-        heads,
-        _,
-    ):
-        assert await prune(client, WEEK, counts.append, dry_run=False) == 0
-    assert counts == [2]
-    assert [line for line in methods(heads) if not line.startswith("GET ?")] == [
-        *("GET /a", "DELETE /a"),
-        *("GET /b", "DELETE /b"),
-    ]
-    assert all("status=idle" in line for line in methods(heads) if line.startswith("GET ?"))
+    deleting = (pages[0], as_json(old), DELETED, pages[1], as_json(older), DELETED)
+    async with client_of(*pages, *deleting) as (client, heads, _):
+        before = week_ago()
+        assert await show_old(client, before) == 2
+        assert not any(line.startswith("DELETE") for line in methods(heads))
+        assert await delete_old(client, before) == 0
+    asked = methods(heads)
+    assert [line for line in asked if not line.startswith("GET ?")] == ["GET /a", "DELETE /a", "GET /b", "DELETE /b"]
+    assert all("status=idle" in line for line in asked if line.startswith("GET ?"))
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in lines[:3]] == [
+    assert [line.split() for line in lines] == [
         ["ID", "TITLE", "AGE"],
         ["a", "Title", "a", "8", "d"],
         ["b", "the", "task", "\\x1b[2J", "30", "d"],
+        ["Deleted", "2", "sessions."],
     ]
-    assert lines[3:] == ["2 sessions in total.", "Deleted 2 sessions."]
 
 
-async def test_a_dry_run_deletes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    async with client_of(page(session("a", 8))) as (client, heads, _):
-        assert await prune(client, WEEK, agree, dry_run=True) == 0
-    assert len(heads) == 1
-    assert capsys.readouterr().out.endswith("1 session would be deleted.\n")
-
-
-async def test_nothing_to_delete_is_not_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_without_old_sessions_there_is_no_table(capsys: pytest.CaptureFixture[str]) -> None:
     async with client_of(page(session("a", 6))) as (client, _, _):
-        assert await prune(client, WEEK, pytest.fail, dry_run=False) == 0
-    assert capsys.readouterr().out == "No sessions to delete.\n"
-
-
-async def test_a_no_deletes_nothing() -> None:
-    def decline(_: int) -> None:
-        raise typer.Abort
-
-    async with client_of(page(session("a", 8))) as (client, heads, _):
-        with pytest.raises(typer.Abort):
-            await prune(client, WEEK, decline, dry_run=False)
-    assert len(heads) == 1
+        assert await show_old(client, week_ago()) == 0
+    assert capsys.readouterr().out == ""
 
 
 async def test_a_failure_is_reported_and_the_rest_continues(capsys: pytest.CaptureFixture[str]) -> None:
     a, b = session("a", 8), session("b", 9)
-    listed = page(a, b)
-    async with client_of(listed, listed, as_json(a), REFUSED, as_json(b), DELETED) as (client, _, _):
-        assert await prune(client, WEEK, agree, dry_run=False) == 1
+    async with client_of(page(a, b), as_json(a), REFUSED, as_json(b), DELETED) as (client, _, _):
+        assert await delete_old(client, week_ago()) == 1
     shown = capsys.readouterr()
     assert shown.err == (
         "Could not delete a: The Engine is away. (sandbox_unavailable)\n1 session could not be deleted.\n"
     )
-    assert shown.out.endswith("Deleted 1 session.\n")
+    assert shown.out == "Deleted 1 session.\n"
 
 
-@pytest.mark.parametrize("days", [8, 0])
+@pytest.mark.parametrize(("days", "status"), [(8, "running"), (8, "awaiting_approval"), (0, "idle")])
 async def test_a_session_that_is_used_or_gone_meanwhile_is_skipped(
-    days: int, capsys: pytest.CaptureFixture[str]
+    days: int, status: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = page(session("a", 8), session("b", 9))
-    status = "running" if days else "idle"
-    async with client_of(listed, listed, as_json(session("a", days, status)), GONE) as (client, heads, _):
-        assert await prune(client, WEEK, agree, dry_run=False) == 0
+    async with client_of(listed, as_json(session("a", days, status)), GONE) as (client, heads, _):
+        assert await delete_old(client, week_ago()) == 0
     assert not any(head.startswith("DELETE") for head in heads)
-    assert capsys.readouterr().out.endswith("Deleted 0 sessions.\n")
+    assert capsys.readouterr().out == "Deleted 0 sessions.\n"
 
 
 async def test_a_server_that_stops_ends_it() -> None:
     a = session("a", 8)
-    async with client_of(page(a), page(a), as_json(a), STOPPING) as (client, _, _):
+    async with client_of(page(a), as_json(a), STOPPING) as (client, _, _):
         with pytest.raises(NoServerError, match="stopping"):
-            await prune(client, WEEK, agree, dry_run=False)
+            await delete_old(client, week_ago())
