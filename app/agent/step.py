@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from asyncio import sleep
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import count
 from typing import Any
 
 import structlog
@@ -30,7 +32,6 @@ from app.errors import (
     InvalidRequestError,
     PalimpsestError,
     ProviderError,
-    Reshape,
     ReshapeError,
     StaleOwnerError,
     StorageError,
@@ -44,6 +45,11 @@ log = structlog.get_logger(__name__)
 LOGGED = ("step", "attempt", "message_id")
 """What the log lines of a step carry. It is unbound when the step has ended; where one raises, whoever logs why still
 has it, and unbinds it."""
+
+
+_AT_ONCE = {"reshape_echo_reasoning": 1, "reshape_drop_block": 1, "endpoint_switched": 2, DEGENERATE: 1}
+"""How often a step is tried again without a delay where the next attempt will be another one; such attempts do not
+count as failures."""
 
 
 class Outcome(Enum):
@@ -115,38 +121,22 @@ class Step:
         self, number: int, config: AgentConfig, before: Sequence[Change], refusal: str | None
     ) -> StepResult:
         spent = Spent()
-        request = self._conversation.request(config)
-        noted = False
-        attempt_number = 1
-        reshaped: set[Reshape] = set()
-        while True:
+        tried: Counter[str] = Counter()
+        failed = 0
+        for attempt_number in count(1):
             attempt = self._open(number, attempt_number, config, before)
-            match await self._send(attempt, request):
+            match await self._send(attempt, self._conversation.request(config)):
                 case None:
                     return await self._answered(attempt, spent, refusal)
-                case ReshapeError() as error if error.reshape not in reshaped:
-                    reshaped.add(error.reshape)
-                    spent.count(attempt)
-                    await self._sink.record(attempt.voided(error, 0.0))
-                    before = [await reshape(self._conversation, config, error.reshape)]
-                    request = self._conversation.request(config)
-                    log.warning("step_reshaped", code=error.code, model=config.model)
-                    attempt_number += 1
+                case ProviderError() as error if tried[error.code] < _AT_ONCE.get(error.code, 0):
+                    tried[error.code] += 1
+                    await self._void(attempt, spent, error, 0.0)
+                    before = await self._changed(error, config)
                     continue
-                case ProviderError(code=code) as error if code == DEGENERATE and not noted:
-                    noted = True
-                    spent.count(attempt)
-                    await self._sink.record(attempt.voided(error, 0.0))
-                    log.warning("step_retrying", code=code, delay_s=0.0, model=config.model)
-                    await self._note("repetition")
-                    request = self._conversation.request(config)
+                case ProviderError() as error if (delay := self._delay_s(failed + 1, error)) is not None:
+                    failed += 1
+                    await self._void(attempt, spent, error, delay)
                     before = ()
-                    attempt_number += 1
-                    continue
-                case ProviderError() as error if (delay := self._delay_s(attempt, error)) is not None:
-                    spent.count(attempt)
-                    await self._sink.record(attempt.voided(error, delay))
-                    log.warning("step_retrying", code=error.code, delay_s=round(delay, 3), model=config.model)
                 case failure:
                     return await self._failed(attempt, spent, failure)
             try:
@@ -155,8 +145,21 @@ class Step:
                 # Its last attempt is void already.
                 self._record_end(_Ending(attempt.opened, config, spent), self._stop_reason())
                 return StepResult.of(Outcome.STOPPED, spent)
-            before = ()
-            attempt_number += 1
+        raise AssertionError("attempts are counted without end")
+
+    async def _void(self, attempt: Attempt, spent: Spent, error: ProviderError, delay: float) -> None:
+        """Takes an attempt back that is made again after `delay` seconds."""
+        spent.count(attempt)
+        await self._sink.record(attempt.voided(error, delay))
+        log.warning("step_retrying", code=error.code, delay_s=round(delay, 3), model=attempt.opened.model)
+
+    async def _changed(self, error: ProviderError, config: AgentConfig) -> Sequence[Change]:
+        """Sees to what has to be different in the next attempt; the changes belong in front of it."""
+        if isinstance(error, ReshapeError):
+            return await reshape(self._conversation, config, error.reshape)
+        if error.code == DEGENERATE:
+            await self._note("repetition")
+        return ()
 
     async def _note(self, kind: ControlKind) -> None:
         """Says something to the model before the next attempt."""
@@ -197,9 +200,9 @@ class Step:
             return _CRASH
         return None
 
-    def _delay_s(self, attempt: Attempt, error: ProviderError) -> float | None:
-        """How long to wait before the next attempt, None where none would help."""
-        return delay_s(attempt.opened.attempt, error, self._models.rng, max_attempts=self._models.max_attempts)
+    def _delay_s(self, failures: int, error: ProviderError) -> float | None:
+        """How long to wait after so many failures, this one included; None where another attempt would not help."""
+        return delay_s(failures, error, self._models.rng, max_attempts=self._models.max_attempts)
 
     async def _answered(self, attempt: Attempt, spent: Spent, refusal: str | None) -> StepResult:
         """The stream is complete: closes the message, runs its calls, closes the step."""

@@ -126,7 +126,7 @@ class StreamProcessor:
         self._sink.live(block.live, text)
         # Not in arguments: a file may well be as regular.
         if kind != "tool_call" and block.repetition.grows(text):
-            raise ProviderError("The model repeats itself without end.", code="degenerate_output")
+            raise ProviderError("The model repeats itself without end.", code=DEGENERATE)
 
     def _end(self, number: int, provider_data: dict[str, Any] | None = None) -> None:
         block = self._open.pop(number, None)

@@ -29,12 +29,13 @@ async def settle(conversation: Conversation) -> GenerationOpened | None:
     return conversation.take_mended(*await apart(conversation.rows, conversation.mended))
 
 
-async def reshape(conversation: Conversation, config: AgentConfig, wanted: Reshape) -> GenerationOpened:
-    """Begins the generation of `Conversation.reshaped`."""
+async def reshape(conversation: Conversation, config: AgentConfig, wanted: Reshape) -> list[GenerationOpened]:
+    """Begins the generation of `Conversation.reshaped`, fit to be sent: what was repaired before is shown anew."""
     opened = conversation.reshaped(config, wanted)
     shown = await apart(conversation.history, conversation.shown_by, opened.generation, conversation.in_force)
     conversation.begin(opened, shown, config)
-    return opened
+    repaired = await settle(conversation)
+    return [opened] if repaired is None else [opened, repaired]
 
 
 async def adopt(

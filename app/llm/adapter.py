@@ -8,14 +8,14 @@ from contextlib import aclosing
 from typing import Any, ClassVar, Protocol
 
 from app.errors import ProviderError, Reshape, ReshapeError
-from app.llm.base import ModelRequest, StreamEvent
+from app.llm.base import InputTransformed, ModelRequest, StreamEvent, UsageReport
 from app.llm.http import AnswerError, ProviderClient
 from app.llm.quirks import QuirkMemory, Quirks
 from app.llm.reach import Reach
 from app.llm.sse import SseParser
 
 _MAX_CORRECTIONS = 10
-"""A request is corrected at most once for each optional parameter (6) and each rule about messages (4)."""
+"""How often one request is corrected: a model refuses a handful of parameters and rules, and each is learned once."""
 
 
 class ResponseStream(Protocol):
@@ -69,27 +69,33 @@ class HttpProvider(ABC):
         self.name = name
         self._client = ProviderClient(name, base_url, headers, secret=api_key, idle_timeout_s=idle_timeout_s)
         self._quirks: dict[str, Quirks] = {}
-        self._base_url = base_url
+        self._origin = base_url
         self._memory: QuirkMemory | None = None
 
-    def remember(self, base_url: str, memory: QuirkMemory) -> None:
-        """Keeps what it learns in `memory`, under the configured `base_url`, and begins with what is there."""
-        self._base_url, self._memory = base_url, memory
+    def remember(self, origin: str, memory: QuirkMemory) -> None:
+        """Keeps what it learns in `memory`, and begins with what is there. `origin` tells the models of this provider
+        from those of others: its kind and its configured base URL."""
+        self._origin, self._memory = origin, memory
 
     @abstractmethod
     def quirks(self) -> Quirks:
         """What is taken to be known of a model that was never called."""
 
     def known(self, model: str) -> Quirks:
-        """What is known of a model by now."""
-        if (quirks := self._quirks.get(model)) is None:
-            stored = self._memory.recall(self._place(model)) if self._memory is not None else None
-            quirks = self._quirks[model] = self.quirks().restored(stored or {})
-        return quirks
+        """What is known of a model by now, to be added to."""
+        # Others may ask at the same time, from threads of the database.
+        return self._quirks.get(model) or self._quirks.setdefault(model, self.look_up(model))
+
+    def look_up(self, model: str) -> Quirks:
+        """What is known of a model by now; nothing is remembered of one that was never called."""
+        if (quirks := self._quirks.get(model)) is not None:
+            return quirks
+        stored = self._memory.recall(self._place(model)) if self._memory is not None else None
+        return self.quirks().restored(stored or {})
 
     def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
         """Learns from the refusal of a request; says whether the next one will differ from this `body`."""
-        return error.http_status in (400, 422) and quirks.learn(error.body, parameters)
+        return error.meant_status in (400, 422) and quirks.learn(error.body, parameters)
 
     @abstractmethod
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
@@ -139,6 +145,7 @@ class HttpProvider(ABC):
         for correction in range(_MAX_CORRECTIONS + 1):
             parameters = wire.parameters(request, quirks)
             body = wire.encode(request, parameters)
+            shown = False
             try:
                 async with (
                     self._client.post(wire.path, body, self.headers(parameters)) as answer,
@@ -146,12 +153,14 @@ class HttpProvider(ABC):
                 ):
                     async for events in batches:
                         for event in events:
+                            shown = shown or not isinstance(event, UsageReport | InputTransformed)
                             yield event
+                await self._answered(request.model)
                 return
             except AnswerError as error:
-                # An error inside a stream has no status of its own, and may come after events.
-                is_first = error.http_status is not None and correction < _MAX_CORRECTIONS
-                if not (is_first and await self._corrects(error, request, wire, body, parameters)):
+                # A refusal may come inside a stream too, and is one as long as nothing was said.
+                is_refusal = not shown and correction < _MAX_CORRECTIONS
+                if not (is_refusal and await self._corrects(error, request, wire, body, parameters)):
                     raise
 
     async def _corrects(
@@ -161,7 +170,7 @@ class HttpProvider(ABC):
         endpoint, and `ReshapeError` where its history must change."""
         quirks = self.known(request.model)
         before = quirks.to_json()
-        is_refusal = error.http_status in (400, 422)
+        is_refusal = error.meant_status in (400, 422)
         # Of two requests at once, the second to be refused finds the model switched over.
         switched = wire is not self.wire_format(quirks) or self.switches_endpoint(error, quirks)
         reshape = self.reshape(error, quirks) if is_refusal and not switched else None
@@ -169,13 +178,25 @@ class HttpProvider(ABC):
         if not switched and reshape is None:
             learned = is_refusal and wire.corrects(error, request)
             learned = learned or self.learn(error, body, parameters, quirks)
-        if self._memory is not None and (known := quirks.to_json()) != before:
-            await self._memory.learned(self._place(request.model), known)
         if switched:
+            # Kept once the model has answered there.
             raise self._switched(error, quirks) from error
+        await self._keep(request.model, before)
         if reshape is not None:
             raise ReshapeError(error.detail, reshape=reshape, http_status=error.http_status) from error
         return learned
+
+    async def _answered(self, model: str) -> None:
+        """Keeps the endpoint that a model was switched over to, now that it has answered there."""
+        quirks = self.known(model)
+        if quirks.switches:
+            quirks.switches = 0
+            await self._keep(model, {})
+
+    async def _keep(self, model: str, before: Mapping[str, Any]) -> None:
+        """Stores what is known of a model, if that is not as it was `before`."""
+        if self._memory is not None and (known := self.known(model).to_json()) != before:
+            await self._memory.learned(self._place(model), known)
 
     def _switched(self, error: AnswerError, quirks: Quirks) -> ProviderError:
         detail = f"{error.detail} The model is called at {self.wire_format(quirks).path} from now on."
@@ -184,7 +205,7 @@ class HttpProvider(ABC):
         )
 
     def _place(self, model: str) -> str:
-        return f"{self._base_url} {model}"
+        return f"{self._origin} {model}"
 
     @property
     def reach(self) -> Reach:

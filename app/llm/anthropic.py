@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -53,7 +53,7 @@ class AnthropicProvider(HttpProvider):
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         wanted = {"temperature": request.temperature, "stop_sequences": [s for s in request.stop if s.strip()] or None}
         limit = request.max_output_tokens or DEFAULT_MAX_TOKENS
-        sent = quirks.parameters(wanted | thinking_parameters(request, limit), limit)
+        sent = quirks.parameters(wanted | thinking_parameters(request, limit, quirks.refused_efforts), limit)
         if sent.get("thinking", _OFF) != _OFF:
             # The API takes no other temperature than its own while a model thinks.
             sent.pop("temperature", None)
@@ -64,7 +64,7 @@ class AnthropicProvider(HttpProvider):
         return {"anthropic-beta": BINDING_BETA} if bound else {}
 
     def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
-        return "drop_block" if error.http_status == 400 and _BOUND.search(error_message(error.body)) else None
+        return "drop_block" if error.meant_status == 400 and _BOUND.search(error_message(error.body)) else None
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
         return encode_body(request, parameters, self.name)
@@ -86,10 +86,10 @@ class AnthropicProvider(HttpProvider):
 _OFF = {"type": "disabled"}
 
 
-def thinking_parameters(request: ModelRequest, limit: int) -> dict[str, Any]:
+def thinking_parameters(request: ModelRequest, limit: int, refused: Collection[str] = ()) -> dict[str, Any]:
     """How much the model thinks, and what becomes of thinking that it cannot verify. `limit` is the longest answer, in
-    tokens, of which a budget for thinking is a part."""
-    effort = wire_effort(request.model, request.reasoning_effort)
+    tokens, of which a budget for thinking is a part; `refused` are efforts that the model does not take."""
+    effort = wire_effort(request.model, request.reasoning_effort, refused)
     name = request.model.lower().rpartition("/")[2]
     if effort == "none":
         return {"thinking": _OFF}

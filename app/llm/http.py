@@ -45,11 +45,14 @@ _SSL_NOTE = re.compile(r" ssl:(?:default|True|False|None|<[^>]*>)")
 
 
 class AnswerError(ProviderError):
-    """The provider answered with an error status. `body` is the answer's text, for an adapter that learns from it."""
+    """The provider answered with an error. `body` is the answer's text, for an adapter that learns from it.
+    `meant_status` is its HTTP status, or the one that an error inside a stream would have as an answer of its own; None
+    where nobody can tell."""
 
-    def __init__(self, detail: str, *, body: str, **fields: Any) -> None:
+    def __init__(self, detail: str, *, body: str, meant_status: int | None = None, **fields: Any) -> None:
         super().__init__(detail, **fields)
         self.body = body
+        self.meant_status = self.http_status if meant_status is None else meant_status
 
 
 class Answer:
@@ -177,6 +180,7 @@ class ProviderClient:
         return AnswerError(
             f"{what}: {said}" if said else f"{what}.",
             body=body,
+            meant_status=status,
             code=_code(status),
             retryable=retryable,
             retry_after=retry_after_s(headers or {}),

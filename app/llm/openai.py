@@ -30,6 +30,10 @@ _SECOND_LOOK_S = 2.0
 """Longest that a local server may take for a second document: one that loads the model for it says nothing so soon."""
 
 
+_MOST_SWITCHES = 2
+"""Switches without an answer in between: a proxy's passing 404 may have been the first of them."""
+
+
 class OpenAiProvider(HttpProvider):
     """Any server of Chat Completions at `base_url`, which ends where the provider's own SDK would have it end."""
 
@@ -91,14 +95,16 @@ class OpenAiProvider(HttpProvider):
         return self if self._is_chat(quirks) else self._responses
 
     def switches_endpoint(self, error: AnswerError, quirks: Quirks) -> bool:
-        """Once for each model. Where both endpoints point to the other, nothing is remembered and the second refusal
-        is the error."""
+        """There, and back where that was a mistake; where both endpoints point to the other, the third refusal is the
+        error."""
         if not points_elsewhere(self._endpoint_of(quirks), error):
             return False
-        if quirks.endpoint is not None:
-            quirks.endpoint = None
+        if quirks.switches >= _MOST_SWITCHES:
+            quirks.endpoint, quirks.switches = None, 0
             return False
-        quirks.endpoint = "chat_completions" if self._endpoint == "responses" else "responses"
+        other: Endpoint = "responses" if self._is_chat(quirks) else "chat_completions"
+        quirks.endpoint = None if other == self._endpoint else other
+        quirks.switches += 1
         return True
 
     def _is_chat(self, quirks: Quirks) -> bool:

@@ -66,7 +66,7 @@ class Quirks:
     """What is known of one model behind one base URL. `token_name` is how it calls the output limit, one of
     `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses,
     `refused_efforts` the reasoning efforts that it does not take. `endpoint` is the one that it pointed to, None for
-    its provider's own.
+    its provider's own, and `switches` how often it pointed to the other one since it answered last.
 
     `bridges_roles` puts a short message between two roles that may not follow each other, `no_system_role` moves the
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
@@ -81,6 +81,7 @@ class Quirks:
     refused_names: set[str] = field(default_factory=set)
     refused_efforts: set[str] = field(default_factory=set)
     endpoint: Endpoint | None = None
+    switches: int = 0
     bridges_roles: bool = False
     no_system_role: bool = False
     tools_as_text: bool = False
@@ -90,7 +91,7 @@ class Quirks:
 
     def to_json(self) -> dict[str, Any]:
         """All that is known, as JSON values; see `restored`."""
-        known: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
+        known: dict[str, Any] = _ADAPTER.dump_python(self, mode="json", exclude={"switches"})
         return known
 
     def restored(self, known: Mapping[str, Any]) -> Quirks:
@@ -98,9 +99,10 @@ class Quirks:
         where a value is not what this version expects: it will be learned again."""
         merged = {**self.to_json(), **known, "token_names": self.token_names}
         try:
-            return _ADAPTER.validate_python(merged)
+            quirks = _ADAPTER.validate_python(merged)
         except ValidationError:
             return self
+        return quirks if quirks.token_name in self.token_names else self
 
     def parameters(self, wanted: dict[str, Any], max_output_tokens: int | None) -> dict[str, Any]:
         """The optional parameters to send: those of `wanted` that have a value and are not refused, and the limit."""
@@ -123,7 +125,8 @@ class Quirks:
             return False
         if name in (*TOKEN_NAMES, "max_output_tokens"):
             return self._learn_limit(name, body, sent)
-        if name in EFFORTS and self._learn_efforts(body, sent):
+        effort = sent.get("effort") if name == "output_config" else sent
+        if name in (*EFFORTS, "output_config") and self._learn_efforts(body, effort):
             return True
         if not _REFUSAL.search(body):
             return False

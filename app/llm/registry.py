@@ -145,12 +145,12 @@ class Providers:
     def _echoes(self, config: ProviderConfig, name: str) -> bool:
         """Whether the model has asked for its reasoning back."""
         provider = self._open.get(config.name)
-        return isinstance(provider, HttpProvider) and provider.known(name).echoes_reasoning is True
+        return isinstance(provider, HttpProvider) and provider.look_up(name).echoes_reasoning is True
 
     def _build(self, config: ProviderConfig) -> Provider:
         provider = self._make(config)
         if isinstance(provider, HttpProvider) and self._quirks is not None:
-            provider.remember(config.base_url, self._quirks)
+            provider.remember(f"{config.kind} {config.base_url}", self._quirks)
         return provider
 
     def _make(self, config: ProviderConfig) -> Provider:

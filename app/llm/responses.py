@@ -19,8 +19,8 @@ _NOT_RESPONSES = re.compile(
     r"v1/chat/completions|(?:cannot be used|not supported) (?:with|in|by) the responses api", re.I
 )
 _UNKNOWN_PATH = frozenset({404, 405, 501})
-_SOMETHING_ELSE = re.compile(r"model|item|deployment|project|organization", re.I)
-"""What a 404 names where it is not the path that is unknown."""
+_SOMETHING_ELSE = re.compile(r"model|item|deployment|project|organization|<html", re.I)
+"""What a 404 names where it is not the path that is unknown. A page is a proxy's, which knows nothing of models."""
 
 _UNREADABLE = "invalid_encrypted_content"
 _UNVERIFIED = re.compile(r"encrypted content .{0,200}could not be (?:verified|decrypted)", re.I | re.S)
@@ -66,10 +66,10 @@ class ResponsesFormat:
 def points_elsewhere(endpoint: Endpoint, error: AnswerError) -> bool:
     """Whether a refusal of this endpoint means that the model is to be called at the other one."""
     if endpoint == "chat_completions":
-        return error.http_status in (400, 404) and _NOT_CHAT.search(error.body) is not None
-    if error.http_status in (400, 404) and _NOT_RESPONSES.search(error.body):
+        return error.meant_status in (400, 404) and _NOT_CHAT.search(error.body) is not None
+    if error.meant_status in (400, 404) and _NOT_RESPONSES.search(error.body):
         return True
-    return error.http_status in _UNKNOWN_PATH and _SOMETHING_ELSE.search(error.body) is None
+    return error.meant_status in _UNKNOWN_PATH and _SOMETHING_ELSE.search(error.body) is None
 
 
 def _code(body: str) -> Any:

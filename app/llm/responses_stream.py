@@ -143,13 +143,18 @@ class ResponsesStream:
             raise self._error(response)
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
-            self._complete(index, _dict(item))
+            self._complete(self._place_of(index, _dict(item)), _dict(item))
         if status == "completed":
             self._reason = self._completed()
         elif status == "incomplete":
             reason = _dict(response.get("incomplete_details")).get("reason")
             self._reason = _INCOMPLETE.get(str(reason), "other")
         self.done = self._reason is not None
+
+    def _place_of(self, index: int, data: dict[str, Any]) -> int | str:
+        """The key of an item of the whole response: its id where the stream gave no places."""
+        known = str(data.get("id") or "")
+        return known if known in self._items else index
 
     def _completed(self) -> StopReason:
         if any(item.kind == "function_call" for item in self._items.values()):
@@ -278,7 +283,7 @@ def _text_of(data: dict[str, Any]) -> str:
 def _key(event: dict[str, Any]) -> int | str:
     """Which item an event belongs to: by its place in the output, else by its id."""
     index = event.get("output_index")
-    return index if isinstance(index, int) else str(event.get("item_id") or "")
+    return index if isinstance(index, int) else str(event.get("item_id") or _dict(event.get("item")).get("id") or "")
 
 
 def _number(value: Any) -> int:

@@ -9,14 +9,15 @@ from typing import Any
 
 import orjson
 
-from app.llm.base import BlockEnd, Finish, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart, UsageReport
+from app.llm.base import BlockEnd, Finish, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
 
 _TAG, _END_TAG = "<tool_call>", "</tool_call>"
-_FENCES = ("```json", "```\n{")
+_FENCE = "```"
+_OPENINGS = (_TAG, f"{_FENCE}json", _FENCE)
+"""What a call may stand in; nothing else than the call's object follows them."""
 _FIRST_KEYS = ("name", "type", "function", "arguments", "parameters", "id")
 _FIRST_KEY = re.compile(r'\{\s*"([^"]{0,12})')
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.S)
-_TAGGED = re.compile(rf"{_TAG}\s*(.*?)\s*(?:{_END_TAG}|\Z)\s*", re.S)
+_BLANKS = re.compile(r"\s*")
 
 HELD_CHARS = 1_000_000
 """Characters of a text that may be held back as a call; the largest file that a model writes in one call is smaller."""
@@ -89,33 +90,61 @@ class TextCalls:
             yield ToolCallStart(block, call.name)
             yield ToolArgumentsDelta(block, call.arguments)
             yield BlockEnd(block)
-        yield from (event for event in self._held if isinstance(event, UsageReport))
         yield Finish("tool_calls")
 
 
 def may_be_call(head: str) -> bool:
     """Whether a text that begins so, without whitespace in front, may still become nothing but calls."""
-    if any(opening.startswith(head[: len(opening)]) for opening in (_TAG, *_FENCES)):
+    for opening in _OPENINGS:
+        if opening.startswith(head):
+            return True
+        if head.startswith(opening):
+            return _may_begin_object(head[len(opening) :].lstrip())
+    return _may_begin_object(head)
+
+
+def _may_begin_object(head: str) -> bool:
+    """Whether the first key of an object, as far as it is there, is one that a call begins with."""
+    if not head or (head[0] == "{" and head[1:].lstrip() in ("", '"')):
         return True
-    if not head.startswith("{"):
-        return False
     key = _FIRST_KEY.match(head)
-    if key is None:
-        return not head[1:].strip() or (head[1:].lstrip() == '"')
-    return any(known.startswith(key[1]) for known in _FIRST_KEYS)
+    return key is not None and any(known.startswith(key[1]) for known in _FIRST_KEYS)
 
 
 def calls_in(text: str, offered: Collection[str]) -> list[TextCall]:
-    """The calls of offered tools that a text consists of; none where there is anything else in it."""
+    """The calls of offered tools that a text consists of; none where there is anything else in it. Takes time in
+    proportion to the text, which a model may have filled with anything."""
     text = text.strip()
     if text.startswith(_TAG):
-        documents = _TAGGED.findall(text) if _TAGGED.sub("", text) == "" else []
-    elif fenced := _FENCED.fullmatch(text):
-        documents = [fenced[1]]
+        documents = _tagged(text)
+    elif text.startswith(_FENCE):
+        documents = _fenced(text)
     else:
         documents = [text]
     calls = [_call(document, offered) for document in documents]
     return [call for call in calls if call is not None] if all(calls) else []
+
+
+def _tagged(text: str) -> list[str]:
+    """What stands between the tags of a text that has nothing else, the last of which may be left open."""
+    documents = []
+    at = 0
+    while at < len(text):
+        if not text.startswith(_TAG, at):
+            return []
+        end = text.find(_END_TAG, at)
+        documents.append(text[at + len(_TAG) : end if end >= 0 else len(text)])
+        blanks = _BLANKS.match(text, end + len(_END_TAG)) if end >= 0 else None
+        at = blanks.end() if blanks is not None else len(text)
+    return documents
+
+
+def _fenced(text: str) -> list[str]:
+    """The content of a text that is one code block."""
+    head, _, rest = text.partition("\n")
+    if head[len(_FENCE) :].strip() not in ("", "json") or not rest.endswith(_FENCE):
+        return []
+    return [rest.removesuffix(_FENCE)]
 
 
 def _call(document: str, offered: Collection[str]) -> TextCall | None:

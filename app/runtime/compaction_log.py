@@ -49,6 +49,13 @@ class CompactionLog:
         for item in news(items):
             if (line := _LINES.get(item.type)) is not None:
                 self._write(item.type, line, orjson.loads(item.data))
+            elif item.type == "session.deleted":
+                self._forget(orjson.loads(item.data)["session_id"])
+
+    def _forget(self, session_id: str) -> None:
+        """Drops the rounds of a session that went in the middle of them."""
+        for key in [key for key in self._open if key[0] == session_id]:
+            del self._open[key]
 
     def _write(self, type_: str, line: str, data: dict[str, Any]) -> None:
         """A rung that failed is a line too: `next` is the rung that is tried instead, null where the round is given

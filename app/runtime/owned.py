@@ -33,6 +33,9 @@ LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
 SPILL_WAIT_S = 10.0
 """How long a sandbox may take to start and to take the files of spilled messages; the run goes on without them."""
 
+MAX_SPILL_FAILURES = 3
+"""How often files of spilled messages are tried to be written: each failure may have held up a step."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -48,6 +51,7 @@ class OwnedSession:
         self._lease: Lease | None = None
         self._notes: Notes | None = None
         self._spilled: set[str] = set()
+        self._spill_failures = 0
 
     @property
     def row(self) -> Row[Any]:
@@ -110,15 +114,16 @@ class OwnedSession:
         """Writes messages that the context shows in part alone into files of the workspace, each once. Nothing depends
         on it, since `recall` returns them too: without a sandbox there are no files."""
         due = [message for message in messages if message.id not in self._spilled]
-        if not due:
+        if not due or self._spill_failures >= MAX_SPILL_FAILURES:
             return
-        self._spilled.update(message.id for message in due)
         try:
             async with asyncio.timeout(SPILL_WAIT_S):
                 sandbox = await self.sandbox()
                 for message in due:
                     await sandbox.write(spill_file(message), message.text.encode())
+                    self._spilled.add(message.id)
         except (PalimpsestError, TimeoutError) as error:
+            self._spill_failures += 1
             log.warning("message_not_spilled", session_id=self.id, reason=str(error) or "the sandbox took too long")
 
     def limits(self) -> Limits:

@@ -330,8 +330,8 @@ async def test_endpoints_that_point_to_each_other_fail_the_run(client: Client, p
     provider.configure(tools_on_responses=frozenset({"model"}), has_responses=False)
     for task in ("one", "two"):
         session, events = await client.run(task, model=OPENAI)
-        assert (session["outcome"], session["error"]["code"]) == ("failed", "provider_not_found")
-        assert len(of_type(events, "step.retrying")) == 1
+        assert (session["outcome"], session["error"]["code"]) == ("failed", "provider_bad_request")
+        assert len(of_type(events, "step.retrying")) == 2
 
 
 async def test_a_model_that_is_not_there_is_no_reason_to_switch(client: Client, provider: FakeProvider) -> None:

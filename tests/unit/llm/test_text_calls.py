@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.agent.repetition import LOOP_CHARS, RepetitionCheck
 from app.llm.base import BlockEnd, Finish, ReasoningDelta, StopReason, StreamEvent, TextDelta, ToolCallStart
-from app.llm.text_calls import TextCalls
+from app.llm.text_calls import TextCalls, calls_in
 
 from .values import calls, finish, prose
 
@@ -82,6 +82,18 @@ def test_an_answer_is_shown_as_soon_as_it_can_be_no_call() -> None:
     filter = TextCalls(OFFERED)
     assert list(filter.feed(TextDelta(0, '{"res'))) == [TextDelta(0, '{"res')]
     assert list(filter.feed(TextDelta(0, "ult"))) == [TextDelta(0, "ult")]
+
+
+@pytest.mark.parametrize("begin", ['```json\n{"version": 1,\n', "```js\n", '<tool_call>{"x', "<tool_call>see"])
+def test_what_stands_in_a_fence_or_a_tag_is_shown_as_soon_as_it_is_no_call(begin: str) -> None:
+    filter = TextCalls(OFFERED)
+    assert list(filter.feed(TextDelta(0, begin))) == [TextDelta(0, begin)]
+
+
+@pytest.mark.parametrize("begin", ["<tool_call>", "```json\n", "```\n", f"<tool_call>{READ}</tool_call>", READ])
+def test_a_million_blanks_are_read_in_no_time(begin: str) -> None:
+    """What looks back for each of them never gets to the end of the test."""
+    assert calls_in(f"{begin}{' ' * 1_000_000}x", OFFERED) == []
 
 
 def test_a_call_that_was_cut_off_stays_text() -> None:
