@@ -170,6 +170,8 @@ class OpenAiStream:
         inner = chunk.get("error")
         code = inner.get("code") if isinstance(inner, dict) else chunk.get("code")
         status = code if isinstance(code, int) and 400 <= code < 600 else None
+        if status is None and isinstance(inner, dict) and inner.get("type") == "invalid_request_error":
+            status = 400
         return self._error_for(status, orjson.dumps(chunk).decode())
 
 

@@ -169,7 +169,7 @@ _ADAPTER = TypeAdapter(Quirks)
 
 
 class QuirkMemory(Protocol):
-    """Where quirks are kept over restarts. A `place` is a model's base URL and name."""
+    """Where quirks are kept over restarts. A `place` is a model's kind of provider, base URL and name."""
 
     def recall(self, place: str) -> Mapping[str, Any] | None:
         """What was learned of a model, as `Quirks.to_json` gave it; None for one that nothing is known of."""

@@ -81,6 +81,16 @@ async def test_each_rule_costs_one_request_ever(
     assert provider.broken == []
 
 
+@pytest.mark.parametrize("rule", RULES)
+async def test_a_rule_that_is_stated_inside_a_stream_is_learned(
+    client: Client, provider: FakeProvider, rule: str
+) -> None:
+    provider.configure(insists=frozenset({rule}), refuses_in_stream=True)
+    session_id = await work(client, provider, "first", "reactive")
+    await assert_sound(client, session_id)
+    assert len(provider.refusals) == RULES[rule], provider.refusals
+
+
 async def test_a_rule_is_learned_anew_after_a_month(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(refused_parameters=frozenset({"stream_options"}))
     server = start_server()

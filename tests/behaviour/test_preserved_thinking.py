@@ -158,7 +158,11 @@ async def test_a_restart_goes_on_with_the_same_bytes(
     assert thinker.refusals == []
 
 
-async def test_a_refused_prefix_is_repaired_by_one_retry(client: Client, thinker: FakeProvider) -> None:
+@pytest.mark.parametrize("in_stream", [False, True])
+async def test_a_refused_prefix_is_repaired_by_one_retry(
+    client: Client, thinker: FakeProvider, in_stream: bool
+) -> None:
+    thinker.configure(refuses_in_stream=in_stream)
     session, _ = await client.run("look", model=BOUND)
     thinker.rebind_thinking()
     count = len(thinker.requests)

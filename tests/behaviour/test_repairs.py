@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
-from tests.behaviour.harness import Client, RunningServer
+from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.rounds import MODELS, POLICIES, assert_sent, compacted, context, settings, steps_of
-from tests.provider import FakeProvider, Reply, Text
+from tests.provider import FakeProvider, Reasoning, Reply, Text, ToolCall
 
 StartServer = Callable[..., RunningServer]
 
@@ -39,6 +39,18 @@ async def generations(client: Client, session_id: str) -> list[int]:
 async def say(client: Client, session_id: str, text: str) -> None:
     await client.post(session_id, text)
     await client.until_idle(session_id)
+
+
+async def test_a_history_that_is_sent_in_another_shape_stays_repaired(client: Client, provider: FakeProvider) -> None:
+    provider.configure(insists=frozenset({"echo"}))
+    step = Reply(Reasoning("I look."), ToolCall("list_directory", {"path": "."}))
+    provider.script(step, Reply(Text("done")))
+    session, events = await client.run("look", history=BEGUN_BY_THE_ASSISTANT)
+    assert session["outcome"] == "completed"
+    assert [event.data["code"] for event in of_type(events, "step.retrying")] == ["reshape_echo_reasoning"]
+    first = [next(m["role"] for m in request.messages if m["role"] != "system") for request in provider.requests]
+    assert set(first) == {"user"}
+    assert_sent(await context(client, session["id"], 2), provider.requests[-1])
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -286,7 +286,11 @@ async def test_refused_parameters_are_left_out(client: Client, provider: FakePro
     assert provider.broken == []
 
 
-async def test_reasoning_that_the_provider_cannot_read_is_left_out(client: Client, provider: FakeProvider) -> None:
+@pytest.mark.parametrize("in_stream", [False, True])
+async def test_reasoning_that_the_provider_cannot_read_is_left_out(
+    client: Client, provider: FakeProvider, in_stream: bool
+) -> None:
+    provider.configure(refuses_in_stream=in_stream)
     provider.script(Reply(Reasoning("old"), WRITE), Reply(Text("one")), Reply(Reasoning("new"), WRITE))
     session, _ = await client.run("task", model=RESPONSES)
     provider.forget_thinking()
@@ -332,6 +336,30 @@ async def test_endpoints_that_point_to_each_other_fail_the_run(client: Client, p
         session, events = await client.run(task, model=OPENAI)
         assert (session["outcome"], session["error"]["code"]) == ("failed", "provider_bad_request")
         assert len(of_type(events, "step.retrying")) == 2
+
+
+async def test_a_passing_404_of_a_proxy_is_no_switch_for_good(start_server: Start, provider: FakeProvider) -> None:
+    provider.configure(tools_on_responses=frozenset({"model"}))
+    provider.script(HttpError(404, b"no such route"), Reply(WRITE), Reply(Text("done")))
+    server = start_server()
+    async with Client(server.url) as client:
+        session, events = await client.run("task", model=RESPONSES)
+    assert session["outcome"] == "completed"
+    assert [event.data["code"] for event in of_type(events, "step.retrying")] == ["endpoint_switched"] * 2
+    assert [request.wire for request in provider.requests] == ["responses", "openai", "responses", "responses"]
+    server.stop()
+
+    async with Client(start_server().url) as client:
+        session, events = await client.run("after a restart", model=RESPONSES)
+    assert session["outcome"] == "completed"
+    assert (provider.requests[-1].wire, of_type(events, "step.retrying")) == ("responses", [])
+
+
+async def test_a_switch_uses_up_no_attempt(start_server: Start, provider: FakeProvider) -> None:
+    provider.configure(responses_only=frozenset({"model"}))
+    async with Client(start_server(provider_max_attempts=1).url) as client:
+        session, _ = await client.run("task", model=OPENAI)
+    assert session["outcome"] == "completed"
 
 
 async def test_a_model_that_is_not_there_is_no_reason_to_switch(client: Client, provider: FakeProvider) -> None:

@@ -16,7 +16,7 @@ from tests.provider.openai import OPENAI
 from tests.provider.player import Dropped, Message, Player, Send
 from tests.provider.records import JSON, RecordedRequest, Refused
 from tests.provider.responses import RESPONSES
-from tests.provider.script import Answer, Gate, HttpError, as_reply
+from tests.provider.script import Answer, Gate, HttpError, Reply, StreamError, as_reply
 from tests.provider.settings import Settings
 
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -72,6 +72,10 @@ class App:
             return
         request, refused = self._desk.take(dialect, headers, raw)
         player = Player(send, self._desk.board, dialect, {"request-id": f"req_{request.index}"})
+        if refused is not None and request.stream and self._desk.settings.refuses_in_stream:
+            error = StreamError(refused.kind, refused.message, refused.code)
+            await player.play(dialect.stream(self._desk.answer(request, Reply(error))), None)
+            return
         if refused is not None:
             body = dialect.error(refused) if refused.body is None else refused.body
             await player.document(refused.status, body, {})

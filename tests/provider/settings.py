@@ -26,8 +26,9 @@ class Settings:
     Responses alone; `has_responses` is false for a server without that endpoint. `binds_thinking` has replayed thinking
     verified against all that comes before it, as newer Claude models do. `models` are listed by `GET /v1/models`.
     `documents` take the place of what a GET of their path would give; behind a gate that is given all the same.
-    `max_body` is in bytes, beyond it 413. `keep` bounds the recorded requests for long loads; None keeps all. Without
-    `strict` nothing is checked, read or counted, so that the fake costs little under load; the key is still asked for.
+    With `refuses_in_stream` a refused request that asked for a stream gets status 200 and an error event. `max_body` is
+    in bytes, beyond it 413. `keep` bounds the recorded requests for long loads; None keeps all. Without `strict`
+    nothing is checked, read or counted, so that the fake costs little under load; the key is still asked for.
     """
 
     key: str | None = None
@@ -44,6 +45,7 @@ class Settings:
     insists: frozenset[Insistence] = frozenset()
     models: tuple[str, ...] = ("fake-model",)
     documents: Mapping[str, JSON | HttpError | Gate] = field(default_factory=dict)
+    refuses_in_stream: bool = False
     max_body: int | None = None
     keep: int | None = None
     strict: bool = True

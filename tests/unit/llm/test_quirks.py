@@ -152,6 +152,17 @@ def test_a_refused_effort_teaches_which_are_taken(message: str, refused: set[str
     assert (quirks.refused_efforts, quirks.dropped) == (refused, set())
 
 
+def test_a_refused_effort_of_claude_teaches_which_are_taken() -> None:
+    quirks = Quirks("max_tokens")
+    message = "output_config.effort: Input should be 'low', 'medium' or 'high'"
+    assert quirks.learn(refusal(message), {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}})
+    assert (quirks.refused_efforts, quirks.dropped) == ({"none", "minimal", "xhigh", "max"}, set())
+
+
+def test_what_is_stored_under_a_parameter_of_another_format_is_not_taken() -> None:
+    assert Quirks("max_tokens").restored({"token_name": "max_output_tokens"}).token_name == "max_tokens"
+
+
 def test_a_server_that_knows_no_effort_gets_none() -> None:
     quirks = Quirks("max_tokens")
     assert quirks.learn(refusal("Unrecognized request argument supplied: reasoning_effort"), EFFORT)

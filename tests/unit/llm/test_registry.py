@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
 import pytest
 
-from app.errors import MissingApiKeyError, UnknownModelError
+from app.errors import MissingApiKeyError, ProviderError, UnknownModelError
 from app.llm import Catalog, ModelOverride, ProviderConfig, Providers
 from app.llm.anthropic import AnthropicProvider
 from app.llm.openai import OpenAiProvider
@@ -19,6 +24,17 @@ CONFIGS = (
 )
 
 
+class Memory:
+    def __init__(self) -> None:
+        self.known: dict[str, Mapping[str, Any]] = {}
+
+    def recall(self, place: str) -> Mapping[str, Any] | None:
+        return self.known.get(place)
+
+    async def learned(self, place: str, known: Mapping[str, Any]) -> None:
+        self.known[place] = known
+
+
 def providers(*configs: ProviderConfig, **models: ModelOverride) -> Providers:
     return Providers(configs or CONFIGS, Catalog(models))
 
@@ -33,6 +49,23 @@ async def test_a_name_leads_to_its_provider_and_the_models_name_there() -> None:
     assert (provider.name, model) == ("local", "Qwen/Qwen3-32B")
     assert isinstance(known.resolve("scripted/demo")[0], ScriptedProvider)
     await known.aclose()
+
+
+async def test_two_kinds_of_provider_at_one_address_do_not_share_what_they_learned() -> None:
+    error = {"error": {"message": "Unknown parameter: 'temperature'.", "param": "temperature"}}
+    refused = Scripted(status=400, pieces=[orjson.dumps(error)])
+    async with local_server(refused, Scripted(status=500)) as server:
+        configs = [ProviderConfig(kind, kind, server.url, "a key") for kind in ("openai", "anthropic")]
+        memory = Memory()
+        known = Providers(configs, Catalog({}), quirks=memory)
+        for config in configs:
+            provider, model = known.resolve(f"{config.name}/model")
+            with pytest.raises(ProviderError):
+                await collect(provider.stream(replace(request(), model=model, temperature=0.5)))
+        await known.aclose()
+    (place,) = memory.known
+    assert place == f"openai {server.url} model"
+    assert "temperature" in server.asked[-1].json
 
 
 async def test_a_provider_is_opened_once() -> None:

@@ -88,6 +88,17 @@ async def test_items_that_were_never_announced_or_came_whole_are_taken() -> None
     assert finish(events) == "tool_calls"
 
 
+async def test_a_stream_without_places_is_told_apart_by_ids() -> None:
+    call = {**CALL, "id": "fc_1"}
+    events = await said(
+        {"type": "response.output_item.added", "item": {**call, "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "delta": CALL["arguments"]},
+        {"type": "response.output_item.done", "item": call},
+        {"type": "response.completed", "response": {"status": "completed", "output": [call]}},
+    )
+    assert calls(events) == [("ls", CALL["arguments"])]
+
+
 async def test_encrypted_content_may_come_with_the_end_of_the_response() -> None:
     bare = {name: value for name, value in ITEM.items() if name != "encrypted_content"}
     events = await said(
