@@ -121,13 +121,6 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         ],
     ),
     InvalidRequestError("There is no tool 'fly'.", code="unknown_tool"),
-    InvalidRequestError(
-        "openai/gpt-6 does not take the reasoning_effort 'minimal'; it takes none, low, medium, high, max, or null for"
-        " its default.",
-        code="unsupported_effort",
-        field="reasoning_effort",
-        reasoning_efforts=["none", "low", "medium", "high", "max"],
-    ),
     InvalidRequestError("metadata may have 16,384 bytes.", code="metadata_too_large"),
     InvalidRequestError("The path holds a NUL character.", code="invalid_path"),
     InvalidRequestError("'src' is not a regular file.", code="not_a_file"),

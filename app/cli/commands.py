@@ -105,7 +105,12 @@ def run(
     ] = None,
     effort: Annotated[
         Literal["none", "minimal", "low", "medium", "high", "max"] | None,
-        typer.Option("--effort", "-e", metavar="LEVEL", help="How much the model reasons: none, minimal, low to max."),
+        typer.Option(
+            "--effort",
+            "-e",
+            metavar="LEVEL",
+            help="How much the model reasons: none, minimal, low, medium, high or max.",
+        ),
     ] = None,
     compaction: Annotated[
         str | None,

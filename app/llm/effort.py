@@ -7,9 +7,12 @@ missing or wrong corrects itself: a refused value is remembered by `Quirks`, and
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 from app.sessions import ReasoningEffort
+
+Value = TypeVar("Value", bound=str)
 
 SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """All values that any API takes, from the least reasoning to the most."""
@@ -56,17 +59,22 @@ def efforts(model: str) -> tuple[ReasoningEffort, ...] | None:
     return None if values is None else tuple(dict.fromkeys(map(_neutral, values)))
 
 
+def offered_effort(effort: ReasoningEffort | None, offered: Sequence[ReasoningEffort] | None) -> ReasoningEffort | None:
+    """The effort to ask a model for that offers these (None: it is not known which): the nearest one, a lower one
+    first; None where it does not reason."""
+    return effort if effort is None or offered is None else _nearest(offered, effort)
+
+
 def wire_effort(model: str, effort: ReasoningEffort | None, refused: Collection[str] = ()) -> str | None:
-    """The value to send for `effort`, None where nothing is to be sent: the nearest one that the model takes and has
-    not refused, a lower one first. An unknown model is tried with the value as it is. `none` takes the place of no
-    other effort: no value at all is closer to what was asked."""
-    values = _values(model)
-    if effort is None or values == ():
+    """The value to send for an effort that the model offers, None where nothing is to be sent. What the model has
+    refused gives way to the nearest value that it has not."""
+    if effort is None:
         return None
-    known = SCALE if values is None else values
-    accepted = [value for value in known if value not in refused and (value != "none" or effort == "none")]
-    wanted = _rank("high" if effort == "max" and values is None else effort)
-    return min(accepted, key=lambda value: (abs(_rank(value) - wanted), _rank(value)), default=None)
+    values = _values(model)
+    # The operator may know better than the table, and of an unknown model nobody knows: the value goes out as it is.
+    known = values if values is not None and effort in map(_neutral, values) else SCALE
+    wanted = "high" if effort == "max" and values is None else effort
+    return _nearest([value for value in known if value not in refused], wanted)
 
 
 def reasons(model: str) -> bool:
@@ -86,6 +94,12 @@ def _neutral(value: str) -> ReasoningEffort:
             return value
         case _:
             return "max"
+
+
+def _nearest(values: Sequence[Value], wanted: str) -> Value | None:
+    """`none` takes the place of no other effort: to send no value is closer to what was asked for."""
+    fit = [value for value in values if value != "none" or wanted == "none"]
+    return min(fit, key=lambda value: (abs(_rank(value) - _rank(wanted)), _rank(value)), default=None)
 
 
 def _rank(value: str) -> int:

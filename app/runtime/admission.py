@@ -16,13 +16,12 @@ from app.context.tokens import counted_tokens
 from app.context.turns import is_request
 from app.errors import ForbiddenError, InvalidRequestError
 from app.interchange import ImportedHistory, import_history
-from app.llm.base import ModelInfo
 from app.messages import Message, new_id
 from app.runtime.approval_rules import approval_within, checked_rules
 from app.runtime.message_room import LEAST_ROOM, DraftedRow, check_fits, text_tokens
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import HistoryImport, LimitsPatch, SessionCreate, SessionPatch
-from app.sessions import Approval, Limits, ReasoningEffort
+from app.sessions import Approval, Limits
 
 TITLE_CHARS = 80
 """Characters of a task's first line that stand in for a title."""
@@ -92,7 +91,6 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
     compaction = _compaction(body.compaction, setup, rules)
     sandbox = setup.sandboxes.resolve(body.sandbox)
     info = setup.agents.model_info(model)
-    check_effort(info, body.reasoning_effort)
     return {
         "title": body.title or _title(body.task),
         "task": body.task,
@@ -133,20 +131,6 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
     return fields | {
         name: getattr(body, name) for name in ("title", "system_prompt", "reasoning_effort") if name in given
     }
-
-
-def check_effort(info: ModelInfo, effort: ReasoningEffort | None) -> None:
-    """Raises `InvalidRequestError` for an effort that the model is known not to take. Where nothing is known of a
-    model, any is accepted: its provider decides."""
-    known = info.reasoning_efforts
-    if effort is not None and known is not None and effort not in known:
-        raise InvalidRequestError(
-            f"{info.name} does not take the reasoning_effort {effort!r}; it takes {', '.join(known) or 'none at all'},"
-            " or null for its default.",
-            code="unsupported_effort",
-            field="reasoning_effort",
-            reasoning_efforts=list(known),
-        )
 
 
 def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: ServiceRules) -> CompactionSettings:

@@ -22,6 +22,7 @@ from app.context.validator import Repair
 from app.db.repositories import compactions, messages, queue, steps
 from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
+from app.llm.effort import offered_effort
 from app.messages import Message, Role, Usage
 from app.runtime import compactions as rounds
 from app.runtime.windows import LearnedWindows
@@ -81,7 +82,7 @@ class AgentSetup:
             budget=budget,
             calibration=self.calibration(row.model),
             settings=settings,
-            reasoning_effort=row.reasoning_effort,
+            reasoning_effort=offered_effort(row.reasoning_effort, info.reasoning_efforts),
             summary_template=self.summary_template,
             approval=Approval(**row.approval),
             binds_thinking=info.binds_thinking,

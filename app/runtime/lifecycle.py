@@ -14,14 +14,12 @@ from app.db.repositories import events, forks, queue, sessions, steps
 from app.errors import ConflictError, PalimpsestError
 from app.eventlog.log import Appender, StreamItem
 from app.events import SessionCreated, SessionUpdated
-from app.llm.base import ModelInfo
 from app.messages import Usage, now
 from app.runtime import inbox, runs
 from app.runtime.admission import (
     Draft,
     ServiceRules,
     changed_compaction,
-    check_effort,
     limits_within,
     request_fingerprint,
 )
@@ -110,14 +108,9 @@ def patch(
     body: SessionPatch,
     fields: dict[str, Any],
     rules: ServiceRules,
-    model_info: Callable[[str], ModelInfo],
 ) -> tuple[tuple[Session, Row[Any]], list[StreamItem]]:
-    """Changes a session's row; gives the session and the row. The model and the effort that the session has then must
-    go together, whichever of them is changed."""
+    """Changes a session's row; gives the session and the row."""
     row = sessions.row(connection, session_id)
-    if not fields.keys().isdisjoint(("model", "reasoning_effort")):
-        effort = fields.get("reasoning_effort", row.reasoning_effort)
-        check_effort(model_info(fields.get("model", row.model)), effort)
     if "limits" in body.model_fields_set:
         base = rules.limits if body.limits is None else Limits(**row.limits)
         fields = {**fields, "limits": limits_within(body.limits, base, rules.most).model_dump()}

@@ -144,8 +144,8 @@ def _calls(node: ast.AST, function: Function | None = None) -> Iterator[tuple[Fu
 def _texts(node: ast.expr, tree: ast.Module, function: Function | None) -> list[str]:
     """The texts that an expression may have; none where one of them cannot be read off the source.
 
-    It sees through `"a" if x else "b"`, a parameter of the function around it, a function of the same file, and
-    `NAMES.get(…, "a")` of a dictionary of the same file.
+    It sees through `"a" if x else "b"`, a parameter of the function around it, a constant or a function of the same
+    file, and `NAMES.get(…, "a")` of a dictionary of the same file.
     """
     match node:
         case ast.Constant(value=str(text)):
@@ -155,6 +155,8 @@ def _texts(node: ast.expr, tree: ast.Module, function: Function | None) -> list[
         case ast.Name(id=name) if function is not None and name in (names := [a.arg for a in function.args.args]):
             calls = [call for _, call in _calls(tree) if _name(call.func) == function.name]
             return _all([_texts(_argument(call, names.index(name), name), tree, None) for call in calls])
+        case ast.Name(id=name):
+            return _all([_texts(value, tree, None) for value in _constant(tree, name)])
         case ast.Call(func=ast.Name(id=name)):
             made = next((n for n in tree.body if isinstance(n, Function) and n.name == name), None)
             ends = [n.value for n in ast.walk(made) if isinstance(n, ast.Return) and n.value] if made else []
@@ -163,6 +165,12 @@ def _texts(node: ast.expr, tree: ast.Module, function: Function | None) -> list[
             values = [v for line in tree.body if isinstance(line, ast.Assign) for v in _values(line, name)]
             return _all([_texts(value, tree, None) for value in [*values, other]])
     return []
+
+
+def _constant(tree: ast.Module, name: str) -> list[ast.Constant]:
+    """What a file sets a name to, if that is a plain value."""
+    lines = [line for line in tree.body if isinstance(line, ast.Assign) and _name(line.targets[0]) == name]
+    return [line.value for line in lines if isinstance(line.value, ast.Constant)]
 
 
 def _all(found: list[list[str]]) -> list[str]:

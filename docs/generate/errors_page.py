@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from app.agent.faults import RoundCode
+from app.errors import Reshape
 from docs.generate import APP
 from docs.generate.error_codes import ErrorCode, classes_in, descendants, error_classes, made_codes, parse_sources
 from docs.generate.markdown import table
@@ -92,6 +93,14 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "endpoint_switched": (
         FAILED,
         "The model asked to be called at its provider's other endpoint; shown with the retry there.",
+    ),
+    "reshape_drop_block": (
+        FAILED,
+        "The provider refused replayed thinking; the step is tried again, asking it to drop what it cannot verify.",
+    ),
+    "reshape_echo_reasoning": (
+        FAILED,
+        "The provider wants the model's reasoning back; the step is tried again with it.",
     ),
     "provider_stream_ended": (FAILED, "The connection ended in the middle of the answer."),
     "provider_timeout": (FAILED, "The provider sent nothing for `PALIMPSEST_PROVIDER_IDLE_TIMEOUT_S`, or said 408."),
@@ -181,7 +190,7 @@ def check_meanings(name: str, explained: Iterable[str], found: Iterable[str]) ->
 
 def errors_page() -> str:
     codes = sorted_out(APP)
-    check_meanings("RUN_CODES", RUN_CODES, codes.runs)
+    check_meanings("RUN_CODES", RUN_CODES, codes.runs | {f"reshape_{reshape}" for reshape in get_args(Reshape)})
     check_meanings("ROUND_CODES", ROUND_CODES, get_args(RoundCode))
     check_meanings("COMMAND_CODES", COMMAND_CODES, {entry.code for entry in codes.commands})
     answers = [[str(e.status), f"`{e.code}`", e.title, f"`{e.error}`"] for e in codes.answers]

@@ -1,9 +1,8 @@
-"""How much a model reasons is a session's setting: checked where the model is known, sent to it, learned where not."""
+"""How much a model reasons is a session's setting: mapped to what the model offers, learned where that is unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -50,34 +49,30 @@ async def test_the_effort_goes_to_the_model_from_the_next_step_on(client: Client
     assert "reasoning_effort" not in provider.requests[-1].body
 
 
-async def test_an_effort_that_a_known_model_does_not_take_is_refused(client: Client, provider: FakeProvider) -> None:
-    body: dict[str, Any] = {"model": KNOWN, "reasoning_effort": "minimal"}
-    refused = await client.http.post("/v1/sessions", json=body)
-    problem = refused.json()
-    assert (refused.status_code, problem["code"], problem["field"]) == (422, "unsupported_effort", "reasoning_effort")
-    assert problem["reasoning_efforts"] == KNOWN_EFFORTS
-    assert "none, low, medium, high" in problem["detail"]
-
-    unknown = await client.create(reasoning_effort="minimal")
-    to_known = await client.http.patch(f"/v1/sessions/{unknown['id']}", json={"model": KNOWN})
-    assert (to_known.status_code, to_known.json()["code"]) == (422, "unsupported_effort")
-    both = await client.http.patch(f"/v1/sessions/{unknown['id']}", json={"model": KNOWN, "reasoning_effort": "low"})
-    assert (both.status_code, both.json()["reasoning_effort"]) == (200, "low")
-    back = await client.http.patch(f"/v1/sessions/{unknown['id']}", json={"reasoning_effort": "minimal"})
-    assert (back.status_code, back.json()["code"]) == (422, "unsupported_effort")
+async def test_an_effort_is_mapped_to_what_the_model_offers(client: Client, provider: FakeProvider) -> None:
+    provider.respond(answers)
+    session, _ = await client.run("go", model=KNOWN, reasoning_effort="max")
+    path = f"/v1/sessions/{session['id']}"
+    for change in ({"reasoning_effort": "minimal"}, {"model": "fake-openai/gpt-4o"}, {"model": OPENAI}):
+        assert (await client.http.patch(path, json=change)).is_success
+        await client.post(session["id"], "again")
+        await client.until_idle(session["id"])
+    assert sent(provider) == ["high", "low", None, "minimal"]
+    assert (await client.session(session["id"]))["reasoning_effort"] == "minimal"
 
     nonsense = await client.http.post("/v1/sessions", json={"reasoning_effort": "much"})
     assert (nonsense.status_code, nonsense.json()["code"]) == (422, "validation_error")
 
 
-async def test_the_list_of_models_says_what_each_takes(start_server: StartServer) -> None:
+async def test_the_list_of_models_says_what_each_takes(start_server: StartServer, provider: FakeProvider) -> None:
+    provider.respond(answers)
     models = {KNOWN: {"context_window": 64_000}, OPENAI: {"reasoning_efforts": ["low", "high"]}}
     async with Client(start_server(models=models).url) as client:
         listed = {item["name"]: item["reasoning_efforts"] for item in (await client.get("/v1/models"))["items"]}
         assert (listed[KNOWN], listed[OPENAI]) == (KNOWN_EFFORTS, ["low", "high"])
         assert listed["scripted/demo"] is None
-        refused = await client.http.post("/v1/sessions", json={"model": OPENAI, "reasoning_effort": "max"})
-        assert refused.json()["reasoning_efforts"] == ["low", "high"]
+        await client.run("go", model=OPENAI, reasoning_effort="max")
+    assert sent(provider) == ["high"]
 
 
 async def test_a_refused_effort_gives_way_to_the_nearest_that_is_taken(client: Client, provider: FakeProvider) -> None:

@@ -37,7 +37,6 @@ REFUSED = (
     "approval_not_allowed",
     "unknown_model",
     "missing_api_key",
-    "unsupported_effort",
     "unknown_tool",
     "invalid_compaction",
     "metadata_too_large",

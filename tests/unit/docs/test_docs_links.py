@@ -71,8 +71,7 @@ def test_every_decision_is_in_the_index_and_has_its_four_parts() -> None:
         text = record.read_text("utf-8")
         assert f"]({record.name})" in index
         assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences", "Alternatives"]
-        # Room for the pages that a record quotes.
-        assert len(text.splitlines()) < 75
+        assert len(text.splitlines()) < 40
 
 
 def test_the_transcript_has_its_place() -> None:

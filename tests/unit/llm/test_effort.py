@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.llm.effort import efforts, wire_effort
+from app.llm.effort import efforts, offered_effort, wire_effort
 from app.sessions import ReasoningEffort
 
 
@@ -63,7 +63,13 @@ def test_a_model_offers_what_its_family_takes(model: str, offered: str) -> None:
 def test_the_nearest_value_is_sent(
     model: str, effort: ReasoningEffort | None, refused: tuple[str, ...], sent: str | None
 ) -> None:
-    assert wire_effort(model, effort, refused) == sent
+    assert wire_effort(model, offered_effort(effort, efforts(model)), refused) == sent
+
+
+def test_what_the_operator_says_wins_over_the_table() -> None:
+    assert wire_effort("gpt-5", offered_effort("minimal", ("medium", "high"))) == "medium"
+    assert wire_effort("gpt-5.6", offered_effort("minimal", ("minimal", "high"))) == "minimal"
+    assert wire_effort("gpt-4o", offered_effort("high", ("low",))) == "low"
 
 
 def test_a_model_that_does_not_reason_is_told_from_an_unknown_one() -> None:
