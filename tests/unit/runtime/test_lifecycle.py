@@ -48,10 +48,7 @@ class Office:
     async def patch(self, **asked: Any) -> Session:
         body = SessionPatch(**asked)
         fields = checked_patch(body, self.setup, RULES)
-        info = self.setup.agents.model_info
-        session, row = await self.stage.act(
-            lambda c: lifecycle.patch(c, self.stage.session_id, body, fields, RULES, info)
-        )
+        session, row = await self.stage.act(lambda c: lifecycle.patch(c, self.stage.session_id, body, fields, RULES))
         assert row.last_seq == session.last_seq
         return session
 
