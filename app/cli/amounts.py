@@ -35,9 +35,10 @@ def tokens(usage: dict[str, Any]) -> str:
 
 
 def share(context: dict[str, Any]) -> str:
-    """`context 14%` of what is usable; empty where the window is unknown."""
+    """`context 14%` of what is usable, which a context may exceed until it is compacted; empty where the window is
+    unknown."""
     usable = context.get("usable") or 0
-    return f"context {round(100 * context.get('tokens', 0) / usable)}%" if usable else ""
+    return f"context {min(100, round(100 * context.get('tokens', 0) / usable))}%" if usable else ""
 
 
 def joined(*items: str) -> str:

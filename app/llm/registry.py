@@ -116,14 +116,17 @@ class Providers:
         config, name = self._split(model)
         return f"{config.base_url} {name}"
 
-    def models(self) -> list[ModelInfo]:
-        """The models worth offering, of the configured providers in their order, the demo last."""
+    def models(self, default: str) -> list[ModelInfo]:
+        """The models worth offering, of the configured providers in their order, the demo last. `default` comes first
+        where it is none of them."""
         scripted = [c.name for c in self._configs.values() if c.kind == "scripted"]
         chat_completions = [c.name for c in self._configs.values() if c.kind == "openai"]
         asked = (name for name in self._configs if name not in scripted)
         names = self._catalog.known(asked, chat_completions=chat_completions)
         names = [name for name in names if name.partition("/")[0] in self._configs]
         names += [f"{name}/{DEMO_MODEL}" for name in scripted]
+        if default not in names and default.partition("/")[0] in self._configs:
+            names = [default, *names]
         return [self.info(name) for name in dict.fromkeys(names)]
 
     async def aclose(self) -> None:

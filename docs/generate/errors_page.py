@@ -179,7 +179,10 @@ def sorted_out(root: Path) -> Codes:
     elsewhere = {entry for place, entry in made if not place.startswith((*RUN_PLACES, *FRONT))}
     never = descendants(sources, OF_RUNS_ALONE) | {c.name for s, c in classes_in(sources) if s.place.startswith(FRONT)}
     answers = {entry for entry in elsewhere | set(classes.values()) if entry.error not in never}
-    return Codes(sorted(answers), {entry.code for entry in runs}, sorted(commands, key=lambda e: (e.code, e.error)))
+    reshaped = {f"reshape_{reshape}" for reshape in get_args(Reshape)}
+    return Codes(
+        sorted(answers), {entry.code for entry in runs} | reshaped, sorted(commands, key=lambda e: (e.code, e.error))
+    )
 
 
 def check_meanings(name: str, explained: Iterable[str], found: Iterable[str]) -> None:
@@ -190,7 +193,7 @@ def check_meanings(name: str, explained: Iterable[str], found: Iterable[str]) ->
 
 def errors_page() -> str:
     codes = sorted_out(APP)
-    check_meanings("RUN_CODES", RUN_CODES, codes.runs | {f"reshape_{reshape}" for reshape in get_args(Reshape)})
+    check_meanings("RUN_CODES", RUN_CODES, codes.runs)
     check_meanings("ROUND_CODES", ROUND_CODES, get_args(RoundCode))
     check_meanings("COMMAND_CODES", COMMAND_CODES, {entry.code for entry in codes.commands})
     answers = [[str(e.status), f"`{e.code}`", e.title, f"`{e.error}`"] for e in codes.answers]

@@ -15,7 +15,7 @@ class ServerService:
     """Answers for the server as a whole."""
 
     def __init__(
-        self, database: Database, health: Health, models: Callable[[], list[ModelInfo]], default_model: str
+        self, database: Database, health: Health, models: Callable[[str], list[ModelInfo]], default_model: str
     ) -> None:
         self._database = database
         self._health = health
@@ -23,7 +23,7 @@ class ServerService:
         self._default_model = default_model
 
     def models(self) -> ModelList:
-        return ModelList(items=tuple(self._model_view(info) for info in self._models()))
+        return ModelList(items=tuple(self._model_view(info) for info in self._models(self._default_model)))
 
     def _model_view(self, info: ModelInfo) -> ModelView:
         prices = info.prices

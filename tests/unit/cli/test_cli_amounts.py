@@ -29,5 +29,6 @@ def test_tokens_without_cached_ones() -> None:
 
 def test_what_is_not_known_is_left_out() -> None:
     assert amounts.share({"tokens": 5, "usable": 0}) == ""
+    assert amounts.share({"tokens": 113, "usable": 100}) == "context 100%"
     assert amounts.between(None, "2026-11-22T10:00:00.000Z") == ""
     assert amounts.joined("a", "", "b") == "a · b"

@@ -99,7 +99,9 @@ def test_a_provider_with_an_address_of_its_own_needs_no_key() -> None:
 
 
 def test_the_models_on_offer_are_those_of_the_configured_providers_with_the_demo_last() -> None:
-    offered = providers(**{"local/mine": ModelOverride(context_window=4096), "gone/x": ModelOverride()}).models()
+    offered = providers(**{"local/mine": ModelOverride(context_window=4096), "gone/x": ModelOverride()}).models(
+        "scripted/demo"
+    )
     names = [model.name for model in offered]
     assert names[0] == "local/mine"
     assert names[-1] == "scripted/demo"
@@ -110,7 +112,13 @@ def test_the_models_on_offer_are_those_of_the_configured_providers_with_the_demo
 
 
 def test_no_scripted_provider_means_no_demo() -> None:
-    assert providers(CONFIGS[2]).models() == []
+    assert providers(CONFIGS[2]).models("gone/x") == []
+
+
+def test_the_default_model_is_listed_whether_the_catalog_knows_it_or_not() -> None:
+    names = [info.name for info in providers().models("local/unheard-of")]
+    assert names[0] == "local/unheard-of"
+    assert names[1:] == [info.name for info in providers().models("scripted/demo")]
 
 
 def test_a_key_is_not_in_a_configurations_text() -> None:
