@@ -104,7 +104,7 @@ class Conversation(ShownHistory):
 
     def _cache_key(self) -> str | None:
         """One for the session's whole life, since new generations mostly begin with the same instructions and tools.
-        Hashed, so that no id of ours leaves the server."""
+        Hashed, so that our ids do not leave the server."""
         history = self.history
         return hashlib.sha256(history[0].id.encode()).hexdigest()[:32] if history else None
 

@@ -51,7 +51,7 @@ SMALL_PRUNE_PROTECT, SMALL_PRUNE_MINIMUM = 0.3, 0.15
 """Shares of usable that take the place of larger prune settings on small windows."""
 
 STEP_OUTPUT_SHARE, LEAN_STEP_OUTPUT_SHARE = 0.25, 0.15
-"""Share of usable that all results of one step may have together: a quarter never fills a context, and beside the fixed
+"""Share of usable that all results of one step may have together: a quarter never fills a context, and with the fixed
 part of a lean one two steps must fit."""
 
 FACTS_SHARE, LEAN_FACTS_SHARE = 0.25, 0.15

@@ -49,7 +49,7 @@ def to_wire(messages: Sequence[Message], format: WireFormat) -> list[Wire]:
 
 def begun_by_user(wires: list[Wire], format: WireFormat) -> list[Wire]:
     """The beginning of a history as a valid request begins: Anthropic's format wants the user's turn first, so that a
-    short one of ours is put in front of the assistant's."""
+    short one of our own is put in front of the assistant's."""
     if format == "openai" or not wires or wires[0]["role"] == "user":
         return wires
     return [{"role": "user", "content": BEFORE_ASSISTANT}, *wires]

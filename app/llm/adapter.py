@@ -73,7 +73,7 @@ class HttpProvider(ABC):
         self._memory: QuirkMemory | None = None
 
     def remember(self, origin: str, memory: QuirkMemory) -> None:
-        """Keeps what it learns in `memory`, and begins with what is there. `origin` tells the models of this provider
+        """Keeps what it learns in `memory`, and begins with what was kept. `origin` tells the models of this provider
         from those of others: its kind and its configured base URL."""
         self._origin, self._memory = origin, memory
 

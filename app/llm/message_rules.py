@@ -1,6 +1,6 @@
 """What a refusal says about the order of roles and about reasoning, of a server of Chat Completions.
 
-Chat templates and Mistral's validator refuse whole histories by a sentence about their roles; which rule it was is told
+Chat templates and Mistral's validator refuse whole histories by a sentence about their roles; which rule it is follows
 from the sentence and the refused request together.
 """
 

@@ -28,7 +28,7 @@ from app.tools.memory import MEMORY_FILE, read_note
 AGENTS_FILE = "AGENTS.md"
 
 READ_WAIT_S = 10.0
-"""How long a sandbox may take to hand the files over; without an answer the run goes on without them."""
+"""How long a sandbox may take to hand the files over; without an answer the run continues without them."""
 
 _AT_ONCE = timedelta(seconds=1)
 """A run that began this soon after its session was made with its task: nobody has put a file there before."""

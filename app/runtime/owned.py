@@ -31,7 +31,7 @@ LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
 
 
 SPILL_WAIT_S = 10.0
-"""How long a sandbox may take to start and to take the files of spilled messages; the run goes on without them."""
+"""How long a sandbox may take to start and to take the files of spilled messages; the run continues without them."""
 
 MAX_SPILL_FAILURES = 3
 """How often files of spilled messages are tried to be written: each failure may have held up a step."""

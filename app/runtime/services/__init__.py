@@ -62,7 +62,7 @@ def build_services(
     health: Health,
     logins: LoginRules,
     *,
-    models: Callable[[], list[ModelInfo]],
+    models: Callable[[str], list[ModelInfo]],
     output_path: Callable[[str], Path],
     outputs: Outputs,
 ) -> Services:
