@@ -21,14 +21,16 @@ class RepetitionCheck:
 
     def __init__(self) -> None:
         self._tail = ""
+        self._fresh: list[str] = []
         self._new = 0
 
     def grows(self, text: str) -> bool:
         """Takes more of the text; says whether all of its newest characters are one short unit repeated."""
-        self._tail = (self._tail + text)[-LOOP_CHARS:]
+        self._fresh.append(text)
         self._new += len(text)
-        if self._new < _EVERY or len(self._tail) < LOOP_CHARS:
+        if self._new < _EVERY:
             return False
+        tail = self._tail = (self._tail + "".join(self._fresh))[-LOOP_CHARS:]
+        self._fresh.clear()
         self._new = 0
-        tail = self._tail
-        return any(tail.startswith(tail[unit:]) for unit in range(1, LONGEST_UNIT + 1))
+        return len(tail) == LOOP_CHARS and any(tail.startswith(tail[unit:]) for unit in range(1, LONGEST_UNIT + 1))

@@ -57,13 +57,16 @@ class OpenAiProvider(HttpProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """Streams one response; see `Provider`. Calls that a local model writes as text are read as calls."""
-        calls = TextCalls({tool.name for tool in request.tools})
-        reads_calls = bool(request.tools) and self._is_chat(self.known(request.model))
+        is_chat = self._is_chat(self.known(request.model))
+        calls = TextCalls({tool.name for tool in request.tools if is_chat})
         async with aclosing(super().stream(request)) as events:  # type: ignore[type-var]
             try:
                 async for event in events:
-                    for found in calls.feed(event) if reads_calls else (event,):
-                        yield found
+                    if calls.done:
+                        yield event
+                    else:
+                        for found in calls.feed(event):
+                            yield found
             except ProviderError:
                 for held in calls.release():
                     yield held

@@ -37,7 +37,7 @@ class TextCall:
 class TextCalls:
     """Filters one response. A text that begins like a call is held back until it cannot be one any more, so that what
     turns out to be a call was never shown as an answer; one that is nothing but calls of offered tools becomes calls.
-    """
+    Where it is `done`, events pass as they are."""
 
     def __init__(self, offered: Collection[str]) -> None:
         self._offered = offered
@@ -45,12 +45,12 @@ class TextCalls:
         self._block: int | None = None
         self._head = ""
         self._chars = 0
-        self._off = False
+        self.done = not offered
 
     def feed(self, event: StreamEvent) -> Iterator[StreamEvent]:
         """What the event comes to: itself, nothing yet, or what was held."""
         match event:
-            case _ if self._off:
+            case _ if self.done:
                 yield event
             case TextDelta(block, text) if self._block in (None, block):
                 yield from self._hold(event, block, text)
@@ -67,7 +67,7 @@ class TextCalls:
 
     def release(self) -> Iterator[StreamEvent]:
         """Gives back what is held, and holds nothing any more."""
-        held, self._held, self._off = self._held, [], True
+        held, self._held, self.done = self._held, [], True
         yield from held
 
     def _hold(self, event: StreamEvent, block: int, text: str) -> Iterator[StreamEvent]:
