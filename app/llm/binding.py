@@ -8,11 +8,13 @@ itself: its first refusal is recognized, and what it wants is stored with the se
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _FAMILY = re.compile(r"claude-(?P<family>[a-z]+)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)")
 _SINCE = {"fable": (5, 1), "mythos": (5, 1), "opus": (5, 5), "sonnet": (5, 5), "haiku": (5, 5)}
 
 
+@lru_cache(maxsize=256)
 def binds_thinking(model: str) -> bool:
     """Whether a model verifies replayed thinking against all that came before it; what stands around the family's name
     (providers, regions, dates) does not matter."""

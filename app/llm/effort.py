@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from app.sessions import ReasoningEffort
@@ -82,6 +83,7 @@ def reasons(model: str) -> bool:
     return _values(model) != ()
 
 
+@lru_cache(maxsize=256)
 def _values(model: str) -> tuple[str, ...] | None:
     """The wire values of a model's family, None for an unknown family."""
     name = model.lower().rpartition("/")[2]

@@ -6,6 +6,7 @@ From the makers' model pages. A limit that is missing or wrong mends itself: the
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from app.llm.names import stripped_name
 
@@ -35,6 +36,7 @@ _LIMITS = tuple(
 )
 
 
+@lru_cache(maxsize=256)
 def max_output_tokens(model: str) -> int | None:
     """The limit of a model by its name, as any provider has it, or None where it is unknown."""
     name = stripped_name(model)

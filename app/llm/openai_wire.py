@@ -43,8 +43,8 @@ class WireForm:
     @property
     def key(self) -> str:
         """Under what its bytes are cached: those of two forms never mix."""
-        flags = (self.bridges_roles, self.no_system_role, self.tools_as_text, self.short_call_ids)
-        return f"openai{''.join(str(int(flag)) for flag in flags)}{self.reasoning_field or ''}"
+        forms = f"{self.bridges_roles:d}{self.no_system_role:d}{self.tools_as_text:d}{self.short_call_ids:d}"
+        return f"openai{forms}{self.reasoning_field or ''}"
 
 
 _ID_CHARS = string.ascii_letters + string.digits
