@@ -6,14 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import regex
-
 from app.agent.batch import result_without_run
 from app.agent.changes import CallsHeld
 from app.agent.ports import Decision
 from app.messages import ToolCallPart, ToolResultPart, ToolStatus
 from app.sessions import Approval, ApprovalEnd, ApprovalRules
-from app.tools.grep import is_recursive
+from app.tools.patterns import Pattern, PatternError
 from app.tools.shell import ExecuteCommand
 
 MATCH_S = 0.5
@@ -24,40 +22,25 @@ Checked = tuple[str, Mapping[str, Any]]
 """A call that can run: the tool's name, and its arguments as the tool will see them."""
 
 
-def compile_command(pattern: str) -> regex.Pattern[str]:
-    """A pattern for commands. Raises `ValueError`, worded to follow `Input should be a regular expression`."""
-    if is_recursive(pattern):
-        raise ValueError("that does not call itself")
-    try:
-        return regex.compile(pattern)
-    except regex.error as error:
-        raise ValueError(f"({error})") from error
-    except (RecursionError, OverflowError, MemoryError, ValueError) as error:
-        raise ValueError("that is less complex") from error
-
-
 def which_wait(calls: Sequence[Checked], approval: Approval) -> list[bool]:
     """For each call of a message, whether it waits. Takes up to `MATCH_S`, without holding Python's lock."""
     if not isinstance(approval.policy, ApprovalRules):
         return [approval.policy == "always"] * len(calls)
     rules = approval.policy
-    patterns = [compile_command(pattern) for pattern in rules.commands]
     deadline = time.monotonic() + MATCH_S
-    return [name in rules.tools or _is_matched(name, arguments, patterns, deadline) for name, arguments in calls]
+    return [name in rules.tools or _is_matched(name, arguments, rules.commands, deadline) for name, arguments in calls]
 
 
-def _is_matched(
-    name: str, arguments: Mapping[str, Any], patterns: Sequence[regex.Pattern[str]], deadline: float
-) -> bool:
+def _is_matched(name: str, arguments: Mapping[str, Any], patterns: Sequence[str], deadline: float) -> bool:
     """Whether the call is a command in which a pattern is found, or might be, had there been time to look."""
     if name != ExecuteCommand.name:
         return False
     for pattern in patterns:
-        left = deadline - time.monotonic()
         try:
-            if left <= 0 or pattern.search(str(arguments["command"]), timeout=left, concurrent=True) is not None:
+            if time.monotonic() >= deadline or Pattern(pattern).search(str(arguments["command"])) is not None:
                 return True
-        except (TimeoutError, MemoryError, RecursionError, regex.error):
+        except (PatternError, UnicodeEncodeError):
+            # A pattern that was accepted by an earlier version, or a text that no pattern can be looked for in.
             return True
     return False
 

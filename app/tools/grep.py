@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-import re
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import BinaryIO
 
-import regex
-
 from app.errors import ToolError
 from app.tools.lines import OVERLAP, PIECE, Piece, pieces
 from app.tools.output import OutputLimit
+from app.tools.patterns import Pattern, PatternError
 
 CONTEXT = 2
 """Lines shown before and after a match."""
@@ -28,35 +26,16 @@ SEARCH_S = 2.0
 BLOCK = 16 * 1024
 """Bytes of short lines that are looked at together, which is many times as fast as one by one."""
 
-BLOCK_S = 0.02
-"""Seconds that such a look may take. A pattern like `[^x]*y` needs the square of the length, and is then tried line by
-line instead."""
 
-_LINE_BOUND = re.compile(r"\(\?(?!:|i\))|\(\*|[*+?}]\+|\\[AZzGK]")
-"""What may match in a line by itself and not in a text around it: looking around, giving nothing back, anchors of the
-text. It may take more for such than is, which only costs time."""
-
-_RECURSION = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")
-
-
-def is_recursive(pattern: str) -> bool:
-    """Whether a pattern calls itself or its groups: such a search takes a gigabyte of memory within a second, which no
-    time-out prevents."""
-    return _RECURSION.search(re.sub(r"\\.", "", pattern, flags=re.DOTALL)) is not None
-
-
-def compile_pattern(pattern: str) -> regex.Pattern[str]:
-    """Raises `ToolError` for what is no regular expression, and for a recursive one."""
-    if is_recursive(pattern):
-        raise ToolError("Recursive patterns are not supported here: write it without (?R), (?1) and (?&name).")
+def compile_pattern(pattern: str) -> Pattern:
+    """Raises `ToolError` for what cannot be searched for."""
     try:
-        return regex.compile(pattern)
-    except regex.error as exc:
+        return Pattern(pattern)
+    except PatternError as exc:
         raise ToolError(
-            f"grep is not a regular expression: {exc}. Put a backslash before ( ) [ ] . * + ? | to take them literally."
+            f"grep is not a regular expression that can be used: {exc}. The syntax is RE2's; put a backslash before"
+            " ( ) [ ] . * + ? | to take them literally."
         ) from exc
-    except (RecursionError, OverflowError, MemoryError, ValueError) as exc:
-        raise ToolError("The pattern is too complex; use a simpler one.") from exc
 
 
 class Grep:
@@ -68,15 +47,14 @@ class Grep:
 
     def __init__(
         self,
-        pattern: regex.Pattern[str],
+        pattern: Pattern,
         limit: OutputLimit,
         *,
         seconds: float = SEARCH_S,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._pattern = pattern
-        whole = _LINE_BOUND.search(pattern.pattern) is None
-        self._block_pattern = regex.compile(pattern.pattern, regex.MULTILINE) if whole else None
+        self._block_pattern = pattern.over_lines()
         self._left = limit
         self._clock = clock
         self._deadline = clock() + seconds
@@ -112,15 +90,10 @@ class Grep:
 
     def _pass_over(self, block: bytes, line: int) -> bool:
         """Whether no line of the block matches, and none is context of what was found before it."""
-        left = self._deadline - self._clock()
-        if self._block_pattern is None or self._after or left <= 0:
+        if self._block_pattern is None or self._after or self._clock() >= self._deadline:
             return False
         text = block.decode("utf-8", "replace").replace("\x00", "\ufffd").replace("\r\n", "\n")
-        try:
-            if self._block_pattern.search(text, timeout=min(left, BLOCK_S)) is not None:
-                return False
-        except (TimeoutError, MemoryError):
-            self._block_pattern = None
+        if self._block_pattern.search(text) is not None:
             return False
         lines = text.split("\n")[:-1]
         for number in range(max(0, len(lines) - CONTEXT), len(lines)):
@@ -150,7 +123,7 @@ class Grep:
         limit = len(piece.text) if piece.last else len(piece.text) - OVERLAP
         at = max(self._skip, 0 if piece.first else 1)
         while self.go_on is None and (match := self._search(piece.text, at)) is not None:
-            if match.start() >= limit and not piece.last:
+            if match[0] >= limit and not piece.last:
                 break
             found = True
             at = self._show_match(piece, match)
@@ -160,21 +133,17 @@ class Grep:
         if not found and piece.first:
             self._take_context(piece)
 
-    def _search(self, text: str, at: int) -> regex.Match[str] | None:
-        left = self._deadline - self._clock()
-        if left <= 0:
+    def _search(self, text: str, at: int) -> tuple[int, int] | None:
+        if self._clock() >= self._deadline:
             raise TimeoutError
-        try:
-            return self._pattern.search(text, at, timeout=left)
-        except MemoryError as exc:
-            raise ToolError("The pattern needs too much memory; use a simpler one.") from exc
+        return self._pattern.search(text, at)
 
-    def _show_match(self, piece: Piece, match: regex.Match[str]) -> int:
+    def _show_match(self, piece: Piece, match: tuple[int, int]) -> int:
         """Shows a match; gives the place from which to search on, beyond the line's end where all of it is shown."""
         for before in self._before:
             self._show_context(before)
         self._before.clear()
-        begin, end = _window(len(piece.text), match.start())
+        begin, end = _window(len(piece.text), match[0])
         head = "…" if begin or not piece.first else ""
         tail = "…" if end < len(piece.text) or not piece.last else ""
         self._show(piece.line, ":", f"{head}{piece.text[begin:end]}{tail}")
@@ -182,7 +151,7 @@ class Grep:
         self._after = CONTEXT
         if self.matches >= MAX_MATCHES and self.go_on is None:
             self.go_on = piece.line + 1
-        return max(end, match.end(), match.start() + 1) if tail else len(piece.text) + 1
+        return max(end, match[1], match[0] + 1) if tail else len(piece.text) + 1
 
     def _take_context(self, piece: Piece) -> None:
         if self._after:

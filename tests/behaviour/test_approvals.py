@@ -147,6 +147,14 @@ async def test_a_steer_waits_for_the_decision(client: Client, provider: FakeProv
     assert provider.refusals == []
 
 
+async def test_a_pattern_that_explodes_is_refused(client: Client) -> None:
+    for pattern in ("(?:(?:(?:(?:a?){50}){50}){50}){50}", r"(a)\1"):
+        refused = await client.http.post("/v1/sessions", json={"approval": {"policy": {"commands": [pattern]}}})
+        problem = refused.json()
+        assert (refused.status_code, problem["code"]) == (422, "validation_error")
+        assert "Input should be a regular expression in RE2 syntax: " in problem["errors"][0]["message"]
+
+
 async def test_rules_name_tools_and_match_commands(client: Client, provider: FakeProvider) -> None:
     rules = {"tools": ["write_file"], "commands": [r"\brm\b", "^sudo "]}
     provider.script(

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from app.agent.approvals import compile_command
 from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
 from app.sessions import ReasoningEffort, SandboxSpec, Session
+from app.tools.patterns import Pattern, PatternError
 
 MAX_HISTORY_MESSAGES = 100_000
 """Most messages of an imported conversation, which are held in memory together until they are stored."""
@@ -54,10 +54,10 @@ def _approval_policy(value: Any) -> Any:
 
 def _command_pattern(text: str) -> str:
     try:
-        compile_command(text)
-    except ValueError as error:
-        why = str(error)
-        raise PydanticCustomError("regex", "Input should be a regular expression {why}", {"why": why}) from error
+        Pattern(text)
+    except PatternError as error:
+        message = "Input should be a regular expression in RE2 syntax: {why}"
+        raise PydanticCustomError("regex", message, {"why": str(error)}) from error
     return text
 
 

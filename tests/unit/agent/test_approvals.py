@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from app.agent.approvals import MATCH_S, compile_command, denial, denials, which_wait
+from app.agent.approvals import denial, denials, which_wait
 from app.agent.changes import CallsHeld
 from app.agent.ports import Decision
 from app.messages import ToolCallPart, ToolStatus, new_id
@@ -34,18 +32,8 @@ def test_which_calls_wait(policy: object, waits: list[bool]) -> None:
     assert which_wait([LS, RM, READ], Approval.model_validate({"policy": policy})) == waits
 
 
-def test_a_pattern_that_takes_too_long_has_its_calls_wait() -> None:
-    endless = ("execute_command", {"command": "a" * 5_000})
-    started = time.monotonic()
-    found = which_wait([endless, LS, READ], Approval(policy=ApprovalRules(commands=(r"(a|aa)+b(?<=x)$",))))
-    assert found == [True, True, False], "what was not looked at in time waits too"
-    assert time.monotonic() - started < MATCH_S + 5
-
-
-@pytest.mark.parametrize("pattern", ["(", "a{2,1}", "[", "(?R)", "(a)(?1)", "*", r"(?P<x>a)(?P=y)", r"\L<names>"])
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        compile_command(pattern)
+def test_a_pattern_that_cannot_be_used_any_more_has_its_calls_wait() -> None:
+    assert which_wait([LS, READ], Approval(policy=ApprovalRules(commands=("a(?=b)",)))) == [True, False]
 
 
 def test_a_denial_says_what_to_do() -> None:

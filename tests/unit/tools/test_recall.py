@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,8 +29,8 @@ lines = st.lists(
 )
 
 
-WIDE = ["^a", "b$", r"\bx", r"x\B", "a.*b", r"a\s*b", "[^x]+b", "(a|b)1", r"(.)\1", "(?i)AB", "(?:ab)+1", "^$"]
-NARROW = ["a(?!b)", "(?>[^x]*)$", "[^x]*+b?$", r"\Aa", r"b\Z", "a{2}+", "(?<!x)a"]
+WIDE = ["^a", "b$", r"\bx", r"x\B", "a.*b", r"a\s*b", "[^x]+b", "(a|b)1", "(?i)AB", "(?:ab)+1", "^$", "(?s)a.b", "a|"]
+NARROW = [r"\Aa", r"b\z", r"\A\z"]
 """Patterns that mean the same in a line and in a text around it, and patterns that do not."""
 
 
@@ -125,7 +124,7 @@ class TestGrep:
     def test_it_matches_the_lines_that_its_pattern_matches_alone(self, texts: list[str], pattern: str) -> None:
         texts = [text.removesuffix("\r") for text in texts]
         grep = found("".join(f"{text}\n" for text in texts).encode(), pattern)
-        wanted = [number for number, text in enumerate(texts, 1) if regex.search(pattern, text)]
+        wanted = [number for number, text in enumerate(texts, 1) if re.search(pattern, text, re.ASCII)]
         shown = [int(line.split(":")[0]) for line in grep.text.split("\n") if re.match(r"\d+:", line)]
         assert shown == wanted
         assert grep.matches == len(wanted)
@@ -202,18 +201,10 @@ class TestGrep:
         grep = found(b"hit\n" * 10, "hit", start=4, end=6)
         assert grep.text == "4:hit\n5:hit\n6:hit\n"
 
-    @pytest.mark.parametrize("pattern", ["(", "[", "a{2,1}", "(?P<x>a)(?P<1>b)", "*", "(" * 900 + ")" * 900])
+    @pytest.mark.parametrize("pattern", ["(", "[", "a{2,1}", "(?P<x>a)(?P<>b)", "*", "(" * 1_001, "\ud800"])
     def test_what_is_no_pattern_is_told(self, pattern: str) -> None:
-        with pytest.raises(ToolError, match=r"not a regular expression|too complex"):
+        with pytest.raises(ToolError, match="not a regular expression that can be used"):
             compile_pattern(pattern)
-
-    @pytest.mark.parametrize("pattern", ["(?R)?z|a(?R)", "(a(?1)?b)", "(?P<x>a(?&x)?)", "(?P<x>a(?P>x)?)", "(a(?-1)?)"])
-    def test_recursion_is_refused(self, pattern: str) -> None:
-        with pytest.raises(ToolError, match="not supported"):
-            compile_pattern(pattern)
-
-    def test_an_escaped_bracket_before_a_digit_is_no_recursion(self) -> None:
-        assert compile_pattern(r"\(?1\)?").search("(1)")
 
     @given(st.text(max_size=30))
     def test_any_text_is_a_pattern_or_a_tool_error(self, pattern: str) -> None:
@@ -338,10 +329,10 @@ class TestRecall:
         assert peak < size / 2
 
     async def test_a_hostile_pattern_ends_in_time_and_holds_nobody_up(self, tmp_path: Path) -> None:
-        bench = bench_of(tmp_path, b"x" * 60_000)
+        bench = bench_of(tmp_path, b"x" * 8_000_000)
         began = last = time.monotonic()
         gaps = []
-        call = asyncio.create_task(bench.run(Recall(), call_id="c1", grep="(x+x+)+y"))
+        call = asyncio.create_task(bench.run(Recall(), call_id="c1", grep=r"((\w{0,50}){0,20})-"))
         while not call.done():
             await asyncio.wait([call], timeout=0.01)
             gaps.append(time.monotonic() - last)

@@ -1,0 +1,83 @@
+"""Patterns of strangers cost time in proportion to the text, and bounded memory."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from app.tools.patterns import MAX_CHARS, Pattern, PatternError
+
+EXPLODING = "(?:(?:(?:(?:a?){50}){50}){50}){50}"
+"""Took the package `regex` 10 seconds and 4.5 GB to compile."""
+
+HOSTILE = [
+    EXPLODING,
+    "((?:(?:(?:a|bc){40}|d){40}|e){40}|f){40}",
+    "((((a{1,9}){1,9}){1,9}){1,9}){1,9}",
+    r"(\pL|\pN){1000}",
+    "(?:(?:a{0,10}){0,10}){0,10}b",
+    r"((\w{0,50}){0,20})x",
+    "(a|aa)+$",
+    "(a?){500}a{500}",
+    "((a*)*)*b",
+    "(x+x+)+y",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_pattern_is_refused_or_searched_within_bounds(text: str) -> None:
+    """In a process of its own, which dies of more than its memory or its processor time."""
+    program = (
+        "import sys\n"
+        "from app.tools.patterns import Pattern, PatternError\n"
+        "try:\n"
+        "    pattern = Pattern(sys.argv[1])\n"
+        "except PatternError:\n"
+        "    sys.exit()\n"
+        "for letter in 'ax':\n"
+        "    pattern.search(letter * 16384)\n"
+    )
+
+    def bound() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+
+    subprocess.run([sys.executable, "-c", program, text], preexec_fn=bound, check=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(", "missing ): ("),
+        ("a(?=b)", "lookaround, backreferences and atomic groups are not supported"),
+        (r"(a)\1", "lookaround, backreferences and atomic groups are not supported"),
+        ("a++", "lookaround, backreferences and atomic groups are not supported"),
+        ("(?R)", "lookaround, backreferences and atomic groups are not supported"),
+        ("(a{1,90}){1,90}", "use fewer or smaller repetitions"),
+        (r"\pL{1000}", "use fewer or smaller repetitions"),
+        ("a" * (MAX_CHARS + 1), "it has 2,001 characters, and may have 2,000"),
+        ("\ud800", "not valid Unicode"),
+    ],
+)
+def test_the_reason_says_what_to_change(text: str, reason: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        Pattern(text)
+    assert reason in str(caught.value)
+
+
+def test_a_match_is_where_it_is_in_the_text() -> None:
+    assert Pattern("é+").search("漢éé!") == (1, 3)
+    assert Pattern("a").search("aba", 1) == (2, 3)
+    assert Pattern("(?i)x$").search("abX") == (2, 3)
+    assert Pattern("b").search("aaa") is None
+
+
+def test_over_lines_a_match_stays_in_its_line() -> None:
+    wide = Pattern("^a[^x]*b$").over_lines()
+    assert wide is not None
+    assert wide.search("a\nb\n") is None
+    assert wide.search("c\nacb\n") == (2, 5)
+    assert Pattern(r"\Aa").over_lines() is None
