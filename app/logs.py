@@ -1,7 +1,8 @@
-"""Structured logs: one event a line, on standard error, with every known secret taken out."""
+"""Structured logs: one event a line, on standard error, with every known secret taken out. Nothing waits for them."""
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 from collections.abc import Iterable
@@ -10,7 +11,25 @@ from typing import Any, Literal
 import structlog
 from structlog.typing import EventDict, Processor
 
+from app.log_output import LogOutput
+
 MASK = "[secret]"
+
+LAST_LINES_S = 1.0
+"""Seconds that the end of the process waits for its last lines to be written."""
+
+_output: LogOutput | None = None
+
+
+def lost_lines() -> int:
+    """Log lines that could not be written since the logs were configured."""
+    return 0 if _output is None else _output.lost
+
+
+def drain_logs() -> None:
+    """Waits until what was logged is written, for `LAST_LINES_S` at most."""
+    if _output is not None:
+        _output.drain(LAST_LINES_S)
 
 
 def _without(secrets: tuple[str, ...]) -> Processor:
@@ -51,6 +70,12 @@ def configure_logging(
 ) -> None:
     """Sets up structlog, and the standard library's loggers to go the same way. Short strings are not masked: they are
     no keys, and would garble every line."""
+    global _output
+    if _output is None:
+        atexit.register(drain_logs)
+    else:
+        _output.close(LAST_LINES_S)
+    _output = LogOutput(sys.stderr)
     console = form == "console" or (form == "auto" and sys.stderr.isatty())
     known = tuple(secret for secret in secrets if len(secret) >= 8)
     shared: list[Processor] = [
@@ -72,10 +97,10 @@ def configure_logging(
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=_output),  # type: ignore[arg-type]
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(_output)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
     root = logging.getLogger()
     root.handlers[:] = [handler]

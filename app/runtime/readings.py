@@ -10,6 +10,7 @@ from app.agent.places import Places
 from app.db.engine import Database
 from app.db.repositories import queue
 from app.eventlog.bus import Bus
+from app.logs import lost_lines
 from app.runtime.health import free_bytes
 from app.runtime.metrics import Metrics
 from app.runtime.registry import Registry
@@ -31,6 +32,7 @@ def add_readings(
     _add_readers(metrics, bus)
     _add_sandboxes(metrics, sandboxes)
     _add_database(metrics, database, directories)
+    metrics.counter("palimpsest_log_lines_lost", "Log lines that could not be written.", lost_lines)
     loop = asyncio.get_running_loop()
     metrics.gauge("palimpsest_tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(loop)))
     metrics.gauge(

@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class ServerProcess:
-    """`python -m app serve`, on a free port unless one is given. Leaving the context kills it if it still runs."""
+    """`python -m app serve`, on a free port unless one is given. Its log goes to a file, or to the descriptor `stderr`.
+    Leaving the context kills it if it still runs."""
 
     data_dir: Path
     provider: FakeProvider
@@ -35,6 +36,7 @@ class ServerProcess:
     image: str
     more: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
+    stderr: int | None = None
     url: str = ""
     _process: subprocess.Popen[str] | None = None
 
@@ -48,7 +50,7 @@ class ServerProcess:
                 env=self._environment(),
                 cwd=self.data_dir.parent,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=log if self.stderr is None else self.stderr,
                 text=True,
             )
         assert self._process.stdout is not None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from app.logs import configure_logging
+from app.logs import configure_logging, drain_logs
 
 HOSTILE = "/v1/\x1b[2J\x1b]0;title\x07\u202e\rforged\n\udcff"
 SPELT = "/v1/\\x1b[2J\\x1b]0;title\\x07\\u202e\\rforged\\n\\udcff"
@@ -28,6 +28,7 @@ def test_nothing_that_is_logged_steers_the_terminal(capsys: pytest.CaptureFixtur
     configure_logging("info", "console")
     structlog.get_logger("server").info("request", path=HOSTILE)
     logging.getLogger("library").warning(HOSTILE)
+    drain_logs()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert all(SPELT in line for line in lines)
@@ -39,6 +40,7 @@ def test_a_traceback_keeps_its_lines_and_nothing_else_of_the_kind(capsys: pytest
         raise ValueError("said \x1b[2J")
     except ValueError:
         structlog.get_logger("server").exception("failed")
+    drain_logs()
     said = capsys.readouterr().err
     assert "\nTraceback (most recent call last):\n" in said
     assert said.rstrip().endswith("ValueError: said \\x1b[2J")
