@@ -111,6 +111,11 @@ class Limits(Value):
     max_tokens: int | None = Field(default=None, ge=1)
 
 
+MIN_CPUS = 0.1
+"""Least cores of a sandbox: with a hundredth of one its first process takes minutes to start, and what rounds to
+nothing is no limit at all to the kernel."""
+
+
 class SandboxSpec(Value):
     """What a session asked for: a kind and limits. None takes the server's setting."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.sessions import ReasoningEffort
+from app.sessions import MIN_CPUS, ReasoningEffort
 
 DEMO_MODEL = "scripted/demo"
 
@@ -153,7 +153,7 @@ class Settings(BaseSettings):
         " host's own network and therefore needs `api_keys`.",
     )
     sandbox_memory_mb: int = Field(2048, ge=64, description="Memory of one sandbox in MiB.")
-    sandbox_cpus: float = Field(2.0, gt=0, description="Processor cores of one sandbox.")
+    sandbox_cpus: float = Field(2.0, ge=MIN_CPUS, description="Processor cores of one sandbox.")
     sandbox_pids: int = Field(512, ge=16, description="Processes and threads of one sandbox.")
     sandbox_disk_mb: int = Field(
         10_240,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from app.errors import ProviderError
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 """The largest event that is taken; a whole tool call with a large file in it is the biggest that providers send."""
 
 _BOM = b"\xef\xbb\xbf"
+
+_BLANK_LINES = re.compile(rb"\n{3,}")
+"""What costs as much as an event each where a stream sends millions."""
 
 
 class SseParser:
@@ -75,7 +80,7 @@ class SseParser:
 
     def _events(self, whole: bytes) -> list[tuple[bytes, bytes]]:
         events: list[tuple[bytes, bytes]] = []
-        for block in whole.split(b"\n\n"):
+        for block in _BLANK_LINES.sub(b"\n\n", whole).split(b"\n\n"):
             if len(block) > self._limit:
                 raise _too_large(self._limit)
             if block.startswith(b"data: ") and b"\n" not in block:

