@@ -272,3 +272,12 @@ async def test_a_deleted_session_leaves_nothing(
     if sandbox == "docker":
         assert await volumes(session["id"]) == []
     assert_refused(await client.http.get(address(session["id"], "a/b/c")), 404, "session_not_found")
+
+
+async def test_of_many_deletions_at_once_one_deletes(client: Client, provider: FakeProvider, sandbox: str) -> None:
+    provider.script(Reply(ToolCall("execute_command", {"command": "echo here > file"})), Reply(Text("done")))
+    for _ in range(3):
+        session, _ = await client.run("task")
+        path = f"/v1/sessions/{session['id']}"
+        answers = await asyncio.gather(*[client.http.delete(path) for _ in range(4)])
+        assert sorted(answer.status_code for answer in answers) == [204, 404, 404, 404]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 import structlog
@@ -53,6 +54,7 @@ class SessionService:
         self._registry = registry
         self._rules = rules
         self._outputs = outputs
+        self._deletions: dict[str, asyncio.Event] = {}
 
     async def create(self, body: SessionCreate) -> tuple[Session, bool]:
         """A new session, and True; or the one that was made with the same `id` and content before, and False.
@@ -96,7 +98,23 @@ class SessionService:
 
     async def delete(self, session_id: str) -> None:
         """Ends the session's run, removes its sandbox and outputs, then its rows."""
-        session = await self.get(session_id)
+        async with self._one_deletion(session_id):
+            await self._delete(await self.get(session_id))
+
+    @asynccontextmanager
+    async def _one_deletion(self, session_id: str) -> AsyncIterator[None]:
+        """Lets a deletion that is under way end first: two at once would remove one sandbox twice."""
+        while (earlier := self._deletions.get(session_id)) is not None:
+            await earlier.wait()
+        ended = self._deletions[session_id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._deletions[session_id]
+            ended.set()
+
+    async def _delete(self, session: Session) -> None:
+        session_id = session.id
         # Before anything is removed that would be another server's by now.
         await self._database.writer.write(self._setup.fence)
         async with (
