@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from app.api.config import no_metrics
 from app.api.main import ApiConfig, create_app
 from app.bootstrap import Prompts, Runtime, build, default_model, exposes_server, provider_configs, secrets_of
+from app.connections import bounded, connections_for, raise_file_limit
 from app.context.policies import resolve
 from app.errors import PalimpsestError, UnknownModelError
 from app.llm.catalog import Catalog
@@ -205,6 +206,7 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
     server = Server(
         uvicorn.Config(
             app,
+            http=bounded(connections_for(raise_file_limit(), settings.max_readers)),
             lifespan="off",
             # There are no WebSockets here, and a handshake with a body would never have an answer.
             ws="none",

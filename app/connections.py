@@ -1,0 +1,167 @@
+"""HTTP connections that a stranger may open: each costs little, and all together no more than there is room for."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from asyncio import TimerHandle
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import ClassVar
+
+import structlog
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Request line and headers together; what most servers and proxies take is between 8 and 64 KiB."""
+
+MAX_HEADS_BYTES = 16 * 1024 * 1024
+"""All heads together that are not complete yet, so that thousands of connections cost no more than this."""
+
+HEAD_S = 10.0
+"""Seconds that a client has for a head, from the connection or its first byte on."""
+
+MAX_PIPELINED = 32
+"""Requests that may wait behind the one that is being answered. Each costs kilobytes, for twenty bytes sent."""
+
+MAX_CONNECTIONS = 4_096
+"""Connections, where there are not more readers than that; an idle one costs about 10 KB."""
+
+RESERVED_FILES = 512
+"""Descriptors that connections leave to the server's own work: database, sandboxes, pipes of commands, providers."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Bounds:
+    """What all connections of a server share: how many there may be, and the bytes of heads that they hold now."""
+
+    connections: int = MAX_CONNECTIONS
+    held: int = 0
+
+
+def raise_file_limit() -> int:
+    """Raises the soft limit of open files to the hard one, and gives what holds then. Some systems have a soft limit of
+    256 or 1,024 for the sake of programs that use `select`, which this one does not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65_536 if hard == resource.RLIM_INFINITY else hard
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        return soft
+    return wanted
+
+
+def connections_for(files: int, readers: int) -> int:
+    """How many connections there may be with so many descriptors and readers of streams."""
+    return min(max(MAX_CONNECTIONS, 2 * readers), max(files // 2, files - RESERVED_FILES))
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with bounds: on the size and duration of a request's head, on requests that wait in one
+    connection, and on connections. Where there are too many, the one that has been idle the longest is closed."""
+
+    bounds: ClassVar[Bounds]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_bytes = 0
+        self._heads = 0
+        self._in_head = False
+        self._timer: TimerHandle | None = None
+        self._refusal = HTTPStatus.BAD_REQUEST
+        self._idle_since: float | None = self.loop.time()
+        self._start_timer()
+        if len(self.connections) > self.bounds.connections:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        self._hold(0)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        was_idle, begun = self._idle_since is not None, self._heads
+        if was_idle:
+            # Also for line ends alone, which begin no message.
+            self._start_timer()
+        super().data_received(data)
+        if self._in_head and not self.transport.is_closing():
+            # A head that began behind something else is counted by what is parsed of it.
+            is_all_head = self._heads == begun or (was_idle and self._heads == begun + 1)
+            self._hold(self._head_bytes + len(data) if is_all_head else self._parsed_bytes())
+            if self._head_bytes > MAX_HEAD_BYTES or self.bounds.held > MAX_HEADS_BYTES:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        self._heads += 1
+        self._in_head = True
+        self._hold(0)
+        self._start_timer()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._hold(0)
+        self._stop_timer()
+        if self._parsed_bytes() > MAX_HEAD_BYTES or len(self.pipeline) >= MAX_PIPELINED:
+            self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            raise ValueError("the parser stops at an exception, and refuses the request")
+        self._idle_since = None
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        if not self.pipeline:
+            self._idle_since = self.loop.time()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What the parser refuses."""
+        self._refuse(self._refusal)
+
+    def _parsed_bytes(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+
+    def _hold(self, size: int) -> None:
+        self.bounds.held += size - self._head_bytes
+        self._head_bytes = size
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEAD_S, self._refuse, HTTPStatus.REQUEST_TIMEOUT)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """Answers a head that never became a request, and closes the connection. There is no answer to a client that
+        has sent nothing, which would take it for that of its first request, nor in the middle of another answer."""
+        self._stop_timer()
+        if self._idle_since is None:
+            self.transport.abort()
+            return
+        if self._heads:
+            text = status.phrase.encode()
+            head = f"HTTP/1.1 {status:d} {status.phrase}\r\ncontent-type: text/plain\r\ncontent-length: {len(text)}\r\n"
+            self.transport.write(head.encode() + b"connection: close\r\n\r\n" + text)
+        self.transport.close()
+
+    def _make_room(self) -> None:
+        idle = [c for c in self.connections if isinstance(c, BoundedProtocol) and c._idle_since is not None]
+        oldest = min(idle, key=lambda c: c._idle_since or 0.0, default=self)
+        log.debug("connection_closed", reason="too many connections", most=self.bounds.connections)
+        oldest.transport.abort()
+
+
+def bounded(connections: int) -> type[BoundedProtocol]:
+    """The protocol of a server that may have so many connections."""
+
+    class Protocol(BoundedProtocol):
+        bounds = Bounds(connections)
+
+    return Protocol

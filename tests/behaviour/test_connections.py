@@ -1,0 +1,141 @@
+"""What anybody who reaches the port may send without a key: it costs bounded memory, and keeps nobody else out."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.connections import HEAD_S, MAX_HEAD_BYTES, MAX_PIPELINED, connections_for
+from tests.behaviour.process import ServerProcess
+from tests.provider import FakeProvider
+
+KEY = "a-key-of-some-length"
+MOST_MORE_MB = 50
+"""By how much the server may grow, whatever is sent before a key is."""
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, provider: FakeProvider) -> Iterator[ServerProcess]:
+    """A server that asks for a key."""
+    more = {"PALIMPSEST_API_KEYS": KEY}
+    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", more) as server:
+        yield server
+
+
+def memory_mb(server: ServerProcess) -> float:
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+@asynccontextmanager
+async def connected(server: ServerProcess) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(server.url).port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def flood(server: ServerProcess, piece: bytes, total: int) -> bytes:
+    """Sends pieces until so many bytes are sent or the server has closed; gives the beginning of what it answers."""
+    async with connected(server) as (reader, writer):
+        with suppress(OSError):
+            for _ in range(total // len(piece)):
+                writer.write(piece)
+                await asyncio.wait_for(writer.drain(), HEAD_S + 20)
+        with suppress(OSError, TimeoutError):
+            return await asyncio.wait_for(reader.read(200), HEAD_S + 20)
+        return b""
+
+
+async def answers(server: ServerProcess) -> bool:
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+        return (await client.get("/healthz")).is_success
+
+
+FLOODS = {
+    "a header without end": (b"GET / HTTP/1.1\r\nhost: x\r\na: ", b"x" * 65_536),
+    "headers without end": (b"GET / HTTP/1.1\r\nhost: x\r\n", b"a: b\r\n" * 10_000),
+    "a target without end": (b"GET /", b"x" * 65_536),
+    "line ends alone": (b"", b"\r\n" * 30_000),
+    "pipelined requests": (b"", b"GET /v1/sessions HTTP/1.1\r\nhost: x\r\n\r\n" * 1_500),
+    "bodies nobody asked for": (
+        b"POST /v1/sessions HTTP/1.1\r\nhost: x\r\ncontent-length: 999999999\r\n\r\n",
+        b"[" * 65_536,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+async def test_a_flood_costs_bounded_memory(guarded: ServerProcess, kind: str) -> None:
+    head, piece = FLOODS[kind]
+    assert await answers(guarded)
+    before = memory_mb(guarded)
+
+    async def attack() -> None:
+        async with connected(guarded) as (_, writer):
+            with suppress(OSError, TimeoutError):
+                writer.write(head)
+                for _ in range(128):
+                    writer.write(piece)
+                    await asyncio.wait_for(writer.drain(), 1)
+
+    await asyncio.gather(*[attack() for _ in range(8)])
+    assert memory_mb(guarded) - before < MOST_MORE_MB
+    assert await answers(guarded)
+
+
+async def test_a_head_that_is_too_large_is_told_so(guarded: ServerProcess) -> None:
+    async with connected(guarded) as (reader, writer):
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\na: " + b"x" * (MAX_HEAD_BYTES + 1) + b"\r\n\r\n")
+        assert (await reader.read(100)).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    async with connected(guarded) as (reader, writer):
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\na: " + b"x" * (MAX_HEAD_BYTES - 100) + b"\r\n\r\n")
+        assert (await reader.read(100)).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+async def test_a_head_that_does_not_end_is_given_up(guarded: ServerProcess) -> None:
+    async with connected(guarded) as (reader, writer), connected(guarded) as (silent, _):
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n")
+        async with asyncio.timeout(HEAD_S + 20):
+            assert (await reader.read(100)).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+            assert await silent.read() == b""
+
+
+async def test_some_requests_may_be_pipelined(guarded: ServerProcess) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    async with connected(guarded) as (reader, writer):
+        writer.write(request * MAX_PIPELINED)
+        for _ in range(MAX_PIPELINED):
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            await reader.readexactly(length)
+
+
+async def test_idle_connections_make_room(tmp_path: Path, provider: FakeProvider) -> None:
+    """Three hundred descriptors at most: the oldest idle connections go, requests are answered."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = ServerProcess(tmp_path / "data", provider, "local-unsafe", "")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+    try:
+        server.__enter__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    most = connections_for(300, 1_000)
+    try:
+        async with AsyncExitStack() as stack:
+            held = [await stack.enter_async_context(connected(server)) for _ in range(most + 20)]
+            async with asyncio.timeout(5):
+                assert await held[0][0].read() == b""
+            assert await answers(server)
+    finally:
+        server.__exit__()
