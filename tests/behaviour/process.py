@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -27,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class ServerProcess:
-    """`python -m app serve`, on a free port unless one is given. Its log goes to a file, or to the descriptor `stderr`.
+    """`python -m app serve`, on a free port unless one is given. Its log goes to a file, or to the descriptor `stderr`;
+    `files` is how many it may have open.
     Leaving the context kills it if it still runs."""
 
     data_dir: Path
@@ -37,6 +39,7 @@ class ServerProcess:
     more: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
     stderr: int | None = None
+    files: int | None = None
     url: str = ""
     _process: subprocess.Popen[str] | None = None
 
@@ -51,6 +54,7 @@ class ServerProcess:
                 cwd=self.data_dir.parent,
                 stdout=subprocess.PIPE,
                 stderr=log if self.stderr is None else self.stderr,
+                preexec_fn=self._limit_files if self.files is not None else None,
                 text=True,
             )
         assert self._process.stdout is not None
@@ -87,6 +91,10 @@ class ServerProcess:
         if self._process.stdout is not None:
             self._process.stdout.close()
         return code
+
+    def _limit_files(self) -> None:
+        assert self.files is not None
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
 
     @property
     def pid(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -123,19 +122,11 @@ async def test_some_requests_may_be_pipelined(guarded: ServerProcess) -> None:
 
 async def test_idle_connections_make_room(tmp_path: Path, provider: FakeProvider) -> None:
     """Three hundred descriptors at most: the oldest idle connections go, requests are answered."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    server = ServerProcess(tmp_path / "data", provider, "local-unsafe", "")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
-    try:
-        server.__enter__()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    most = connections_for(300, 1_000)
-    try:
+    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", files=300) as server:
         async with AsyncExitStack() as stack:
+            most = connections_for(300, 1_000)
             held = [await stack.enter_async_context(connected(server)) for _ in range(most + 20)]
             async with asyncio.timeout(5):
-                assert await held[0][0].read() == b""
+                with suppress(ConnectionResetError):
+                    assert await held[0][0].read() == b""
             assert await answers(server)
-    finally:
-        server.__exit__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.provider import FakeProvider, Reply, Text, ToolCall
 from tests.requirements import need
 
 
-@pytest.fixture
+@contextmanager
 def abandoned() -> Iterator[int]:
     """A pipe whose reader has gone."""
     reader, writer = os.pipe()
@@ -26,7 +27,7 @@ def abandoned() -> Iterator[int]:
     os.close(writer)
 
 
-@pytest.fixture
+@contextmanager
 def unread() -> Iterator[int]:
     """A small pipe that is full for ever."""
     reader, writer = os.pipe()
@@ -37,7 +38,7 @@ def unread() -> Iterator[int]:
     os.close(writer)
 
 
-@pytest.fixture
+@contextmanager
 def full() -> Iterator[int]:
     """A device on which no space is left."""
     device = os.open("/dev/full", os.O_WRONLY)
@@ -51,21 +52,26 @@ async def lost(client: Client) -> float:
     return float(line.split()[1])
 
 
-@pytest.mark.bubblewrap
-@pytest.mark.parametrize("broken", ["abandoned", "unread", "full"])
-async def test_work_goes_on_without_a_log(
-    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, broken: str
-) -> None:
+@pytest.fixture
+def bubblewrap() -> str:
     need("bubblewrap")
-    stderr: int = request.getfixturevalue(broken)
-    provider.script(*[Reply(Text("step"), ToolCall("execute_command", {"command": "ls"}))] * 20, Reply(Text("done")))
-    with ServerProcess(tmp_path / "data", provider, "bubblewrap", "", stderr=stderr) as server:
+    return "bubblewrap"
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("broken", [abandoned, unread, full])
+async def test_work_goes_on_without_a_log(
+    tmp_path: Path, provider: FakeProvider, bubblewrap: str, broken: Callable[[], AbstractContextManager[int]]
+) -> None:
+    steps = [Reply(ToolCall("execute_command", {"command": f"echo {number}"})) for number in range(20)]
+    provider.script(*steps, Reply(Text("done")))
+    with broken() as stderr, ServerProcess(tmp_path / "data", provider, bubblewrap, "", stderr=stderr) as server:
         async with Client(server.url) as client:
             session, _ = await client.run("task")
             assert (session["outcome"], session["steps"]) == ("completed", 21)
             await assert_sound(client, session["id"])
             assert (await client.http.get("/readyz")).status_code == 200
-            if broken != "unread":
+            if broken is not unread:
                 assert await lost(client) > 0
 
 
@@ -82,11 +88,12 @@ def made() -> Iterator[Callable[[int], LogOutput]]:
         output.close(0)
 
 
-def test_beyond_its_room_a_line_is_lost(made: Callable[[int], LogOutput], unread: int) -> None:
-    output = made(unread)
-    for _ in range(30):
-        output.write("x" * 100)
-    assert output.lost == 20
+def test_beyond_its_room_a_line_is_lost(made: Callable[[int], LogOutput]) -> None:
+    with unread() as stderr:
+        output = made(stderr)
+        for _ in range(30):
+            output.write("x" * 100)
+        assert output.lost == 20
 
 
 def test_what_is_written_comes_in_order(made: Callable[[int], LogOutput], tmp_path: Path) -> None:
