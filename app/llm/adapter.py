@@ -32,6 +32,10 @@ class ResponseStream(Protocol):
 
     def end(self) -> list[StreamEvent]: ...
 
+    def so_far(self) -> list[StreamEvent]:
+        """What came in front of an error in the same piece."""
+        ...
+
 
 class Body(Protocol):
     """What came back with a successful answer: a whole document where `is_json`, else a stream."""
@@ -142,9 +146,13 @@ class HttpProvider(ABC):
         at once, and one of the history's reasoning a `ReshapeError`."""
         quirks = self.known(request.model)
         wire = self.wire_format(quirks)
+        refusal: AnswerError | None = None
+        body = b""
         for correction in range(_MAX_CORRECTIONS + 1):
             parameters = wire.parameters(request, quirks)
-            body = wire.encode(request, parameters)
+            refused, body = body, wire.encode(request, parameters)
+            if refusal is not None and body == refused:
+                raise refusal
             shown = False
             try:
                 async with (
@@ -155,13 +163,16 @@ class HttpProvider(ABC):
                         for event in events:
                             shown = shown or not isinstance(event, UsageReport | InputTransformed)
                             yield event
-                await self._answered(request.model)
+                await self._answered(request.model, wire)
                 return
             except AnswerError as error:
                 # A refusal may come inside a stream too, and is one as long as nothing was said.
                 is_refusal = not shown and correction < _MAX_CORRECTIONS
                 if not (is_refusal and await self._corrects(error, request, wire, body, parameters)):
+                    if not error.retryable:
+                        quirks.trial, quirks.switches = None, 0
                     raise
+                refusal = error
 
     async def _corrects(
         self, error: AnswerError, request: ModelRequest, wire: WireFormat, body: bytes, parameters: dict[str, Any]
@@ -186,12 +197,14 @@ class HttpProvider(ABC):
             raise ReshapeError(error.detail, reshape=reshape, http_status=error.http_status) from error
         return learned
 
-    async def _answered(self, model: str) -> None:
+    async def _answered(self, model: str, wire: WireFormat) -> None:
         """Keeps the endpoint that a model was switched over to, now that it has answered there."""
         quirks = self.known(model)
-        if quirks.switches:
-            quirks.switches = 0
-            await self._keep(model, {})
+        if not quirks.switches or wire is not self.wire_format(quirks):
+            return
+        before = quirks.to_json()
+        quirks.endpoint, quirks.trial, quirks.switches = quirks.trial or quirks.endpoint, None, 0
+        await self._keep(model, before)
 
     async def _keep(self, model: str, before: Mapping[str, Any]) -> None:
         """Stores what is known of a model, if that is not as it was `before`."""
@@ -232,5 +245,6 @@ async def read_response(stream: ResponseStream, answer: Body) -> AsyncGenerator[
         yield stream.feed(parser.close())
     except ProviderError:
         if not stream.finished:
+            yield stream.so_far()
             raise
     yield stream.end()

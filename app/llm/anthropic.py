@@ -89,18 +89,18 @@ _OFF = {"type": "disabled"}
 def thinking_parameters(request: ModelRequest, limit: int, refused: Collection[str] = ()) -> dict[str, Any]:
     """How much the model thinks, and what becomes of thinking that it cannot verify. `limit` is the longest answer, in
     tokens, of which a budget for thinking is a part; `refused` are efforts that the model does not take."""
-    effort = wire_effort(request.model, request.reasoning_effort, refused)
-    name = request.model.lower().rpartition("/")[2]
+    has_budget = _WITHOUT_ADAPTIVE.match(request.model.lower().rpartition("/")[2]) is not None
+    effort = wire_effort(request.model, request.reasoning_effort, refused if has_budget else {*refused, "minimal"})
     if effort == "none":
         return {"thinking": _OFF}
-    if _WITHOUT_ADAPTIVE.match(name):
+    if has_budget:
         budget = 0 if _must_not_think(request) else min(_BUDGETS.get(effort or "", 0), limit // 2)
         return {"thinking": {"type": "enabled", "budget_tokens": budget}} if budget >= _BUDGETS["minimal"] else {}
     parameters: dict[str, Any] = {}
     if effort is not None or request.drop_block:
         parameters["thinking"] = {"type": "adaptive"} | ({"block_binding": _DROP_BLOCK} if request.drop_block else {})
     if effort is not None:
-        parameters["output_config"] = {"effort": "low" if effort == "minimal" else effort}
+        parameters["output_config"] = {"effort": effort}
     return parameters
 
 

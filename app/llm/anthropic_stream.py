@@ -78,6 +78,10 @@ class AnthropicStream:
                 self._event(parse_document(data), len(data))
         return self._out.take()
 
+    def so_far(self) -> list[StreamEvent]:
+        """What came in front of an error in the same piece."""
+        return self._out.take()
+
     def whole(self, body: bytes) -> list[StreamEvent]:
         """A response of a server that does not stream, or its error under status 200."""
         message = parse_document(body)

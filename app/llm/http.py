@@ -44,6 +44,10 @@ _SSL_NOTE = re.compile(r" ssl:(?:default|True|False|None|<[^>]*>)")
 """aiohttp's own words in the middle of its sentence."""
 
 
+_MALFORMED_CALL = re.compile(r'"code"\s*:\s*"tool_use_failed"')
+"""Groq's 400 for a call that its parser did not understand; the next answer may well be in order."""
+
+
 class AnswerError(ProviderError):
     """The provider answered with an error. `body` is the answer's text, for an adapter that learns from it.
     `meant_status` is its HTTP status, or the one that an error inside a stream would have as an answer of its own; None
@@ -173,13 +177,15 @@ class ProviderClient:
         if overflow := classify(status, body[:ERROR_BODY_BYTES]):
             return overflow
         said = self.scrub(error_message(body)[:ERROR_BODY_BYTES])
-        retryable = status is None or status in _RETRYABLE or status >= 500
+        malformed = _MALFORMED_CALL.search(body) is not None
+        retryable = malformed or status is None or status in _RETRYABLE or status >= 500
         if retryable or status in _KEY_REFUSED:
             self.reach.failed(_code(status))
         what = f"{self._name} answered {status}" if status else f"{self._name} reported an error"
         return AnswerError(
             f"{what}: {said}" if said else f"{what}.",
-            body=body,
+            # It quotes what the model wrote, of which nothing is to be learned.
+            body="" if malformed else body,
             meant_status=status,
             code=_code(status),
             retryable=retryable,

@@ -18,7 +18,7 @@ from app.llm.message_rules import learn_messages, wants_reasoning
 from app.llm.openai_stream import OpenAiStream
 from app.llm.openai_wire import encode_body, form_of
 from app.llm.quirks import Endpoint, Quirks
-from app.llm.responses import ResponsesFormat, points_elsewhere
+from app.llm.responses import UNKNOWN_PATH, ResponsesFormat, points_elsewhere
 from app.llm.text_calls import TextCalls
 from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
@@ -99,14 +99,13 @@ class OpenAiProvider(HttpProvider):
 
     def switches_endpoint(self, error: AnswerError, quirks: Quirks) -> bool:
         """There, and back where that was a mistake; where both endpoints point to the other, the third refusal is the
-        error."""
-        if not points_elsewhere(self._endpoint_of(quirks), error):
+        error. An endpoint that is not the provider's own need not say so: its path may be unknown."""
+        current = self._endpoint_of(quirks)
+        is_gone = current != self._endpoint and error.meant_status in UNKNOWN_PATH
+        if quirks.switches >= _MOST_SWITCHES or not (is_gone or points_elsewhere(current, error)):
             return False
-        if quirks.switches >= _MOST_SWITCHES:
-            quirks.endpoint, quirks.switches = None, 0
-            return False
-        other: Endpoint = "responses" if self._is_chat(quirks) else "chat_completions"
-        quirks.endpoint = None if other == self._endpoint else other
+        other: Endpoint = "responses" if current == "chat_completions" else "chat_completions"
+        quirks.trial = None if other == (quirks.endpoint or self._endpoint) else other
         quirks.switches += 1
         return True
 
@@ -114,7 +113,7 @@ class OpenAiProvider(HttpProvider):
         return self._endpoint_of(quirks) == "chat_completions"
 
     def _endpoint_of(self, quirks: Quirks) -> Endpoint:
-        return quirks.endpoint or self._endpoint
+        return quirks.trial or quirks.endpoint or self._endpoint
 
     async def window(self, model: str) -> int | None:
         """As the list of models has it, or what a local server says beside it."""

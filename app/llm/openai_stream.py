@@ -71,6 +71,10 @@ class OpenAiStream:
                 self._chunk(parse_document(data), is_error=name == b"error")
         return self._blocks.take()
 
+    def so_far(self) -> list[StreamEvent]:
+        """What came in front of an error in the same piece."""
+        return self._blocks.take()
+
     def whole(self, body: bytes) -> list[StreamEvent]:
         """A response of a server that does not stream, or its error under status 200."""
         self._chunk(parse_document(body))

@@ -4,7 +4,7 @@ the roles and reasoning of its messages are written as it insists."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -65,8 +65,9 @@ _NAMED = (
 class Quirks:
     """What is known of one model behind one base URL. `token_name` is how it calls the output limit, one of
     `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses,
-    `refused_efforts` the reasoning efforts that it does not take. `endpoint` is the one that it pointed to, None for
-    its provider's own, and `switches` how often it pointed to the other one since it answered last.
+    `refused_efforts` the reasoning efforts that it does not take. `endpoint` is the one at which it has answered after
+    the other one pointed there, None for its provider's own. `trial` is one that it was pointed to and has not answered
+    at yet, and `switches` how often it was pointed elsewhere since its last answer; neither outlives the server.
 
     `bridges_roles` puts a short message between two roles that may not follow each other, `no_system_role` moves the
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
@@ -81,6 +82,7 @@ class Quirks:
     refused_names: set[str] = field(default_factory=set)
     refused_efforts: set[str] = field(default_factory=set)
     endpoint: Endpoint | None = None
+    trial: Endpoint | None = None
     switches: int = 0
     bridges_roles: bool = False
     no_system_role: bool = False
@@ -91,7 +93,7 @@ class Quirks:
 
     def to_json(self) -> dict[str, Any]:
         """All that is known, as JSON values; see `restored`."""
-        known: dict[str, Any] = _ADAPTER.dump_python(self, mode="json", exclude={"switches"})
+        known: dict[str, Any] = _ADAPTER.dump_python(self, mode="json", exclude={"trial", "switches"})
         return known
 
     def restored(self, known: Mapping[str, Any]) -> Quirks:
@@ -125,22 +127,24 @@ class Quirks:
             return False
         if name in (*TOKEN_NAMES, "max_output_tokens"):
             return self._learn_limit(name, body, sent)
-        effort = sent.get("effort") if name == "output_config" else sent
-        if name in (*EFFORTS, "output_config") and self._learn_efforts(body, effort):
+        if name in EFFORTS and self._learn_efforts(body, sent, SCALE):
+            return True
+        # Claude's `none` is no effort there, but thinking switched off.
+        if name == "output_config" and self._learn_efforts(body, sent.get("effort"), SCALE[1:]):
             return True
         if not _REFUSAL.search(body):
             return False
         self.dropped.add(name)
         return True
 
-    def _learn_efforts(self, body: str, sent: str) -> bool:
-        """Learns from the refusal of an effort's value, by the list of accepted ones where the server gives it. False
-        where it is the parameter that is refused, or none would be left."""
+    def _learn_efforts(self, body: str, sent: str, scale: Sequence[str]) -> bool:
+        """Learns from the refusal of an effort's value, by the list of accepted ones of the `scale` where the server
+        gives it. False where it is the parameter that is refused, or none would be left."""
         named = {match["value"] for match in _EFFORT.finditer(body)} - {sent}
         if not named and not _WRONG_VALUE.search(body):
             return False
-        refused = set(SCALE) - named if named else self.refused_efforts | {sent}
-        if not set(SCALE) - refused:
+        refused = set(scale) - named if named else self.refused_efforts | {sent}
+        if not set(scale) - refused:
             return False
         self.refused_efforts = refused
         return True

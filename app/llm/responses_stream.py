@@ -67,6 +67,7 @@ class ResponsesStream:
         self._error_for = error_for
         self._out = Blocks()
         self._items: dict[int | str, _Item] = {}
+        self._keys: dict[str, int | str] = {}
         self._usage: Usage | None = None
         self._reason: StopReason | None = None
         self._refused = False
@@ -85,6 +86,10 @@ class ResponsesStream:
                 self.done = True
             elif data:
                 self._event(name.decode("utf-8", "replace"), parse_document(data), len(data))
+        return self._out.take()
+
+    def so_far(self) -> list[StreamEvent]:
+        """What came in front of an error in the same piece."""
         return self._out.take()
 
     def whole(self, body: bytes) -> list[StreamEvent]:
@@ -122,10 +127,10 @@ class ResponsesStream:
             case "response.function_call_arguments.done":
                 self._write_whole(self._item(event, "function_call"), _text(event.get("arguments")))
             case "response.output_item.added":
-                self._added(_key(event), _dict(event.get("item")))
+                self._added(self._key(event), _dict(event.get("item")))
             case "response.output_item.done":
                 self._hold(size)
-                self._complete(_key(event), _dict(event.get("item")))
+                self._complete(self._key(event), _dict(event.get("item")))
             case "response.completed" | "response.incomplete" | "response.failed":
                 self._hold(size)
                 self._response({"status": kind.rpartition(".")[2], **_dict(event.get("response"))})
@@ -151,10 +156,21 @@ class ResponsesStream:
             self._reason = _INCOMPLETE.get(str(reason), "other")
         self.done = self._reason is not None
 
+    def _key(self, event: dict[str, Any]) -> int | str:
+        """Which item an event belongs to: by its place in the output, else by its id."""
+        index = event.get("output_index")
+        if isinstance(index, int):
+            return index
+        item_id = str(event.get("item_id") or _dict(event.get("item")).get("id") or "")
+        return self._keys.get(item_id, item_id)
+
     def _place_of(self, index: int, data: dict[str, Any]) -> int | str:
-        """The key of an item of the whole response: its id where the stream gave no places."""
-        known = str(data.get("id") or "")
-        return known if known in self._items else index
+        """The key that an item of the whole response had in the stream, which may have given places, ids or neither."""
+        item_id = data.get("id")
+        if isinstance(item_id, str) and item_id in self._keys:
+            return self._keys[item_id]
+        unnamed = self._items.get("")
+        return "" if unnamed is not None and unnamed.kind == data.get("type") else index
 
     def _completed(self) -> StopReason:
         if any(item.kind == "function_call" for item in self._items.values()):
@@ -165,6 +181,9 @@ class ResponsesStream:
         check_blocks(len(self._items))
         kind = data.get("type")
         item = self._items[key] = _Item(kind if kind in ("message", "reasoning", "function_call") else None)
+        for item_id in (key, data.get("id")):
+            if isinstance(item_id, str) and item_id:
+                self._keys[item_id] = key
         self._describe(item, data)
         if item.kind == "function_call" and item.name:
             self._open(item)
@@ -172,7 +191,7 @@ class ResponsesStream:
 
     def _item(self, event: dict[str, Any], kind: Kind) -> _Item:
         """The item that a delta belongs to; some servers do not announce it."""
-        key = _key(event)
+        key = self._key(event)
         item = self._items.get(key) or self._added(key, {"type": kind})
         return item if item.kind == kind else _Item(None)
 
@@ -278,12 +297,6 @@ def _text_of(data: dict[str, Any]) -> str:
         return "".join(_text(part.get("text") or part.get("refusal")) for part in parts)
     summary = [_dict(part) for part in _list(data, "summary")]
     return "\n\n".join(filter(None, (_text(part.get("text")) for part in (*summary, *parts))))
-
-
-def _key(event: dict[str, Any]) -> int | str:
-    """Which item an event belongs to: by its place in the output, else by its id."""
-    index = event.get("output_index")
-    return index if isinstance(index, int) else str(event.get("item_id") or _dict(event.get("item")).get("id") or "")
 
 
 def _number(value: Any) -> int:

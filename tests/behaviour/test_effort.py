@@ -9,7 +9,7 @@ import pytest
 from tests.behaviour.harness import OPENAI, Client, RunningServer
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.packed import packed
-from tests.provider import FakeProvider, RecordedRequest, Reply, Text
+from tests.provider import FakeProvider, HttpError, RecordedRequest, Reply, Text
 
 StartServer = Callable[..., RunningServer]
 
@@ -104,3 +104,17 @@ async def test_a_summary_in_the_conversation_keeps_the_effort(
     await client.http.post(f"/v1/sessions/{made['id']}/compactions", json={})
     await client.wait_for(made["id"], lambda event: event.type in ("compaction.completed", "compaction.failed"))
     assert {request.body.get("reasoning_effort") for request in provider.requests} == {effort}
+
+
+async def test_an_effort_refused_without_a_list_is_tried_lower_and_then_not_at_all(
+    client: Client, provider: FakeProvider
+) -> None:
+    """A server of Anthropic's format with a model of another maker."""
+    refused = {"error": {"message": "output_config.effort: invalid value"}}
+    provider.respond(
+        lambda request: HttpError(400, refused) if "output_config" in request.body else Reply(Text("done"))
+    )
+    session, _ = await client.run("go", model="fake-anthropic/kimi", reasoning_effort="minimal")
+    asked = [request.body.get("output_config", {}).get("effort") for request in provider.requests]
+    assert session["outcome"] == "completed"
+    assert asked == [*dict.fromkeys(asked)], "no request twice"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 
+import orjson
 import pytest
 
 from app.messages import now
@@ -17,7 +18,7 @@ from tests.behaviour.harness import OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import ASKS_IN_CONVERSATION, ASKS_WITH_TEXT, LongTask
 from tests.behaviour.rounds import POLICIES, compact, compacted, ended, settings, summaries_of
 from tests.behaviour.test_cancel_resume import cancel, resume
-from tests.provider import FakeProvider, Gate, Hang, HttpError, Reasoning, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Gate, Hang, HttpError, Raw, Reasoning, Reply, Text, ToolCall
 
 StartServer = Callable[..., RunningServer]
 
@@ -89,6 +90,36 @@ async def test_a_rule_that_is_stated_inside_a_stream_is_learned(
     session_id = await work(client, provider, "first", "reactive")
     await assert_sound(client, session_id)
     assert len(provider.refusals) == RULES[rule], provider.refusals
+
+
+@pytest.mark.parametrize("in_stream", [True, False])
+async def test_a_call_that_its_parser_did_not_understand_is_asked_for_again(
+    client: Client, provider: FakeProvider, in_stream: bool
+) -> None:
+    """Groq's refusal quotes what the model wrote, which teaches nothing about the model."""
+    wrote = "create(max_tokens=100)  # unknown field, conversation roles must alternate user/assistant"
+    error = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
+             "failed_generation": wrote}  # fmt: skip
+    data = orjson.dumps({"error": error})
+    failed = Reply(Raw(b"data: " + data + b"\n\n")) if in_stream else HttpError(400, data)
+    provider.script(failed, step("one"), Reply(Text("done")))
+    session, events = await client.run("task")
+    assert session["outcome"] == "completed"
+    assert len(of_type(events, "step.retrying")) == 1
+    first, *later = [set(request.body) for request in provider.requests]
+    assert later == [first, first]
+
+
+async def test_text_in_front_of_an_error_is_no_refusal(client: Client, provider: FakeProvider) -> None:
+    """Both may come in one piece."""
+    delta = {"id": "x", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Half"}}]}
+    error = {"error": {"message": "Unsupported parameter: 'stream_options'.", "type": "invalid_request_error"}}
+    pieces = b"".join(b"data: " + orjson.dumps(document) + b"\n\n" for document in (delta, error))
+    provider.script(Reply(Raw(pieces)), Reply(Text("never")))
+    session, _ = await client.run("task")
+    assert (session["outcome"], session["error"]["code"]) == ("failed", "provider_bad_request")
+    assert len(provider.requests) == 1
+    assert (await client.messages(session["id"]))[-1]["parts"][0]["text"] == "Half"
 
 
 async def test_a_rule_is_learned_anew_after_a_month(start_server: StartServer, provider: FakeProvider) -> None:
@@ -185,7 +216,8 @@ async def test_a_call_written_as_text_is_run(client: Client, provider: FakeProvi
 async def test_an_answer_that_repeats_itself_is_cut_off_and_tried_once_more(
     client: Client, provider: FakeProvider
 ) -> None:
-    endless = Reply(Text("I begin. " + "na " * 9_000, chunks=300))
+    # Nothing but the cut ends it.
+    endless = Reply(Text("I begin. " + "na " * 4_000, chunks=300), Hang())
     provider.script(endless, Reply(Text("done")))
     session, events = await client.run("task")
     assert session["outcome"] == "completed"
@@ -198,5 +230,4 @@ async def test_an_answer_that_repeats_itself_is_cut_off_and_tried_once_more(
     assert (session["outcome"], session["error"]["code"]) == ("failed", "degenerate_output")
     kept = (await client.messages(session["id"]))[-1]
     assert kept["parts"][0]["text"].startswith("I begin. na na")
-    assert len(kept["parts"][0]["text"]) < 12_000
     await assert_sound(client, session["id"])

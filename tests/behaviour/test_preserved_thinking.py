@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.behaviour.harness import OPENAI, Client, RunningServer, of_type
@@ -202,6 +203,16 @@ async def test_the_effort_goes_out_in_the_words_of_the_api(client: Client, think
     await say(client, session["id"], "and again")
     assert thinker.requests[-1].body["thinking"] == {"type": "disabled"}
 
+    refused = {"error": {"message": "output_config.effort: Input should be 'low', 'medium' or 'high'"}}
+    thinker.script(HttpError(400, orjson.dumps(refused)), Reply(Text("done")), Reply(Text("done")))
+    await client.http.patch(f"/v1/sessions/{session['id']}", json={"reasoning_effort": "max"})
+    await say(client, session["id"], "with all effort")
+    assert thinker.requests[-1].body["output_config"] == {"effort": "high"}
+    await client.http.patch(f"/v1/sessions/{session['id']}", json={"reasoning_effort": "none"})
+    await say(client, session["id"], "and without any")
+    assert thinker.requests[-1].body["thinking"] == {"type": "disabled"}
+
+    thinker.respond(think)
     await client.run("an older one", model="fake-anthropic/claude-sonnet-4-20250514", reasoning_effort="medium")
     thinking = thinker.requests[-1].body["thinking"]
     assert (thinking["type"], thinking["budget_tokens"]) == ("enabled", 4_096)

@@ -355,6 +355,55 @@ async def test_a_passing_404_of_a_proxy_is_no_switch_for_good(start_server: Star
     assert (provider.requests[-1].wire, of_type(events, "step.retrying")) == ("responses", [])
 
 
+async def test_a_passing_404_is_no_end_where_there_is_no_other_endpoint(client: Client, provider: FakeProvider) -> None:
+    """The other one says that it does not know the path, or the model, and no more."""
+    for unknown in (b"404 page not found", orjson.dumps({"error": {"message": "The model does not exist."}})):
+        provider.script(HttpError(404, b"404 page not found"), HttpError(404, unknown), Reply(Text("done")))
+        session, events = await client.run("task", model=RESPONSES)
+        assert session["outcome"] == "completed"
+        assert [event.data["code"] for event in of_type(events, "step.retrying")] == ["endpoint_switched"] * 2
+    assert [request.wire for request in provider.requests] == ["responses", "openai", "responses"] * 2
+
+
+async def test_an_endpoint_that_has_not_answered_is_forgotten(start_server: Start, provider: FakeProvider) -> None:
+    """It refused a parameter, which is learned, and then failed for another reason."""
+    body = {"error": {"message": "Unsupported parameter: 'stream_options'.", "param": "stream_options"}}
+    away = [HttpError(404, b"404 page not found"), HttpError(400, orjson.dumps(body)), HttpError(400)]
+    provider.script(*away, Reply(Text("one")), *away)
+    server = start_server()
+    async with Client(server.url) as client:
+        for outcome in ("failed", "completed", "failed"):
+            session, _ = await client.run("task", model=RESPONSES)
+            assert session["outcome"] == outcome
+    server.stop()
+    provider.script(Reply(Text("after")))
+    async with Client(start_server().url) as client:
+        session, events = await client.run("after a restart", model=RESPONSES)
+    assert (session["outcome"], of_type(events, "step.retrying")) == ("completed", [])
+    assert provider.requests[-1].wire == "responses"
+
+
+async def test_an_answer_of_the_old_endpoint_is_none_of_the_new_one(
+    start_server: Start, provider: FakeProvider
+) -> None:
+    provider.script(
+        Reply(Text("a"), Gate("under way"), Text("b")), HttpError(404, b"404 page not found"), HttpError(503)
+    )
+    server = start_server(provider_max_attempts=1)
+    async with Client(server.url) as client:
+        first = await client.create("one", model=RESPONSES)
+        await provider.reached("under way")
+        other, _ = await client.run("two", model=RESPONSES)
+        provider.open("under way")
+        await client.until_idle(first["id"])
+        assert (other["outcome"], (await client.session(first["id"]))["outcome"]) == ("failed", "completed")
+    server.stop()
+    provider.script(Reply(Text("after")))
+    async with Client(start_server().url) as client:
+        await client.run("after a restart", model=RESPONSES)
+    assert provider.requests[-1].wire == "responses"
+
+
 async def test_a_switch_uses_up_no_attempt(start_server: Start, provider: FakeProvider) -> None:
     provider.configure(responses_only=frozenset({"model"}))
     async with Client(start_server(provider_max_attempts=1).url) as client:

@@ -99,6 +99,30 @@ async def test_a_stream_without_places_is_told_apart_by_ids() -> None:
     assert calls(events) == [("ls", CALL["arguments"])]
 
 
+MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello."}]}
+
+
+@pytest.mark.parametrize("final_ids", [False, True])
+async def test_a_stream_without_places_and_ids_loses_nothing_and_doubles_nothing(final_ids: bool) -> None:
+    output = [{**MESSAGE, "id": "msg_1"}, {**CALL, "id": "fc_1"}] if final_ids else [MESSAGE, CALL]
+    events = await said(
+        {"type": "response.output_text.delta", "delta": "Hello."},
+        {"type": "response.completed", "response": {"status": "completed", "output": output}},
+    )
+    assert (prose(events), calls(events)) == ("Hello.", [("ls", CALL["arguments"])])
+
+
+async def test_deltas_that_name_the_id_of_an_item_with_a_place_belong_to_it() -> None:
+    message = {**MESSAGE, "id": "msg_1"}
+    events = await said(
+        item("added", {"type": "message", "id": "msg_1"}),
+        {"type": "response.output_text.delta", "item_id": "msg_1", "delta": "Hello."},
+        item("done", message),
+        {"type": "response.completed", "response": {"status": "completed", "output": [message]}},
+    )
+    assert prose(events) == "Hello."
+
+
 async def test_encrypted_content_may_come_with_the_end_of_the_response() -> None:
     bare = {name: value for name, value in ITEM.items() if name != "encrypted_content"}
     events = await said(
