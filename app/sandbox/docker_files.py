@@ -16,7 +16,7 @@ import re
 import secrets
 import tarfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import aiodocker
 
@@ -55,6 +55,8 @@ find . -mindepth 1 -maxdepth "$3" -exec stat -c "$2 %f %s %Y %n" -- {{}} + 2>/de
 """
 _ENTRY = re.compile(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,19}) (.*)", re.DOTALL)
 _MAX_DEPTH = 200
+READS = 3
+"""How often a file is read at most that changes while it is read."""
 
 
 class ContainerFiles:
@@ -74,13 +76,11 @@ class ContainerFiles:
         limit = status.size if max_bytes is None else max_bytes
         if status.size > limit:
             raise paths.too_large(path, status.size, limit)
-        archive = bytearray()
-        with _refusals(path):
-            async for piece in self._archives.fetch(_absolute(names)):
-                archive += piece
-                if len(archive) > limit + tar.OVERHEAD:
-                    raise paths.too_large(path, len(archive), limit)
-        return await asyncio.to_thread(_content, bytes(archive), path)
+        for _ in range(READS):
+            archive = await self._fetch(names, path, limit)
+            with suppress(tarfile.TarError):
+                return await asyncio.to_thread(_content, archive, path)
+        raise SandboxError(f"{paths.show(path)} cannot be read, because it changes all the time.")
 
     async def write(self, path: str, data: bytes) -> None:
         names = paths.resolve(path)
@@ -124,6 +124,15 @@ class ContainerFiles:
         with _refusals("."):
             async for piece in tar.without_special_files(pieces):
                 yield piece
+
+    async def _fetch(self, names: Sequence[str], path: str, limit: int) -> bytes:
+        archive = bytearray()
+        with _refusals(path):
+            async for piece in self._archives.fetch(_absolute(names)):
+                archive += piece
+                if len(archive) > limit + tar.OVERHEAD:
+                    raise paths.too_large(path, len(archive), limit)
+        return bytes(archive)
 
     async def _status(self, names: Sequence[str], path: str) -> PathStatus:
         """What lies at the end of the path; raises where that is nothing, or a link, or beyond one."""
@@ -184,15 +193,13 @@ def _parse_entry(record: bytes, prefix: str) -> FileInfo:
 
 
 def _content(archive: bytes, path: str) -> bytes:
-    try:
-        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as file:
-            member = file.next()
-            content = file.extractfile(member) if member is not None and member.isreg() else None
-            if content is None:  # it was replaced since it was looked at
-                raise paths.not_a_file(path)
-            return content.read()
-    except tarfile.TarError as exc:
-        raise SandboxError(f"{paths.show(path)} cannot be read: the Engine's answer is no archive.") from exc
+    """Raises `tarfile.TarError` where the archive broke off, as the Engine's do when the file changes meanwhile."""
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as file:
+        member = file.next()
+        content = file.extractfile(member) if member is not None and member.isreg() else None
+        if content is None:  # it was replaced since it was looked at
+            raise paths.not_a_file(path)
+        return content.read()
 
 
 def _absolute(names: Sequence[str]) -> str:
