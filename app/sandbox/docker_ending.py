@@ -1,14 +1,18 @@
 """The commands that run in one container, and how they are ended.
 
-What belongs to a command is told by its age: the processes that are younger than it and descend from no older command.
-A script that looks for them is such a process itself, so two side by side would end each other. Commands that are to be
-ended at the same time, as a cancellation has it, are therefore ended by one script.
+What belongs to a command is told by its age: the processes that are younger than it and descend from no older one and
+from no other command, whatever they did to detach themselves. A script in the container kills them. It is such a
+process itself, so two side by side would end each other; commands that are to be ended at the same time, as a
+cancellation has it, are therefore ended by one script.
+
+What runs in the container may deceive the script, or stop it. So the Engine's own list of processes says whether the
+commands are dead, and the whole container is killed where they are not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Collection, Sequence, Set
 from contextlib import suppress
 from typing import Protocol
 
@@ -17,10 +21,14 @@ import aiodocker
 from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.docker_scripts import KILL_SCRIPT, Begun
 from app.sandbox.docker_streams import run_script
-from app.sandbox.engine import Engine
+from app.sandbox.engine import Engine, Process
 
 KILL_TIMEOUT_S = 1.2
 """How long the kill script may take before the whole container is killed; a cancellation has two seconds."""
+
+ATTEMPTS = 2
+"""How often the kill script runs before the whole container is killed: another script, as one that writes a file, may
+have begun since."""
 
 
 class Command(Protocol):
@@ -30,6 +38,10 @@ class Command(Protocol):
 
     @property
     def begun(self) -> Begun | None: ...
+
+    async def root(self) -> int | None:
+        """The number of its first process on the Engine's host; None before it is started."""
+        ...
 
 
 class RunningCommands:
@@ -68,18 +80,54 @@ class RunningCommands:
     async def _end(self, doomed: Set[Command]) -> None:
         with suppress(SandboxError, SandboxUnavailableError, aiodocker.DockerError, TimeoutError):
             async with asyncio.timeout(KILL_TIMEOUT_S):
-                if await self._kill_processes(doomed):
+                if await self._end_processes(doomed):
                     return
         with suppress(aiodocker.DockerError):
             await self._engine.kill(self._container)
 
-    async def _kill_processes(self, doomed: Set[Command]) -> bool:
+    async def _end_processes(self, doomed: Set[Command]) -> bool:
+        """Whether all that belongs to the commands is dead now."""
         for command in doomed:
             await command.heard.wait()
-        begun = [command.begun for command in doomed if command.begun is not None]
-        if len(begun) < len(doomed):
+        roots = [await command.root() for command in doomed]
+        others = [await command.root() for command in self._commands - doomed]
+        kept = older(await self._engine.processes(self._container), roots)
+        if kept is None:
             return False
+        kept |= {root for root in others if root is not None}
+        for _ in range(ATTEMPTS):
+            await self._kill_processes(doomed)
+            processes = await self._engine.processes(self._container)
+            if all(stays(process.pid, kept, processes) for process in processes):
+                return True
+        return False
+
+    async def _kill_processes(self, doomed: Set[Command]) -> None:
+        begun = [command.begun for command in doomed if command.begun is not None]
         spared = [str(other.begun.pid) for other in self._commands - doomed if other.begun is not None]
-        arguments = [str(min(each.ticks for each in begun)), *spared]
-        code, _, _ = await run_script(self._engine, self._container, KILL_SCRIPT, arguments)
-        return code == 0
+        arguments = [str(min((each.ticks for each in begun), default=0)), *spared]
+        await run_script(self._engine, self._container, KILL_SCRIPT, arguments)
+
+
+def older(processes: Sequence[Process], roots: Collection[int | None]) -> set[int] | None:
+    """The processes of a container that are older than all of `roots`; None where one of those is gone, since nothing
+    tells then what is younger.
+
+    `processes` are sorted by age, to a clock tick; within a tick the number decides.
+    """
+    pids = [process.pid for process in processes]
+    places = [pids.index(root) for root in roots if root in pids]
+    if not places or len(places) < len(roots):
+        return None
+    return {pid for pid in pids[: min(places)] if pid < pids[min(places)]}
+
+
+def stays(pid: int, kept: Set[int], processes: Sequence[Process]) -> bool:
+    """Whether a process is one of `kept` or descends from one. That all descend from a container's first says nothing:
+    it adopts orphans."""
+    first, parents = processes[0].pid, {process.pid: process.parent for process in processes}
+    while pid not in kept:
+        pid = parents.get(pid, first)
+        if pid == first:
+            return False
+    return True

@@ -2,8 +2,8 @@
 
 The Engine neither ends an exec nor says that its command has ended while a background process holds the output open.
 So a small shell script stands around the command: it says in the output when the command began and with which code it
-ended, each time after a random mark, and `Marks` takes that out again. Another script kills what belongs to a command:
-all processes that are younger than it and are no descendants of an older one, whatever they did to detach themselves.
+ended, each time after a random mark, and `Marks` takes that out again. What it says is believed of the exit code alone:
+whether a command that was to be ended is dead is for `docker_ending` to find out.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 
 import aiodocker
+from aiodocker.execs import Exec
 from aiodocker.stream import Stream as ExecStream
 
 from app.errors import SandboxError
@@ -41,11 +42,25 @@ class ContainerCommand:
         self._mark = mark
         self.heard = asyncio.Event()
         """Set when the command has begun, or will never say so."""
+        self._execution: Exec | None = None
         self._marks = {stream: Marks(mark.encode()) for stream in _STREAMS}
 
     @property
     def begun(self) -> Begun | None:
         return self._marks[1].begun
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the script has said on both streams that the command has ended."""
+        return all(marks.exit_code is not None for marks in self._marks.values())
+
+    async def root(self) -> int | None:
+        """The number of the script's process on the Engine's host; None before it is started."""
+        if self._execution is None:
+            return None
+        async with self._engine.answering(self._engine.look_s):
+            described = await self._execution.inspect()
+        return int(described["Pid"]) or None
 
     async def run(
         self, command: str, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput, stdin: bytes | None
@@ -54,15 +69,17 @@ class ContainerCommand:
         where its background processes go on."""
         started = time.monotonic()
         size = -1 if stdin is None else len(stdin)
-        arguments = (self._mark, str(size), command, self._file_blocks)
+        arguments = (str(size), command, self._file_blocks)
+        said = f"{self._mark}\n".encode() + (stdin or b"")
         argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command", *arguments]
         self._running.add(self)
         try:
             with self._engine.translated():
                 async with self._engine.answering():
-                    execution = await self._engine.container(self._container).exec(argv, stdin=stdin is not None)
+                    execution = await self._engine.container(self._container).exec(argv, stdin=True)
+                self._execution = execution
                 async with attached(self._engine, execution) as stream:
-                    timed_out = await self._attend(stream, stdin, ending, timeout_s, on_output)
+                    timed_out = await self._attend(stream, said, ending, timeout_s, on_output)
                 code = await self._exit_code(execution) if not timed_out else None
         except aiodocker.DockerError as exc:
             raise await self._refused(exc) from exc
@@ -82,15 +99,15 @@ class ContainerCommand:
         )
 
     async def _attend(
-        self, stream: ExecStream, stdin: bytes | None, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
+        self, stream: ExecStream, said: bytes, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
     ) -> bool:
         reading = asyncio.create_task(self._read(stream, on_output))
         try:
-            async with feeding(stream, stdin or b""):
+            async with feeding(stream, said):
                 timed_out = await until(reading, ending, timeout_s)
         finally:
             try:
-                if self._marks[1].exit_code is None:
+                if not self._ended:
                     await self._running.end(self)
             finally:
                 await asyncio.wait({reading}, timeout=DRAIN_S)
@@ -111,7 +128,7 @@ class ContainerCommand:
                 on_output(_STREAMS[number], output)
 
     async def _read_messages(self, stream: ExecStream, on_output: OnOutput) -> None:
-        while any(marks.exit_code is None for marks in self._marks.values()):
+        while not self._ended:
             message = await stream.read_out()
             if message is None:
                 break
@@ -121,7 +138,7 @@ class ContainerCommand:
             if output:
                 on_output(_STREAMS[message.stream], output)
 
-    async def _exit_code(self, execution: aiodocker.execs.Exec) -> int:
+    async def _exit_code(self, execution: Exec) -> int:
         said = self._marks[1].exit_code
         if said is not None:
             return said

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# $1 mark, $2 bytes of input or -1, $3 command, $4 the largest file in blocks of 512 bytes. The 22nd field of
-# /proc/PID/stat is the start in clock ticks since boot; the shell's own messages ("Killed") are no output of the
-# command.
+# $1 bytes of input or -1, $2 command, $3 the largest file in blocks of 512 bytes. The mark is the first line of its
+# input: among its arguments every process of the container could read it. The 22nd field of /proc/PID/stat is the start
+# in clock ticks since boot; the shell's own messages ("Killed") are no output of the command.
 COMMAND_SCRIPT = """
 exec 3>&2 2>/dev/null
+read -r mark
 read -r stat </proc/$$/stat
 started() { shift 19; echo "$mark $$ $1"; }
-mark=$1
 started ${stat##*) }
 if command -v bash >/dev/null; then shell=bash; else shell=sh; fi
-if [ "$2" -ge 0 ]; then
-    head -c "$2" | (exec 2>&3 3>&-; ulimit -f "$4"; exec "$shell" -c "$3")
+if [ "$1" -ge 0 ]; then
+    head -c "$1" | (exec 2>&3 3>&-; ulimit -f "$3"; exec "$shell" -c "$2")
 else
-    (exec 2>&3 3>&- </dev/null; ulimit -f "$4"; exec "$shell" -c "$3")
+    (exec 2>&3 3>&- </dev/null; ulimit -f "$3"; exec "$shell" -c "$2")
 fi
 code=$?
 echo "$mark $code"
@@ -129,11 +129,13 @@ class Marks:
         words = line.split()
         if not all(word.isdigit() for word in words) or len(line) > self.LONGEST:
             return False
-        if len(words) == 2:
+        if len(words) == 2 and self.begun is None:
             self.begun = Begun(int(words[0]), int(words[1]))
         elif len(words) == 1:
             self.exit_code = int(words[0])
-        return len(words) in (1, 2)
+        else:
+            return False
+        return True
 
     def _partial_mark(self, data: bytes) -> int:
         longest = min(len(data), len(self._mark) - 1)

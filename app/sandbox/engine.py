@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiodocker
 import aiohttp
@@ -27,6 +27,13 @@ _ANSWER_TIMEOUT_S = 60.0
 """How long it may take for all else, in seconds: a container is made within one, and a hundred that are asked for at
 once follow one another. A file's or an archive's time is counted from its last piece."""
 _REGISTRY_TIMEOUT_S = 15.0
+
+
+class Process(NamedTuple):
+    """A process by the numbers of the Engine's host, which are others than those in the container."""
+
+    pid: int
+    parent: int
 
 
 class Engine:
@@ -223,6 +230,16 @@ class Engine:
             if described.get("Running"):
                 return True
         return False
+
+    async def processes(self, name: str) -> list[Process]:
+        """What lives in a running container, oldest first, as the Engine's host sees it: nothing in the container has a
+        say in that."""
+        async with self.answering(self.look_s):
+            arguments = {"ps_args": "-eo pid,ppid,stat --sort=start_time"}
+            shown = await self.docker._query_json(f"containers/{name}/top", params=arguments)
+        return [
+            Process(int(pid), int(parent)) for pid, parent, state in shown["Processes"] or () if state[0] not in "ZX"
+        ]
 
     async def aclose(self) -> None:
         if self._docker is not None:

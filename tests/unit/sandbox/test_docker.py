@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
@@ -20,6 +22,8 @@ from app.sandbox.docker_archives import ContainerArchives
 from app.sandbox.docker_container import CONFIG_LABEL, INSTANCE_LABEL, container_config, container_name
 from app.sandbox.engine import Engine
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
+
+MARK = "0123456789abcdef0123456789abcdef"
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("docker")]
 
@@ -157,6 +161,40 @@ async def test_a_command_that_eats_all_memory_ends_alone(factory: DockerFactory)
     ran = await shell.run("head -c 2000000000 /dev/zero | tail -n 1 >/dev/null; echo after")
     assert ran.code in (0, 137)
     assert (await shell.run("echo alive")).out == "alive\n"
+
+
+DECEPTIONS = {
+    "an end": "echo {mark} 0; sleep {n}",
+    "a second beginning": "echo {mark} 1 99999999999; (setsid sleep {n} &) ; sleep {n}",
+    "an end and a second beginning": "echo {mark} 1 99999999999; echo {mark} 0; (setsid sleep {n} &) ; sleep {n}",
+    "a killed script": "(setsid sleep {n} &) ; kill -9 $PPID; sleep {n}",
+    "a kill script that is stopped": "while :; do kill -STOP $(ls /proc | grep '[0-9]' | tail -n 2); done & sleep {n}",
+}
+
+
+@pytest.mark.parametrize("how", ["time-out", "cancel"])
+@pytest.mark.parametrize("deception", DECEPTIONS)
+async def test_a_command_that_deceives_is_dead_when_it_has_ended(
+    factory: DockerFactory, monkeypatch: pytest.MonkeyPatch, deception: str, how: str
+) -> None:
+    """Even where it has come to know the mark."""
+    monkeypatch.setattr(secrets, "token_hex", lambda _: MARK)
+    shell, seconds = Shell(factory.open(new_config())), unique_seconds()
+    command = DECEPTIONS[deception].format(mark=MARK, n=seconds)
+    running = asyncio.create_task(shell.run(command, timeout_s=1.5 if how == "time-out" else 60))
+    await until_sleeping(seconds)
+    if how == "cancel":
+        running.cancel()
+    await asyncio.wait([running])
+    assert sleepers(seconds) == 0
+    assert (await shell.run("echo alive")).out == "alive\n"
+
+
+async def test_a_command_cannot_read_the_mark(factory: DockerFactory) -> None:
+    shell = Shell(factory.open(new_config()))
+    ran = await shell.run("cat /proc/$PPID/cmdline /proc/$PPID/environ | tr '\\0' '\\n'; sleep 0.1", stdin=b"input")
+    assert "palimpsest-command" in ran.out
+    assert not re.search(r"\b[0-9a-f]{32}\b", ran.out)
 
 
 async def test_commands_of_an_earlier_life_are_ended_at_start(factory: DockerFactory, instance_id: str) -> None:
