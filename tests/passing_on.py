@@ -16,11 +16,20 @@ class PassedOn:
     def __init__(self, connect: Callable[[], Awaitable[Streams | None]]) -> None:
         self._connect = connect
         self._open: set[asyncio.Task[None]] = set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(reader, writer))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
+
+    async def stall(self) -> None:
+        """Keeps all of them open, and passes nothing on until `flow`."""
+        self._flowing.clear()
+
+    async def flow(self) -> None:
+        self._flowing.set()
 
     async def drop(self) -> None:
         """Ends all of them at once, as a network does."""
@@ -37,17 +46,17 @@ class PassedOn:
                 return
             there, back = target
             try:
-                await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+                await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
             finally:
                 back.transport.abort()
         finally:
             writer.transport.abort()
 
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                await self._flowing.wait()
+                writer.write(data)
+                await writer.drain()
+            if writer.can_write_eof():
+                writer.write_eof()

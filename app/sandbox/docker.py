@@ -32,9 +32,11 @@ from app.sandbox.docker_exec import ContainerCommand
 from app.sandbox.docker_files import ContainerFiles
 from app.sandbox.docker_watch import ContainerDisk, ContainerWatch
 from app.sandbox.engine import Engine, refused
-from app.sandbox.process import Commands
+from app.sandbox.process import Commands, until
 from app.sandbox.view import file_blocks
 
+CANCEL_S = 2.0
+"""Seconds that a cancellation waits for a command to be dead; the contract of `cancel` allows as many."""
 SECOND_LOOK_S = 0.3
 """Seconds after which the Engine has learnt that a command ended; a few milliseconds were seen."""
 
@@ -79,7 +81,8 @@ class DockerSandbox:
     ) -> ExecResult:
         data = process.check_command(command).decode()
 
-        async def work(ending: asyncio.Event) -> ExecResult:
+        async def run(ending: asyncio.Event) -> ExecResult:
+            await self._session.running.ended()
             await self._ensure(running=True)
             watch = ContainerWatch(self._session.disk)
             blocks = file_blocks(self._config.limits, full=self._session.disk.use.full)
@@ -97,6 +100,14 @@ class DockerSandbox:
                 return replace(result, exit_code=None, remark=watch.broken)
             # Who cancels does not wait for a look.
             return result if ending.is_set() else replace(result, remark=await watch.remark())
+
+        async def work(ending: asyncio.Event) -> ExecResult:
+            running = self._engine.in_background(run(ending))
+            await until(running, ending, None)
+            if not running.done():
+                # An Engine that does not answer holds no cancellation up: the rest is done when it does.
+                await asyncio.wait({running}, timeout=CANCEL_S)
+            return running.result() if running.done() else ExecResult(process.KILLED, False, 0)
 
         return await self._session.commands.run(work)
 

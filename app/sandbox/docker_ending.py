@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence, Set
 from contextlib import suppress
+from itertools import chain, repeat
 from typing import Protocol
 
 import aiodocker
@@ -26,6 +27,10 @@ from app.sandbox.engine import Engine, Process
 KILL_TIMEOUT_S = 1.2
 """How long the kill script may take before the whole container is killed; a cancellation has two seconds."""
 
+END_S = 3.0
+"""Seconds that who asks for an end waits for it; with an Engine that answers it comes in a tenth of that."""
+PAUSES_S = (0.1, 0.5, 2.0)
+"""Seconds between attempts to kill a container whose Engine does not answer; the last one stands for all others."""
 ATTEMPTS = 2
 """How often the kill script runs before the whole container is killed: another script, as one that writes a file, may
 have begun since."""
@@ -60,13 +65,21 @@ class RunningCommands:
     def discard(self, command: Command) -> None:
         self._commands.discard(command)
 
+    async def ended(self) -> None:
+        """Returns when nothing is left to be ended: a command that began meanwhile could be taken for a part of it."""
+        if self._ending is not None:
+            await asyncio.wait({self._ending})
+
     async def end(self, command: Command) -> None:
-        """Ends all processes of a command; where that cannot be done one by one, all of the container."""
+        """Ends all processes of a command; where that cannot be done one by one, all of the container. Raises
+        `SandboxAwayError` where the Engine does not answer for so long; they are ended as soon as it does."""
         self._doomed.add(command)
         if self._ending is None:
-            self._ending = asyncio.create_task(self._end_doomed())
+            self._ending = self._engine.in_background(self._end_doomed())
         # Others may wait for the same end.
-        await asyncio.shield(self._ending)
+        ended, _ = await asyncio.wait({self._ending}, timeout=END_S)
+        if not ended:
+            raise self._engine.away("it does not answer, so the command is ended only when it does")
 
     async def _end_doomed(self) -> None:
         try:
@@ -83,7 +96,15 @@ class RunningCommands:
                 if await self._end_processes(doomed):
                     return
         with suppress(aiodocker.DockerError):
-            await self._engine.kill(self._container)
+            await self._kill()
+
+    async def _kill(self) -> None:
+        """Kills the container, as soon as the Engine answers."""
+        for pause in chain(PAUSES_S, repeat(PAUSES_S[-1])):
+            try:
+                return await self._engine.kill(self._container)
+            except SandboxUnavailableError:
+                await asyncio.sleep(pause)
 
     async def _end_processes(self, doomed: Set[Command]) -> bool:
         """Whether all that belongs to the commands is dead now."""

@@ -17,13 +17,13 @@ import aiodocker
 from aiodocker.execs import Exec
 from aiodocker.stream import Stream as ExecStream
 
-from app.errors import SandboxError
+from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import ExecResult, OnOutput, Stream
 from app.sandbox.docker_ending import RunningCommands
 from app.sandbox.docker_scripts import COMMAND_SCRIPT, Begun, Marks
 from app.sandbox.docker_streams import attached, feeding
 from app.sandbox.engine import Engine, refused
-from app.sandbox.process import DRAIN_S, until
+from app.sandbox.process import DRAIN_S, KILLED, until
 
 _STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
 
@@ -76,13 +76,18 @@ class ContainerCommand:
         try:
             with self._engine.translated():
                 async with self._engine.answering():
-                    execution = await self._engine.container(self._container).exec(argv, stdin=True)
-                self._execution = execution
-                async with attached(self._engine, execution) as stream:
+                    self._execution = await self._engine.container(self._container).exec(argv, stdin=True)
+                if ending.is_set():
+                    return ExecResult(KILLED, False, 0)
+                async with attached(self._engine, self._execution) as stream:
                     timed_out = await self._attend(stream, said, ending, timeout_s, on_output)
-                code = await self._exit_code(execution) if not timed_out else None
+                code = await self._exit_code(self._execution) if not timed_out else None
         except aiodocker.DockerError as exc:
             raise await self._refused(exc) from exc
+        except SandboxUnavailableError:
+            if self._execution is not None and not self.heard.is_set():
+                await self._running.end(self)  # it may have been started all the same
+            raise
         finally:
             self._running.discard(self)
         return ExecResult(code, timed_out, round((time.monotonic() - started) * 1000))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import aiodocker
 import aiohttp
@@ -16,6 +16,8 @@ from aiodocker.containers import DockerContainer
 from app.errors import SandboxAwayError, SandboxError, SandboxUnavailableError
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
+T = TypeVar("T")
+
 NETWORK = "palimpsest"
 """The bridge that sandboxes with a network share; it passes nothing from one to another."""
 _PING_TIMEOUT_S = 3.0
@@ -48,6 +50,7 @@ class Engine:
         self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
         self._docker: aiodocker.Docker | None = None
         self._connector: aiohttp.UnixConnector | None = None
+        self._background: set[asyncio.Task[Any]] = set()
 
     @property
     def docker(self) -> aiodocker.Docker:
@@ -55,7 +58,7 @@ class Engine:
             try:
                 self._docker = self._connect()
             except ValueError as exc:
-                raise SandboxUnavailableError(self._away("the address cannot be understood").detail) from exc
+                raise SandboxUnavailableError(self.away("the address cannot be understood").detail) from exc
         return self._docker
 
     def _connect(self) -> aiodocker.Docker:
@@ -73,7 +76,7 @@ class Engine:
                 async with asyncio.timeout(_PING_TIMEOUT_S):
                     version = await self.docker.version()
             except (aiodocker.DockerError, TimeoutError) as exc:
-                raise self._away(f"it does not answer ({exc})") from exc
+                raise self.away(f"it does not answer ({exc})") from exc
         return str(version.get("Version", "of an unknown version"))
 
     @contextmanager
@@ -83,12 +86,12 @@ class Engine:
             yield
         except aiodocker.DockerError as exc:
             if exc.status == 900:  # aiodocker's own, for a refused connection
-                raise self._away("it does not answer") from exc
+                raise self.away("it does not answer") from exc
             raise
         except TimeoutError as exc:
-            raise self._away("it takes connections and does not answer") from exc
+            raise self.away("it takes connections and does not answer") from exc
         except (aiohttp.ClientError, OSError) as exc:
-            raise self._away("the connection was lost") from exc
+            raise self.away("the connection was lost") from exc
 
     @asynccontextmanager
     async def answering(self, timeout_s: float | None = None) -> AsyncIterator[Callable[[], None]]:
@@ -99,11 +102,25 @@ class Engine:
             async with asyncio.timeout(wait_s) as limit:
                 yield lambda: limit.reschedule(asyncio.get_running_loop().time() + wait_s)
 
-    def _away(self, reason: str) -> SandboxAwayError:
+    def away(self, reason: str) -> SandboxAwayError:
+        """The error to raise where it does not answer."""
         return SandboxAwayError(
             f"No Docker Engine at {self.host}: {reason}. Start it, give this user access to its socket,"
             " or set DOCKER_HOST."
         )
+
+    def in_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs `work` in a task that may outlast its caller, since the Engine may take its time; at the latest `aclose`
+        ends it."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._heed)
+        return task
+
+    def _heed(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled():
+            task.exception()  # for the caller, if it still waits
 
     async def find(self, name: str) -> dict[str, Any] | None:
         """A container's description, None where there is none of that name."""
@@ -242,6 +259,9 @@ class Engine:
         ]
 
     async def aclose(self) -> None:
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         if self._docker is not None:
             docker, self._docker = self._docker, None
             await docker.close()

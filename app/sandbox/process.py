@@ -233,7 +233,7 @@ async def _settled(tasks: set[asyncio.Task[Any]]) -> None:
             task.exception()
 
 
-async def until(done: asyncio.Future[Any], ending: asyncio.Event, timeout_s: float) -> bool:
+async def until(done: asyncio.Future[Any], ending: asyncio.Event, timeout_s: float | None) -> bool:
     """Waits for `done`, at most `timeout_s` seconds and not beyond `ending`; says whether the time ran out."""
     stop = asyncio.ensure_future(ending.wait())
     try:

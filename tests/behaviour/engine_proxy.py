@@ -43,6 +43,7 @@ class EngineProxy:
     def mend(self) -> None:
         """Listens, and answers."""
         self._answers = True
+        self._do(self._passed_on.flow())
         self._do(self._listen())
 
     def cut(self) -> None:
@@ -53,6 +54,10 @@ class EngineProxy:
         """Takes connections, and says nothing on them."""
         self._answers = False
         self._do(self._passed_on.drop())
+
+    def stall(self) -> None:
+        """Keeps its connections open and takes new ones, and says nothing on any."""
+        self._do(self._passed_on.stall())
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,20 @@ from typing import Any
 import pytest
 
 from app.messages import new_id
-from tests.behaviour.checks import assert_sound
+from tests.behaviour.checks import assert_sound, following
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.engine_proxy import EngineProxy
 from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.test_bad_input import assert_refused
+from tests.behaviour.test_cancel_resume import cancel, resume
 from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
 from tests.requirements import need
 from tests.soak.disk import Disk
+from tests.unit.sandbox.shell import unique_seconds, until_gone
 
+CANCELLED_S = 8.0
+"""Seconds within which a cancel has ended on a busy machine; it is two elsewhere, and was 16 with such an Engine."""
 TRUTH_S = 5.0
 """Within this time `readyz` tells what is the case, in seconds."""
 
@@ -172,6 +177,41 @@ async def test_an_engine_that_says_nothing(
         await told(client, "sandbox", "unavailable")
         engine.mend()
         await told(client, "sandbox", "ok")
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("when", ["while it runs", "before it runs"])
+async def test_an_engine_that_stalls_holds_no_cancel_up(
+    engine: EngineProxy, start_server: StartServer, provider: FakeProvider, when: str
+) -> None:
+    """The command is dead as soon as the Engine answers again, and the next one runs."""
+    engine.mend()
+    seconds = unique_seconds()
+    sleep = ToolCall("execute_command", {"command": f"echo begun; sleep {seconds}"})
+    provider.script(Reply(COMMAND), Reply(Gate("go"), sleep), Reply(COMMAND), Reply(Text("Done.")))
+    async with Client(start_server(sandbox="docker", docker_host=engine.host).url) as client:
+        await told(client, "sandbox", "ok")
+        session_id = (await client.create("begin"))["id"]
+        async with following(client, session_id) as follower:
+            await provider.reached("go")
+            if when == "before it runs":
+                engine.stall()
+                provider.open("go")
+                await follower.seen(lambda event: event.type == "tool.call" and "begun" in str(event.data))
+            else:
+                provider.open("go")
+                await follower.seen(lambda event: event.type == "tool.output" and "begun" in str(event.data))
+                engine.stall()
+            begun = time.monotonic()
+            await cancel(client, session_id)
+            await follower.type("session.idle")
+            assert time.monotonic() - begun < CANCELLED_S
+        engine.mend()
+        await until_gone(seconds)
+        await resume(client, session_id)
+        events = await client.until_idle(session_id)
+        assert (await client.session(session_id))["outcome"] == "completed"
+        assert of_type(events, "tool.result")[-1].data["output"].strip() == "it ran"
 
 
 @pytest.mark.docker
