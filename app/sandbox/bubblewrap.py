@@ -31,7 +31,7 @@ from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
 from app.sandbox.process import Commands, Spawn
-from app.sandbox.usage import can_see_trees
+from app.sandbox.usage import DiskUse, can_see_trees
 from app.sandbox.view import HOME, USER_ID, View
 from app.sandbox.watch import HostDisk, HostWatch
 from app.sandbox.workspace import Workspace
@@ -116,6 +116,7 @@ class BubblewrapSandbox(HostSandbox):
             if not namespace.begun and not result.timed_out:
                 raise SandboxError("bubblewrap could not start the command; its message is in the output.")
             if namespace.broken is not None:
+                await watch.end()  # files without a name have gone with the processes that held them
                 return replace(result, exit_code=None, remark=namespace.broken)
             # Who cancels does not wait for a count.
             return result if ending.is_set() else replace(result, remark=await watch.end())
@@ -205,7 +206,7 @@ class BubblewrapFactory:
         )
         commands = self._directories.commands(config.session_id)
         roots = (workspace, view.scratch)
-        disk = self._disks.setdefault(config.session_id, HostDisk(roots, config.limits.disk_mb * 2**20))
+        disk = self._disks.setdefault(config.session_id, HostDisk(roots, DiskUse(config.limits.disk_mb * 2**20)))
         return BubblewrapSandbox(
             config,
             Workspace(workspace, uid),

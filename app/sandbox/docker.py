@@ -44,11 +44,12 @@ SECOND_LOOK_S = 0.3
 class _Session:
     """What the handles of one session share."""
 
-    def __init__(self, disk: ContainerDisk, running: RunningCommands) -> None:
-        self.disk = disk
+    def __init__(self, engine: Engine, container: str, disk_limit: int) -> None:
+        self.disk = ContainerDisk(engine, container, disk_limit)
+        self.running = RunningCommands(engine, container)
+        self.watch = ContainerWatch(engine, self.disk, self.running)
         self.lock = asyncio.Lock()
         self.commands = Commands()
-        self.running = running
 
 
 COPIES = 3
@@ -82,24 +83,24 @@ class DockerSandbox:
         data = process.check_command(command).decode()
 
         async def run(ending: asyncio.Event) -> ExecResult:
-            await self._session.running.ended()
+            session = self._session
             await self._ensure(running=True)
-            watch = ContainerWatch(self._session.disk)
-            blocks = file_blocks(self._config.limits, full=self._session.disk.use.full)
-            running = ContainerCommand(self._engine, self._name, self._session.running, blocks)
-            try:
-                async with watch.over(ending):
+            await session.watch.recount()
+            blocks = file_blocks(self._config.limits, full=session.disk.use.full)
+            running = ContainerCommand(self._engine, self._name, session.running, blocks)
+            async with session.watch.over(ending) as watched:
+                try:
                     result = await running.run(
                         data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin
                     )
-            except SandboxError:
-                if watch.broken is None:
-                    raise
-                result = ExecResult(None, False, 0)  # the container had to be ended as a whole
-            if watch.broken is not None:
-                return replace(result, exit_code=None, remark=watch.broken)
+                except SandboxError:
+                    if watched.broken is None:
+                        raise
+                    result = ExecResult(None, False, 0)  # the container had to be ended as a whole
+            if watched.broken is not None:
+                return replace(result, exit_code=None, remark=watched.broken)
             # Who cancels does not wait for a look.
-            return result if ending.is_set() else replace(result, remark=await watch.remark())
+            return result if ending.is_set() else replace(result, remark=await session.watch.remark())
 
         async def work(ending: asyncio.Event) -> ExecResult:
             running = self._engine.in_background(run(ending))
@@ -119,9 +120,10 @@ class DockerSandbox:
         return await self._files.read(path, max_bytes)
 
     async def write(self, path: str, data: bytes) -> None:
+        await self._ensure(running=True)
+        await self._session.watch.recount()
         if self._session.disk.use.full:
             raise WorkspaceFullError(f"Nothing can be written: {self._session.disk.use.describe()}.")
-        await self._ensure(running=True)
         await self._files.write(path, data)
 
     async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
@@ -160,6 +162,8 @@ class DockerSandbox:
 
     async def _ensure(self, *, running: bool) -> None:
         """Makes sure that the container exists and, if asked for, runs."""
+        if running:
+            await self._session.running.ended()
         try:
             async with self._session.lock:
                 shown = await self._adopted() or await self._create()
@@ -236,8 +240,8 @@ class DockerFactory:
 
     def open(self, config: SandboxConfig) -> DockerSandbox:
         name = container_name(config.session_id)
-        disk = ContainerDisk(self._engine, name, config.limits.disk_mb * 2**20)
-        session = self._sessions.setdefault(config.session_id, _Session(disk, RunningCommands(self._engine, name)))
+        made = _Session(self._engine, name, config.limits.disk_mb * 2**20)
+        session = self._sessions.setdefault(config.session_id, made)
         return DockerSandbox(self._engine, config, self._instance_id, session)
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:

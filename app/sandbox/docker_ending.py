@@ -57,6 +57,7 @@ class RunningCommands:
         self._container = container
         self._commands: set[Command] = set()
         self._doomed: set[Command] = set()
+        self._all_doomed = False
         self._ending: asyncio.Task[None] | None = None
 
     def add(self, command: Command) -> None:
@@ -74,18 +75,26 @@ class RunningCommands:
         """Ends all processes of a command; where that cannot be done one by one, all of the container. Raises
         `SandboxAwayError` where the Engine does not answer for so long; they are ended as soon as it does."""
         self._doomed.add(command)
-        if self._ending is None:
-            self._ending = self._engine.in_background(self._end_doomed())
         # Others may wait for the same end.
-        ended, _ = await asyncio.wait({self._ending}, timeout=END_S)
+        ended, _ = await asyncio.wait({self._begin_to_end()}, timeout=END_S)
         if not ended:
             raise self._engine.away("it does not answer, so the command is ended only when it does")
 
+    def end_all(self) -> None:
+        """Ends all that runs in the container; `ended` returns when it is dead."""
+        self._all_doomed = True
+        self._begin_to_end()
+
+    def _begin_to_end(self) -> asyncio.Task[None]:
+        if self._ending is None:
+            self._ending = self._engine.in_background(self._end_doomed())
+        return self._ending
+
     async def _end_doomed(self) -> None:
         try:
-            while self._doomed:
-                doomed = frozenset(self._doomed)
-                await self._end(doomed)
+            while self._doomed or self._all_doomed:
+                doomed, of_all, self._all_doomed = frozenset(self._doomed), self._all_doomed, False
+                await (self._kill() if of_all else self._end(doomed))
                 self._doomed -= doomed
         finally:
             self._ending = None
@@ -95,16 +104,16 @@ class RunningCommands:
             async with asyncio.timeout(KILL_TIMEOUT_S):
                 if await self._end_processes(doomed):
                     return
-        with suppress(aiodocker.DockerError):
-            await self._kill()
+        await self._kill()
 
     async def _kill(self) -> None:
         """Kills the container, as soon as the Engine answers."""
-        for pause in chain(PAUSES_S, repeat(PAUSES_S[-1])):
-            try:
-                return await self._engine.kill(self._container)
-            except SandboxUnavailableError:
-                await asyncio.sleep(pause)
+        with suppress(aiodocker.DockerError):
+            for pause in chain(PAUSES_S, repeat(PAUSES_S[-1])):
+                try:
+                    return await self._engine.kill(self._container)
+                except SandboxUnavailableError:
+                    await asyncio.sleep(pause)
 
     async def _end_processes(self, doomed: Set[Command]) -> bool:
         """Whether all that belongs to the commands is dead now."""

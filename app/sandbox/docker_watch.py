@@ -1,39 +1,65 @@
-"""Watches what a session's commands put on the Engine's disk, which Docker's usual storage does not bound.
+"""Watches what a session's processes put on the Engine's disk, which Docker's usual storage does not bound.
 
-A look is a small script in the container, so it is taken seldom: a command gets beyond the limit by what it writes
-between two looks. One file alone cannot, and neither can a command that begins when there is too much already; those
-are bounded by the kernel.
+It goes on for as long as anything lives in the container, commands that have ended in the background included. Where
+the Engine stores its files on this host and this server may read them, a look costs nothing and sees all. Elsewhere it
+is a small script in the container, so it is taken seldom, and what runs there may deceive it.
+
+A process gets beyond the limit by what it writes between two looks. One file alone cannot, and neither can a command
+that begins when there is too much already; those are bounded by the kernel.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
 
 import aiodocker
 
 from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import WORKSPACE
+from app.sandbox.docker_ending import RunningCommands, stays
 from app.sandbox.docker_streams import run_script
 from app.sandbox.engine import Engine
-from app.sandbox.usage import ENTRY_BYTES, DiskUse
+from app.sandbox.usage import ENTRY_BYTES, DiskUse, can_see_trees, descendants
+from app.sandbox.watch import HostDisk, in_thread
 
+HERE_S = 0.25
+"""Seconds between looks at a disk of this host."""
 LOOKS_S = (1.0, 1.0, 2.0, 4.0, 8.0)
-"""Seconds between a command's first looks: most are through before the first."""
+"""Seconds between the first looks through a script: most commands are through before the first."""
 LATER_S = 15.0
 """Seconds between all others, and the most between a session's looks while short commands follow one another."""
+WRITES = 2**30
+"""Bytes that are written in a second at most, roughly: where there is less room, the next look comes sooner."""
 COUNT_S = 20.0
 """Seconds that a look or a count may take."""
 BLIND_LOOKS = 3
-"""After so many looks in a row for which the container had no room, a command is ended."""
+"""After so many looks in a row for which the container had no room, all that runs in it is ended."""
+WAITING = 3
+"""Processes of a container in which no command runs: docker-init, a shell and its `sleep`."""
 
 # The free blocks, their size and the free places for files.
 _FREE_SCRIPT = f"stat -f -c '%a %S %d' {WORKSPACE}"
-# KiB and entries. Fails where a directory is closed to it.
-_COUNT_SCRIPT = f"du -sk {WORKSPACE}; failed=$?; find {WORKSPACE} | wc -l; exit $failed"
+# KiB, entries, and blocks of files without a name, one file a line. Fails where a directory is closed to it.
+_COUNT_SCRIPT = f"""
+du -sk {WORKSPACE}; failed=$?
+find {WORKSPACE} | wc -l
+find /proc/[0-9]*/fd -type l -exec stat -L -c '%h %f %d:%i %b' {{}} + 2>/dev/null | grep '^0 8' | sort -u
+exit $failed
+"""
+
+
+_LAYER = re.compile(r"(?<=,upperdir=)[^, ]+")
+"""Where the layer of a container's own files is, as its mounts name it."""
 
 
 class ContainerDisk:
@@ -43,15 +69,28 @@ class ContainerDisk:
         self.use = DiskUse(limit)
         self._engine = engine
         self._container = container
+        self._here: _Here | None = None
         self._looked_at = time.monotonic()
+
+    async def locate(self) -> None:
+        """Finds out whether a container that runs is on this host, and where. Raises as those of `Engine` do."""
+        if self._here is None or not self._here.runs:
+            self._here = _place(await self._engine.find(self._container), self.use)
+
+    @property
+    def is_here(self) -> bool:
+        return self._here is not None
 
     @property
     def overdue(self) -> bool:
-        return time.monotonic() - self._looked_at > LATER_S
+        return time.monotonic() - self._looked_at > (HERE_S if self.is_here else LATER_S)
 
     async def look(self) -> None:
         """Brings the account up to date. Raises `SandboxError` where nothing can be started in the container."""
         self._looked_at = time.monotonic()
+        if self._here is not None:
+            await in_thread(partial(self._here.disk.look, self._here.tree, must_know=True))
+            return
         _, output, _ = await self._run(_FREE_SCRIPT)
         with suppress(ValueError):
             blocks, size, places = map(int, output.split())
@@ -61,13 +100,23 @@ class ContainerDisk:
 
     async def count(self) -> None:
         """Counts it all. Raises as `look` does."""
+        if self._here is not None:
+            await in_thread(partial(self._here.disk.count, self._here.tree))
+            return
         try:
             code, output, _ = await self._run(_COUNT_SCRIPT)
-            kilobytes, _, entries = output.split()
-            used = int(kilobytes) * 1024 + int(entries) * ENTRY_BYTES + await self._layer()
-        except (TimeoutError, ValueError):
+            used = _counted(output) + await self._layer()
+        except (TimeoutError, ValueError, IndexError):
             code, used = 1, 0
         self.use.counted(used, whole=code == 0)
+
+    async def lives(self) -> bool:
+        """Whether more lives in the container than what waits there for commands. Raises as those of `Engine` do."""
+        if self._here is not None:
+            return await in_thread(partial(descendants, self._here.tree)) > WAITING
+        processes = await self._engine.processes(self._container)
+        kept = {process.pid for process in processes[:2]}
+        return not all(stays(process.pid, kept, processes) for process in processes)
 
     async def _layer(self) -> int:
         """Bytes of what the container holds besides its image."""
@@ -83,47 +132,135 @@ class ContainerDisk:
             return await run_script(self._engine, self._container, script, ())
 
 
-class ContainerWatch:
-    """Watches one command; `broken` says what it did where it was ended for it."""
+@dataclass
+class _Here:
+    """A container on this host: its first process, and the one above it, from which all that runs there descends."""
 
-    def __init__(self, disk: ContainerDisk) -> None:
+    first: int
+    tree: int
+    disk: HostDisk
+
+    @property
+    def runs(self) -> bool:
+        return Path(f"/proc/{self.first}").exists()
+
+
+def _place(shown: dict[str, Any] | None, use: DiskUse) -> _Here | None:
+    """Where a container is by its description; None where that is not on this host or closed to this server."""
+    if shown is None or not can_see_trees():
+        return None
+    process = Path(f"/proc/{shown['State']['Pid']}")
+    volumes = [mount["Source"] for mount in shown["Mounts"] if mount["Destination"] == WORKSPACE]
+    try:
+        if shown["Id"] not in (process / "cgroup").read_text():
+            return None  # another process, of this host
+        roots = [Path(path) for path in (*volumes, *_LAYER.findall((process / "mountinfo").read_text()))]
+        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+    if len(roots) != 2 or not all(os.access(root, os.R_OK | os.X_OK) for root in roots):
+        return None
+    return _Here(int(process.name), parent, HostDisk(roots, use, also=[process / "root"]))
+
+
+def _counted(output: bytes) -> int:
+    """Bytes by what the count script says."""
+    kilobytes, entries, *unnamed = output.splitlines()
+    held = sum(int(line.split()[3]) * 512 for line in unnamed)
+    return int(kilobytes.split()[0]) * 1024 + int(entries) * ENTRY_BYTES + held
+
+
+@dataclass
+class Watched:
+    """A command that is watched: what ends it, and what it was ended for."""
+
+    ending: asyncio.Event
+    broken: str | None = None
+
+
+class ContainerWatch:
+    """Watches one container, from the first command until nothing lives in it."""
+
+    def __init__(self, engine: Engine, disk: ContainerDisk, running: RunningCommands) -> None:
+        self._engine = engine
         self._disk = disk
-        self._held = max(disk.use.used or 0, disk.use.limit)
-        self.broken: str | None = None
+        self._running = running
+        self._watched: list[Watched] = []
+        self._task: asyncio.Task[None] | None = None
+        self._held = 0
+        self._untold: str | None = None
 
     @asynccontextmanager
-    async def over(self, ending: asyncio.Event) -> AsyncIterator[None]:
-        """Watches meanwhile, and sets `ending` where there is too much."""
-        watching = asyncio.create_task(self._watch(ending))
+    async def over(self, ending: asyncio.Event) -> AsyncIterator[Watched]:
+        """Watches a command, and sets `ending` where there is too much."""
+        watched = Watched(ending)
+        self._watched.append(watched)
+        self._held = max(self._disk.use.used or 0, self._disk.use.limit)
+        if self._task is None:
+            self._task = self._engine.in_background(self._watch())
         try:
-            yield
+            yield watched
         finally:
-            watching.cancel()
-            await asyncio.wait({watching})
+            self._watched.remove(watched)
+
+    async def recount(self) -> None:
+        """Before a command where there was too much: files may be gone with the processes that held them."""
+        if self._disk.use.full:
+            with suppress(SandboxError, TimeoutError):
+                await self._disk.locate()
+                await self._disk.count()
 
     async def remark(self) -> str | None:
         """What is to be said of the disk after a command that ended by itself."""
         if self._disk.use.full or self._disk.overdue:
             with suppress(SandboxError, SandboxUnavailableError, TimeoutError):
                 await (self._disk.count() if self._disk.use.full else self._disk.look())
-        return self._disk.use.describe() if self._disk.use.full else None
+        untold, self._untold = self._untold, None
+        return untold or (self._disk.use.describe() if self._disk.use.full else None)
 
-    async def _watch(self, ending: asyncio.Event) -> None:
-        blind = 0
-        for pause in chain(LOOKS_S, repeat(LATER_S)):
-            await asyncio.sleep(pause)
-            try:
-                await self._disk.look()
-                blind = 0
-            except SandboxUnavailableError:
-                continue  # the Engine is away; the command itself will learn of it
-            except (SandboxError, TimeoutError):
-                blind += 1
-            use = self._disk.use
-            if use.full and (use.used or 0) > self._held:
-                self.broken = f"ended: {use.describe()}"
-            elif blind >= BLIND_LOOKS:
-                self.broken = "ended: it left no room for another process, so that nothing could look after it"
-            if self.broken is not None:
-                ending.set()
-                return
+    async def _watch(self) -> None:
+        blind, pauses = 0, chain(LOOKS_S, repeat(LATER_S))
+        try:
+            await asyncio.sleep(HERE_S)
+            while self._watched or await self._lives() or self._watched:
+                try:
+                    await self._disk.locate()
+                    await self._disk.look()
+                    blind = 0
+                except SandboxUnavailableError:
+                    pass  # the Engine is away; the commands themselves will learn of it
+                except (SandboxError, TimeoutError, aiodocker.DockerError):
+                    blind += 1
+                self._judge(blind)
+                await asyncio.sleep(HERE_S if self._disk.is_here else self._pause(next(pauses)))
+        finally:
+            self._task = None
+
+    async def _lives(self) -> bool:
+        try:
+            await self._disk.locate()
+            return await self._disk.lives()
+        except SandboxUnavailableError:
+            return True
+        except (SandboxError, aiodocker.DockerError):
+            return False  # the container does not run
+
+    def _judge(self, blind: int) -> None:
+        use = self._disk.use
+        if use.full and (use.used or 0) > self._held:
+            self._end(use.describe())
+        elif blind >= BLIND_LOOKS:
+            self._end("it left no room for another process, so that nothing could look after it")
+
+    def _end(self, reason: str) -> None:
+        """Ends all that runs: what has written it may be any of it, and a process may hide what it holds."""
+        for watched in self._watched:
+            watched.broken = f"ended: {reason}"
+            watched.ending.set()
+        if not self._watched:
+            self._untold = f"all that ran in the background was ended: {reason}"
+        self._running.end_all()
+
+    def _pause(self, pause: float) -> float:
+        room = self._disk.use.limit - (self._disk.use.used or 0)
+        return min(pause, max(LOOKS_S[0], room / WRITES))

@@ -190,10 +190,12 @@ class Engine:
                     raise
 
     async def kill(self, name: str) -> None:
-        """Kills all that runs in a container, which stays; does nothing where nothing runs."""
+        """Kills all that runs in a container, which stays, and returns when it is dead; does nothing where nothing
+        runs."""
         async with self.answering(self.look_s):
             try:
                 await self.container(name).kill()
+                await self.container(name).wait(condition="not-running")
             except aiodocker.DockerError as exc:
                 if exc.status not in (404, 409):
                     raise

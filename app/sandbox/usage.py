@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+import stat
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,50 @@ def count(roots: Sequence[Path]) -> Count:
         except OSError:  # closed to us, or too deep for a path
             whole = False
     return Count(used, whole)
+
+
+def unnamed(root: int, devices: Collection[int]) -> Count:
+    """What files without a name take that the descendants of the process `root` hold open or mapped, each counted once,
+    on the disks `devices`. `whole` is False where a process cannot be looked into, or has sent files that nobody has
+    taken yet. Blocks."""
+    sizes: dict[tuple[int, int], int] = {}
+    whole = True
+    for pid in _tree(root):
+        try:
+            for path in (*_links(f"/proc/{pid}/fd"), *_mapped(pid)):
+                with suppress(FileNotFoundError):
+                    status = os.stat(path)
+                    if stat.S_ISSOCK(status.st_mode):
+                        whole &= not _has_files_on_the_way(path.replace("/fd/", "/fdinfo/"))
+                    elif stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev in devices:
+                        sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        except OSError:
+            whole = False
+    return Count(sum(sizes.values()), whole)
+
+
+def _links(directory: str) -> list[str]:
+    return [f"{directory}/{name}" for name in os.listdir(directory)]
+
+
+def _mapped(pid: int) -> list[str]:
+    with suppress(PermissionError):  # root alone may look
+        return _links(f"/proc/{pid}/map_files")
+    return []
+
+
+def _has_files_on_the_way(path: str) -> bool:
+    with suppress(OSError):
+        line = next((line for line in Path(path).read_bytes().splitlines() if line.startswith(b"scm_fds:")), b": 0")
+        return int(line.split()[1]) > 0
+    return False
+
+
+def descendants(root: int) -> int:
+    """How many processes descend from one."""
+    return sum(1 for _ in _tree(root)) - 1
 
 
 def memory_of(root: int, limit: int) -> int:

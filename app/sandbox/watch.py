@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from app.sandbox.usage import DiskUse, count, free_space, memory_of
+from app.sandbox.usage import Count, DiskUse, count, free_space, memory_of, unnamed
 
 T = TypeVar("T")
 
@@ -32,26 +32,38 @@ _THREADS = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sandbox-watch")
 class HostDisk:
     """What one session has on this host's disk."""
 
-    def __init__(self, roots: Sequence[Path], limit: int) -> None:
-        self.use = DiskUse(limit)
+    def __init__(self, roots: Sequence[Path], use: DiskUse, *, also: Sequence[Path] = ()) -> None:
+        """`also` are other ways on which the sandbox sees the disks of `roots`."""
+        self.use = use
         self._roots = roots
+        self._also = also
         self._next_count = 0.0
 
-    def look(self, *, must_know: bool) -> None:
-        """Brings the account up to date; `must_know` asks for a count where there was none yet. Blocks."""
+    def look(self, tree: int | None, *, must_know: bool) -> None:
+        """Brings the account up to date; `must_know` asks for a count where there was none yet. `tree` is the process
+        from which all others descend that may hold files without a name, None where there is none. Blocks."""
         with suppress(OSError):  # the workspace is being removed
             self.use.saw(free_space(self._roots[0]))
         wanted = self.use.doubtful or (must_know and self.use.used is None)
         if wanted and time.monotonic() >= self._next_count:
-            self.count()
+            self.count(tree)
 
-    def count(self) -> None:
+    def count(self, tree: int | None) -> None:
         """Counts it all. Blocks."""
         began = time.monotonic()
         found = count(self._roots)
-        self.use.counted(found.used, whole=found.whole)
+        held = Count(0, True) if tree is None else unnamed(tree, _disks([*self._roots, *self._also]))
+        self.use.counted(found.used + held.used, whole=found.whole and held.whole)
         ended = time.monotonic()
         self._next_count = ended + REST * (ended - began)
+
+
+def _disks(paths: Sequence[Path]) -> set[int]:
+    found = set()
+    for path in paths:
+        with suppress(OSError):
+            found.add(path.stat().st_dev)
+    return found
 
 
 class HostWatch:
@@ -63,7 +75,7 @@ class HostWatch:
         self._held = 0
 
     async def begin(self) -> None:
-        await _in_thread(partial(self._disk.look, must_know=False))
+        await in_thread(partial(self._disk.look, None, must_know=False))
         self._held = max(self._disk.use.used or 0, self._disk.use.limit)
 
     async def until_broken(self, pid: int) -> str:
@@ -72,26 +84,27 @@ class HostWatch:
         while True:
             await asyncio.sleep(LOOK_S)
             old = time.monotonic() - began >= FIRST_COUNT_S
-            broken = await _in_thread(partial(self._look, pid, must_know=old))
+            broken = await in_thread(partial(self._look, pid, must_know=old))
             if broken is not None:
                 return f"ended: {broken}"
 
     async def end(self) -> str | None:
         """What is to be said of the disk after the command."""
         use = self._disk.use
-        await _in_thread(partial(self._disk.look, must_know=False))
+        await in_thread(partial(self._disk.look, None, must_know=False))
         if use.full:
-            await _in_thread(self._disk.count)
+            await in_thread(partial(self._disk.count, None))
         return use.describe() if use.full else None
 
     def _look(self, pid: int, *, must_know: bool) -> str | None:
         if self._memory is not None and memory_of(pid, self._memory) > self._memory:
             return f"its processes used more than the {self._memory // 2**20:,} MiB of memory that they may have"
-        self._disk.look(must_know=must_know)
+        self._disk.look(pid, must_know=must_know)
         use = self._disk.use
         # One that found too much may make it less.
         return use.describe() if use.full and (use.used or 0) > self._held else None
 
 
-async def _in_thread(call: Callable[[], T]) -> T:
+async def in_thread(call: Callable[[], T]) -> T:
+    """Looks and counts, away from the event loop and from all that waits for commands and files."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, call)

@@ -13,9 +13,10 @@ import pytest
 import pytest_asyncio
 
 from app.errors import WorkspaceFullError
+from app.sandbox import docker_watch
 from app.sandbox.usage import ENTRY_BYTES, DiskUse, count, memory_of
 from tests.unit.sandbox.conftest import make_factory
-from tests.unit.sandbox.shell import Shell, new_config
+from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_gone, until_sleeping
 
 MIB = 2**20
 
@@ -99,3 +100,47 @@ async def test_a_workspace_beyond_its_limit_takes_nothing_more(narrow: Shell) ->
     assert (await narrow.run("rm large")).result.remark is None
     await narrow.sandbox.write("file", b"x")
     assert (await narrow.run("echo x >> file; cat file")).out == "xx\n"
+
+
+HIDING = {
+    "open": "exec {n}>f{n}; rm f{n}; head -c 30000000 /dev/zero >&{n};",
+    "in a background process": "(exec {n}>f{n}; rm f{n}; head -c 30000000 /dev/zero >&{n}; exec sleep 30) &",
+}
+
+
+@pytest.fixture(params=["here", "elsewhere"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, walled_kind: str) -> str:
+    """Whether a container's files are known to be on this host."""
+    if request.param == "elsewhere":
+        if walled_kind != "docker":
+            pytest.skip("bubblewrap is always on this host")
+        monkeypatch.setattr(docker_watch, "_place", lambda *_: None)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("how", HIDING)
+async def test_files_without_a_name_count(narrow: Shell, how: str) -> None:
+    hide = "".join(HIDING[how].format(n=number) for number in range(3, 9))
+    ran = await narrow.run(f"{hide} sleep 30", timeout_s=20)
+    assert (ran.code, ran.result.timed_out) == (None, False)
+    assert "of 64 MiB that it may have" in (ran.result.remark or "")
+    assert (await narrow.run("echo x > file; cat file")).out == "x\n", "they are gone with the processes"
+
+
+@pytest.mark.docker
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("how", ["named", "unnamed"])
+async def test_what_a_background_process_writes_counts(narrow: Shell, how: str) -> None:
+    """Its command has long ended; it is ended with all that runs, and the next command is told."""
+    if narrow.kind != "docker":
+        pytest.skip("a command's namespace ends with it")
+    seconds = unique_seconds()
+    each = "head -c 30000000 /dev/zero > f{n};" if how == "named" else HIDING["open"]
+    write = "".join(each.format(n=number) for number in range(3, 9))
+    await narrow.run(f"(setsid sh -c 'sleep {seconds} & sleep 0.5; {write} wait' >/dev/null 2>&1 &)")
+    await until_sleeping(seconds)
+    await until_gone(seconds)
+    ran = await narrow.run("rm -f f*")
+    assert "all that ran in the background was ended" in (ran.result.remark or "")
+    assert (await narrow.run("echo x > file; cat file")).result.remark is None
