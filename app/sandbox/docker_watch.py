@@ -70,12 +70,17 @@ class ContainerDisk:
         self._engine = engine
         self._container = container
         self._here: _Here | None = None
+        self._is_elsewhere = False
         self._looked_at = time.monotonic()
 
     async def locate(self) -> None:
         """Finds out whether a container that runs is on this host, and where. Raises as those of `Engine` do."""
-        if self._here is None or not self._here.runs:
-            self._here = _place(await self._engine.find(self._container), self.use)
+        if self._is_elsewhere or (self._here is not None and self._here.runs):
+            return
+        shown = await self._engine.find(self._container)
+        if shown is not None and shown["State"]["Running"]:
+            self._here = _place(shown, self.use)
+            self._is_elsewhere = self._here is None
 
     @property
     def is_here(self) -> bool:
@@ -145,9 +150,9 @@ class _Here:
         return Path(f"/proc/{self.first}").exists()
 
 
-def _place(shown: dict[str, Any] | None, use: DiskUse) -> _Here | None:
+def _place(shown: dict[str, Any], use: DiskUse) -> _Here | None:
     """Where a container is by its description; None where that is not on this host or closed to this server."""
-    if shown is None or not can_see_trees():
+    if not can_see_trees():
         return None
     process = Path(f"/proc/{shown['State']['Pid']}")
     volumes = [mount["Source"] for mount in shown["Mounts"] if mount["Destination"] == WORKSPACE]
@@ -204,10 +209,13 @@ class ContainerWatch:
             self._watched.remove(watched)
 
     async def recount(self) -> None:
-        """Before a command where there was too much: files may be gone with the processes that held them."""
-        if self._disk.use.full:
-            with suppress(SandboxError, TimeoutError):
-                await self._disk.locate()
+        """Before a command: what is there already is not what it is ended for, and where there was too much, files may
+        have gone with the processes that held them."""
+        with suppress(SandboxError, TimeoutError):
+            await self._disk.locate()
+            if self._disk.is_here:
+                await self._disk.look()
+            if self._disk.use.doubtful:
                 await self._disk.count()
 
     async def remark(self) -> str | None:

@@ -76,6 +76,8 @@ class HostWatch:
 
     async def begin(self) -> None:
         await in_thread(partial(self._disk.look, None, must_know=False))
+        if self._disk.use.doubtful:  # it is not ended for what is there already
+            await in_thread(partial(self._disk.count, None))
         self._held = max(self._disk.use.used or 0, self._disk.use.limit)
 
     async def until_broken(self, pid: int) -> str:

@@ -87,7 +87,7 @@ class Target:
         assert self.provider.refusals == []
         ordered = await assert_sound(client, session["id"])
         *results, last = of_type(ordered, "tool.result")
-        assert (last.data["output"], last.data["exit_code"]) == ("alive\n", 0)
+        assert (last.data["output"], last.data["exit_code"]) == ("alive\n", 0), [r.data for r in (*results, last)]
         shown = requests_of(self.provider, task)[-1].tool_results
         return Attacked(session["id"], results, shown)
 
