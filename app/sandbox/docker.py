@@ -30,6 +30,7 @@ from app.sandbox.docker_container import (
 from app.sandbox.docker_ending import RunningCommands
 from app.sandbox.docker_exec import ContainerCommand
 from app.sandbox.docker_files import ContainerFiles
+from app.sandbox.docker_place import Place
 from app.sandbox.docker_watch import ContainerDisk, ContainerWatch
 from app.sandbox.engine import Engine, refused
 from app.sandbox.process import Commands, until
@@ -45,9 +46,10 @@ class _Session:
     """What the handles of one session share."""
 
     def __init__(self, engine: Engine, container: str, disk_limit: int) -> None:
-        self.disk = ContainerDisk(engine, container, disk_limit)
-        self.running = RunningCommands(engine, container)
-        self.watch = ContainerWatch(engine, self.disk, self.running)
+        place = Place(engine, container)
+        self.disk = ContainerDisk(engine, place, disk_limit)
+        self.running = RunningCommands(engine, place)
+        self.watch = ContainerWatch(engine, place, self.disk, self.running)
         self.lock = asyncio.Lock()
         self.commands = Commands()
 

@@ -20,9 +20,11 @@ from typing import Protocol
 import aiodocker
 
 from app.errors import SandboxError, SandboxUnavailableError
+from app.sandbox.docker_place import Place
 from app.sandbox.docker_scripts import KILL_SCRIPT, Begun
 from app.sandbox.docker_streams import run_script
 from app.sandbox.engine import Engine, Process
+from app.sandbox.watch import in_thread
 
 KILL_TIMEOUT_S = 1.2
 """How long the kill script may take before the whole container is killed; a cancellation has two seconds."""
@@ -52,9 +54,9 @@ class Command(Protocol):
 class RunningCommands:
     """The commands of one container, each from its start to its end."""
 
-    def __init__(self, engine: Engine, container: str) -> None:
+    def __init__(self, engine: Engine, place: Place) -> None:
         self._engine = engine
-        self._container = container
+        self._place = place
         self._commands: set[Command] = set()
         self._doomed: set[Command] = set()
         self._all_doomed = False
@@ -107,13 +109,16 @@ class RunningCommands:
         await self._kill()
 
     async def _kill(self) -> None:
-        """Kills the container, as soon as the Engine answers."""
+        """Kills the container, through the Engine if that answers."""
         with suppress(aiodocker.DockerError):
             for pause in chain(PAUSES_S, repeat(PAUSES_S[-1])):
-                try:
-                    return await self._engine.kill(self._container)
-                except SandboxUnavailableError:
-                    await asyncio.sleep(pause)
+                with suppress(SandboxUnavailableError, TimeoutError):
+                    async with asyncio.timeout(KILL_TIMEOUT_S):
+                        return await self._engine.kill(self._place.container)
+                # A process that was stopped while the Engine started it holds the Engine up for ever.
+                if here := self._place.here:
+                    await in_thread(here.kill)
+                await asyncio.sleep(pause)
 
     async def _end_processes(self, doomed: Set[Command]) -> bool:
         """Whether all that belongs to the commands is dead now."""
@@ -121,13 +126,13 @@ class RunningCommands:
             await command.heard.wait()
         roots = [await command.root() for command in doomed]
         others = [await command.root() for command in self._commands - doomed]
-        kept = older(await self._engine.processes(self._container), roots)
+        kept = older(await self._engine.processes(self._place.container), roots)
         if kept is None:
             return False
         kept |= {root for root in others if root is not None}
         for _ in range(ATTEMPTS):
             await self._kill_processes(doomed)
-            processes = await self._engine.processes(self._container)
+            processes = await self._engine.processes(self._place.container)
             if all(stays(process.pid, kept, processes) for process in processes):
                 return True
         return False
@@ -136,7 +141,7 @@ class RunningCommands:
         begun = [command.begun for command in doomed if command.begun is not None]
         spared = [str(other.begun.pid) for other in self._commands - doomed if other.begun is not None]
         arguments = [str(min((each.ticks for each in begun), default=0)), *spared]
-        await run_script(self._engine, self._container, KILL_SCRIPT, arguments)
+        await run_script(self._engine, self._place.container, KILL_SCRIPT, arguments)
 
 
 def older(processes: Sequence[Process], roots: Collection[int | None]) -> set[int] | None:

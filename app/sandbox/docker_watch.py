@@ -11,25 +11,22 @@ that begins when there is too much already; those are bounded by the kernel.
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
-from pathlib import Path
-from typing import Any
 
 import aiodocker
 
 from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import WORKSPACE
 from app.sandbox.docker_ending import RunningCommands, stays
+from app.sandbox.docker_place import Here, Place
 from app.sandbox.docker_streams import run_script
 from app.sandbox.engine import Engine
-from app.sandbox.usage import ENTRY_BYTES, DiskUse, can_see_trees, descendants
+from app.sandbox.usage import ENTRY_BYTES, DiskUse, descendants
 from app.sandbox.watch import HostDisk, in_thread
 
 HERE_S = 0.25
@@ -58,43 +55,25 @@ exit $failed
 """
 
 
-_LAYER = re.compile(r"(?<=,upperdir=)[^, ]+")
-"""Where the layer of a container's own files is, as its mounts name it."""
-
-
 class ContainerDisk:
     """What one session has on the Engine's disk: its volume, and what it wrote elsewhere in its container."""
 
-    def __init__(self, engine: Engine, container: str, limit: int) -> None:
+    def __init__(self, engine: Engine, place: Place, limit: int) -> None:
         self.use = DiskUse(limit)
         self._engine = engine
-        self._container = container
-        self._here: _Here | None = None
-        self._is_elsewhere = False
+        self._place = place
+        self._disk: HostDisk | None = None
         self._looked_at = time.monotonic()
-
-    async def locate(self) -> None:
-        """Finds out whether a container that runs is on this host, and where. Raises as those of `Engine` do."""
-        if self._is_elsewhere or (self._here is not None and self._here.runs):
-            return
-        shown = await self._engine.find(self._container)
-        if shown is not None and shown["State"]["Running"]:
-            self._here = _place(shown, self.use)
-            self._is_elsewhere = self._here is None
-
-    @property
-    def is_here(self) -> bool:
-        return self._here is not None
 
     @property
     def overdue(self) -> bool:
-        return time.monotonic() - self._looked_at > (HERE_S if self.is_here else LATER_S)
+        return time.monotonic() - self._looked_at > (HERE_S if self._place.here else LATER_S)
 
     async def look(self) -> None:
         """Brings the account up to date. Raises `SandboxError` where nothing can be started in the container."""
         self._looked_at = time.monotonic()
-        if self._here is not None:
-            await in_thread(partial(self._here.disk.look, self._here.tree, must_know=True))
+        if here := self._place.here:
+            await in_thread(partial(self._host_disk(here).look, here.tree, must_know=True))
             return
         _, output, _ = await self._run(_FREE_SCRIPT)
         with suppress(ValueError):
@@ -105,8 +84,8 @@ class ContainerDisk:
 
     async def count(self) -> None:
         """Counts it all. Raises as `look` does."""
-        if self._here is not None:
-            await in_thread(partial(self._here.disk.count, self._here.tree))
+        if here := self._place.here:
+            await in_thread(partial(self._host_disk(here).count, here.tree))
             return
         try:
             code, output, _ = await self._run(_COUNT_SCRIPT)
@@ -115,57 +94,23 @@ class ContainerDisk:
             code, used = 1, 0
         self.use.counted(used, whole=code == 0)
 
-    async def lives(self) -> bool:
-        """Whether more lives in the container than what waits there for commands. Raises as those of `Engine` do."""
-        if self._here is not None:
-            return await in_thread(partial(descendants, self._here.tree)) > WAITING
-        processes = await self._engine.processes(self._container)
-        kept = {process.pid for process in processes[:2]}
-        return not all(stays(process.pid, kept, processes) for process in processes)
+    def _host_disk(self, here: Here) -> HostDisk:
+        if self._disk is None or self._disk.mounts != here.mounts:
+            self._disk = HostDisk(here.roots, self.use, mounts=here.mounts)
+        return self._disk
 
     async def _layer(self) -> int:
         """Bytes of what the container holds besides its image."""
         with suppress(aiodocker.DockerError):
             async with self._engine.answering():
-                path = f"containers/{self._container}/json"
+                path = f"containers/{self._place.container}/json"
                 shown = await self._engine.docker._query_json(path, params={"size": "1"})
             return int(shown.get("SizeRw") or 0)
         return 0
 
     async def _run(self, script: str) -> tuple[int, bytes, bytes]:
         async with asyncio.timeout(COUNT_S):
-            return await run_script(self._engine, self._container, script, ())
-
-
-@dataclass
-class _Here:
-    """A container on this host: its first process, and the one above it, from which all that runs there descends."""
-
-    first: int
-    tree: int
-    disk: HostDisk
-
-    @property
-    def runs(self) -> bool:
-        return Path(f"/proc/{self.first}").exists()
-
-
-def _place(shown: dict[str, Any], use: DiskUse) -> _Here | None:
-    """Where a container is by its description; None where that is not on this host or closed to this server."""
-    if not can_see_trees():
-        return None
-    process = Path(f"/proc/{shown['State']['Pid']}")
-    volumes = [mount["Source"] for mount in shown["Mounts"] if mount["Destination"] == WORKSPACE]
-    try:
-        if shown["Id"] not in (process / "cgroup").read_text():
-            return None  # another process, of this host
-        roots = [Path(path) for path in (*volumes, *_LAYER.findall((process / "mountinfo").read_text()))]
-        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return None
-    if len(roots) != 2 or not all(os.access(root, os.R_OK | os.X_OK) for root in roots):
-        return None
-    return _Here(int(process.name), parent, HostDisk(roots, use, also=[process / "root"]))
+            return await run_script(self._engine, self._place.container, script, ())
 
 
 def _counted(output: bytes) -> int:
@@ -186,8 +131,9 @@ class Watched:
 class ContainerWatch:
     """Watches one container, from the first command until nothing lives in it."""
 
-    def __init__(self, engine: Engine, disk: ContainerDisk, running: RunningCommands) -> None:
+    def __init__(self, engine: Engine, place: Place, disk: ContainerDisk, running: RunningCommands) -> None:
         self._engine = engine
+        self._place = place
         self._disk = disk
         self._running = running
         self._watched: list[Watched] = []
@@ -212,8 +158,8 @@ class ContainerWatch:
         """Before a command: what is there already is not what it is ended for, and where there was too much, files may
         have gone with the processes that held them."""
         with suppress(SandboxError, TimeoutError):
-            await self._disk.locate()
-            if self._disk.is_here:
+            await self._place.locate()
+            if self._place.here:
                 await self._disk.look()
             if self._disk.use.doubtful:
                 await self._disk.count()
@@ -232,7 +178,7 @@ class ContainerWatch:
             await asyncio.sleep(HERE_S)
             while self._watched or await self._lives() or self._watched:
                 try:
-                    await self._disk.locate()
+                    await self._place.locate()
                     await self._disk.look()
                     blind = 0
                 except SandboxUnavailableError:
@@ -240,14 +186,18 @@ class ContainerWatch:
                 except (SandboxError, TimeoutError, aiodocker.DockerError):
                     blind += 1
                 self._judge(blind)
-                await asyncio.sleep(HERE_S if self._disk.is_here else self._pause(next(pauses)))
+                await asyncio.sleep(HERE_S if self._place.here else self._pause(next(pauses)))
         finally:
             self._task = None
 
     async def _lives(self) -> bool:
         try:
-            await self._disk.locate()
-            return await self._disk.lives()
+            await self._place.locate()
+            if here := self._place.here:
+                return await in_thread(partial(descendants, here.tree)) > WAITING
+            processes = await self._engine.processes(self._place.container)
+            kept = {process.pid for process in processes[:2]}
+            return not all(stays(process.pid, kept, processes) for process in processes)
         except SandboxUnavailableError:
             return True
         except (SandboxError, aiodocker.DockerError):

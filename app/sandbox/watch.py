@@ -32,11 +32,11 @@ _THREADS = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sandbox-watch")
 class HostDisk:
     """What one session has on this host's disk."""
 
-    def __init__(self, roots: Sequence[Path], use: DiskUse, *, also: Sequence[Path] = ()) -> None:
-        """`also` are other ways on which the sandbox sees the disks of `roots`."""
+    def __init__(self, roots: Sequence[Path], use: DiskUse, *, mounts: Sequence[Path] = ()) -> None:
+        """`mounts` are other ways in which the sandbox sees the disks of `roots`."""
         self.use = use
         self._roots = roots
-        self._also = also
+        self.mounts = mounts
         self._next_count = 0.0
 
     def look(self, tree: int | None, *, must_know: bool) -> None:
@@ -52,7 +52,7 @@ class HostDisk:
         """Counts it all. Blocks."""
         began = time.monotonic()
         found = count(self._roots)
-        held = Count(0, True) if tree is None else unnamed(tree, _disks([*self._roots, *self._also]))
+        held = Count(0, True) if tree is None else unnamed(tree, _disks([*self._roots, *self.mounts]))
         self.use.counted(found.used + held.used, whole=found.whole and held.whole)
         ended = time.monotonic()
         self._next_count = ended + REST * (ended - began)

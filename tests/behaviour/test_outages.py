@@ -184,7 +184,7 @@ async def test_an_engine_that_says_nothing(
 async def test_an_engine_that_stalls_holds_no_cancel_up(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider, when: str
 ) -> None:
-    """The command is dead as soon as the Engine answers again, and the next one runs."""
+    """The command is dead all the same, on this host, and the next one runs as soon as the Engine answers."""
     engine.mend()
     seconds = unique_seconds()
     sleep = ToolCall("execute_command", {"command": f"echo begun; sleep {seconds}"})
@@ -206,8 +206,8 @@ async def test_an_engine_that_stalls_holds_no_cancel_up(
             await cancel(client, session_id)
             await follower.type("session.idle")
             assert time.monotonic() - begun < CANCELLED_S
-        engine.mend()
         await until_gone(seconds)
+        engine.mend()
         await resume(client, session_id)
         events = await client.until_idle(session_id)
         assert (await client.session(session_id))["outcome"] == "completed"

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from app.errors import WorkspaceFullError
-from app.sandbox import docker_watch
+from app.sandbox import docker_place
 from app.sandbox.usage import ENTRY_BYTES, DiskUse, count, memory_of
 from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_gone, until_sleeping
@@ -114,7 +114,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, walle
     if request.param == "elsewhere":
         if walled_kind != "docker":
             pytest.skip("bubblewrap is always on this host")
-        monkeypatch.setattr(docker_watch, "_place", lambda *_: None)
+        monkeypatch.setattr(docker_place, "_find_here", lambda *_: None)
     return str(request.param)
 
 
