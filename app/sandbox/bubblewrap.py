@@ -30,7 +30,8 @@ from app.sandbox.deletion import delete_tree
 from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
-from app.sandbox.process import Commands, Spawn
+from app.sandbox.process import Commands, Spawn, memory_file
+from app.sandbox.syscalls import filter_program
 from app.sandbox.usage import DiskUse, can_see_trees
 from app.sandbox.view import HOME, USER_ID, View
 from app.sandbox.watch import HostDisk, HostWatch
@@ -105,8 +106,10 @@ class BubblewrapSandbox(HostSandbox):
         async def work(ending: asyncio.Event) -> ExecResult:
             watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
             await watch.begin()
-            with Handshake() as handshake:
+            filters = [memory_file(program)] if (program := filter_program()) else []
+            with Handshake(*filters) as handshake:
                 options = [*self._view.arguments(), *handshake.arguments()]
+                options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
                 inside = self._view.command(data, gated=stdin is None, full=self._disk.use.full)
                 argv = [*_behind_the_server(), str(self._bwrap), *options, *inside]
                 gate = handshake.gate if stdin is None else None

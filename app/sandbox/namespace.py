@@ -19,17 +19,19 @@ class Handshake:
     """The pipes through which bubblewrap says which process is the namespace's first, and waits before it runs
     anything until it is told to go on."""
 
-    def __init__(self) -> None:
+    def __init__(self, *inherited: int) -> None:
+        """`inherited` are further descriptors for bubblewrap, closed with those of its own."""
         self._status, status = os.pipe()
         block, self._block = os.pipe()
-        self.inherited: tuple[int, ...] = (status, block)
+        self._said = (status, block)
+        self.inherited: tuple[int, ...] = (*self._said, *inherited)
         """bubblewrap's ends."""
         self.gate, self._gate = os.pipe()
         """The input of a command that has none: it waits there for a word. bubblewrap itself goes on without one where
         the server was killed in between, and may not have asked yet to die with it."""
 
     def arguments(self) -> list[str]:
-        status, block = map(str, self.inherited)
+        status, block = map(str, self._said)
         return ["--json-status-fd", status, "--block-fd", block]
 
     def __enter__(self) -> Handshake:

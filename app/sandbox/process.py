@@ -18,6 +18,7 @@ from typing import IO, Any, Protocol, TypeVar
 
 from app.errors import InvalidRequestError
 from app.sandbox.base import ExecResult, OnOutput, Stream
+from app.sandbox.syscalls import join_new_keyring
 
 T = TypeVar("T")
 
@@ -134,7 +135,8 @@ class OutputPipe:
 
 
 def _popen(spawn: Spawn) -> tuple[subprocess.Popen[bytes], int]:
-    stdin = _memory_file(spawn.stdin) if spawn.stdin is not None else subprocess.DEVNULL
+    stdin = memory_file(spawn.stdin) if spawn.stdin is not None else subprocess.DEVNULL
+    join_new_keyring()
     try:
         popen = subprocess.Popen(  # noqa: S603 - running what the caller names is what this is for
             spawn.argv,
@@ -162,12 +164,12 @@ def _pidfd(popen: subprocess.Popen[bytes]) -> int:
         raise
 
 
-def _memory_file(data: bytes) -> int:
+def memory_file(data: bytes) -> int:
     """An input that never blocks and needs no feeding: an anonymous file, open for reading alone.
 
     It is opened anew for that: the first descriptor could be written through.
     """
-    writable = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    writable = os.memfd_create("palimpsest", os.MFD_CLOEXEC)
     try:
         with os.fdopen(os.dup(writable), "wb") as file:
             file.write(data)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
+import platform
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from app.errors import SandboxUnavailableError
 from app.sandbox.base import SandboxLimits
 from app.sandbox.bubblewrap import BubblewrapFactory
 from app.sandbox.cgroup import Cgroups
+from app.sandbox.syscalls import MACHINES, FAMILIES, filter_program
 from app.sandbox.view import View
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 
@@ -46,6 +52,75 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.usefixtures("bubblewrap")]
+
+
+ASK = """
+import ctypes, errno, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def ask(name, *arguments):
+    ctypes.set_errno(0)
+    got = libc.syscall(*arguments)
+    print(name, errno.errorcode.get(ctypes.get_errno()) if got < 0 else "done")
+numbers = {numbers}
+for name, number in numbers.items():
+    ask(name, number, 0, 0, 0, 0, 0)
+ask("clone3", 435, 0, 0)
+ask("user namespace", {clone}, 0x10000000 | 17, 0, 0, 0, 0)
+for family in range(1, 46):
+    try:
+        socket.socket(family, socket.SOCK_DGRAM).close()
+        print(family, "done")
+    except OSError as exc:
+        if exc.errno != errno.EAFNOSUPPORT:
+            print(family, errno.errorcode[exc.errno])
+"""
+
+
+async def test_the_kernel_is_asked_for_little(walled: Shell) -> None:
+    machine = MACHINES[platform.machine()]
+    script = ASK.format(numbers=machine.denied, clone=machine.clone)
+    ran = await walled.run("/usr/bin/python3 -", stdin=script.encode())
+    said = dict(line.rsplit(" ", 1) for line in ran.out.splitlines())
+    families = {int(name) for name, answer in said.items() if name.isdigit() and answer == "done"}
+    calls = {name: answer for name, answer in said.items() if not name.isdigit()}
+    assert calls == {**dict.fromkeys(machine.denied, "EPERM"), "clone3": "ENOSYS", "user namespace": "EPERM"}
+    assert families <= set(FAMILIES), "AF_VSOCK, 40, and others are none"
+    assert {int(socket.AF_UNIX), int(socket.AF_INET)} <= families
+
+
+async def test_programs_go_on_as_ever(walled: Shell) -> None:
+    """Threads, processes, pipes and sockets."""
+    script = (
+        "import asyncio, concurrent.futures, socket, subprocess, threading\n"
+        "with concurrent.futures.ProcessPoolExecutor(2) as pool: assert list(pool.map(abs, [-1, 2])) == [1, 2]\n"
+        "socket.socketpair(); asyncio.run(asyncio.to_thread(subprocess.run, ['true'], check=True)); print('fine')\n"
+    )
+    ran = await walled.run("cat > script.py; /usr/bin/python3 script.py", stdin=script.encode())
+    assert ran.out == "fine\n", ran.err
+
+
+async def test_each_command_has_a_keyring_of_its_own(walled: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told without the filter, which forbids to ask."""
+    monkeypatch.setattr("app.sandbox.bubblewrap.filter_program", lambda: None)
+    number = MACHINES[platform.machine()].denied["keyctl"]
+    script = f"import ctypes; print(ctypes.CDLL(None).syscall({number}, 0, -3, 1))".encode()
+    rings = {(await walled.run("/usr/bin/python3 -", stdin=script)).out for _ in range(3)}
+    here = ctypes.CDLL(None).syscall(number, 0, -3, 1)
+    if here < 0:
+        pytest.skip("this kernel has no keyrings")
+    assert len({int(ring) for ring in rings} | {here}) == 4
+
+
+def test_a_machine_whose_calls_are_unknown_has_no_filter() -> None:
+    assert filter_program("riscv64") is None
+    assert all(len(filter_program(name) or b"") % 8 == 0 for name in MACHINES)
+
+
+@pytest_asyncio.fixture
+async def walled(data_dir: Path) -> AsyncIterator[Shell]:
+    sandbox = BubblewrapFactory(data_dir).open(new_config())
+    yield Shell(sandbox)
+    await sandbox.remove()
 
 
 def arguments(**changes: object) -> list[str]:

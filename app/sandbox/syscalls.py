@@ -1,0 +1,128 @@
+"""What commands of bubblewrap may ask of the kernel, as a seccomp filter; and a keyring of their own.
+
+The filter refuses what no compiler, package manager or test needs, and what reaches beyond a namespace: keys, address
+families besides the usual ones, namespaces and mounts, modules, clocks, io_uring, which goes around filters. The choice
+is that of Docker's default profile where that decides by the call alone (docs.docker.com/engine/security/seccomp).
+Programs of other architectures, such as 32-bit ones, are refused as a whole: their calls have other numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import platform
+import socket
+import struct
+from dataclasses import dataclass
+from functools import cache
+
+# From the kernel's tables arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
+_DENIED_X86_64 = {
+    "mount": 165, "umount2": 166, "pivot_root": 155, "setns": 308, "unshare": 272,
+    "add_key": 248, "request_key": 249, "keyctl": 250,
+    "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246, "kexec_file_load": 320,
+    "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "open_by_handle_at": 304, "lookup_dcookie": 212,
+    "acct": 163, "quotactl": 179, "swapon": 167, "swapoff": 168, "reboot": 169, "syslog": 103, "vhangup": 153,
+    "settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "clock_adjtime": 305,
+    "iopl": 172, "ioperm": 173,
+}  # fmt: skip
+_DENIED_AARCH64 = {
+    "mount": 40, "umount2": 39, "pivot_root": 41, "setns": 268, "unshare": 97,
+    "add_key": 217, "request_key": 218, "keyctl": 219,
+    "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294,
+    "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "open_by_handle_at": 265, "lookup_dcookie": 18,
+    "acct": 89, "quotactl": 60, "swapon": 224, "swapoff": 225, "reboot": 142, "syslog": 116, "vhangup": 58,
+    "settimeofday": 170, "clock_settime": 112, "adjtimex": 171, "clock_adjtime": 266,
+}  # fmt: skip
+# The same everywhere: io_uring_setup, io_uring_enter, io_uring_register, open_tree, move_mount, fsopen, fsconfig,
+# fsmount, fspick, mount_setattr, quotactl_fd
+_DENIED = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443)
+_CLONE3 = 435
+"""Its flags are out of a filter's sight; the C libraries fall back to clone where it is unknown."""
+_NEW_NAMESPACES = 0x7E020000
+"""The flags CLONE_NEW… of clone."""
+_X32 = 0x40000000
+"""Set in the numbers of calls by programs for x32, which have x86-64's architecture."""
+FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+
+# Of classic BPF (linux/bpf_common.h), on the fields of seccomp_data
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+
+_JOIN_SESSION_KEYRING = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    architecture: int
+    denied: dict[str, int]
+    socket: int
+    socketpair: int
+    clone: int
+
+
+MACHINES = {
+    "x86_64": Machine(0xC000003E, _DENIED_X86_64, 41, 53, 56),
+    "aarch64": Machine(0xC00000B7, _DENIED_AARCH64, 198, 199, 220),
+}
+
+
+@cache
+def filter_program(machine: str | None = None) -> bytes | None:
+    """The filter for this machine, as `bwrap --seccomp` takes it; None where its calls are not known here."""
+    found = MACHINES.get(machine or platform.machine())
+    return None if found is None else b"".join(_program(found))
+
+
+def _program(machine: Machine) -> list[bytes]:
+    family = [_load(_FIRST_ARGUMENT), *(step for number in FAMILIES for step in _when(_EQUAL, number, _allow()))]
+    family.append(_refuse(errno.EAFNOSUPPORT))
+    return [
+        _load(_ARCHITECTURE),
+        _step(_EQUAL, machine.architecture, 1, 0),
+        _refuse(errno.ENOSYS),
+        _load(_NUMBER),
+        *_when(_AT_LEAST, _X32, _refuse(errno.ENOSYS)),
+        *(step for call in (*machine.denied.values(), *_DENIED) for step in _when(_EQUAL, call, _refuse(errno.EPERM))),
+        *_when(_EQUAL, _CLONE3, _refuse(errno.ENOSYS)),
+        *_when(_EQUAL, machine.socket, *family),
+        *_when(_EQUAL, machine.socketpair, *family),
+        *_when(
+            _EQUAL,
+            machine.clone,
+            _load(_FIRST_ARGUMENT),
+            *_when(_ANY_BIT, _NEW_NAMESPACES, _refuse(errno.EPERM)),
+            _allow(),
+        ),
+        _allow(),
+    ]
+
+
+def _when(test: int, value: int, *then: bytes) -> list[bytes]:
+    """`then`, which ends with a return, where what is loaded passes the test; else what comes after it."""
+    return [_step(test, value, 0, len(then)), *then]
+
+
+def _load(offset: int) -> bytes:
+    return _step(_LOAD, offset)
+
+
+def _allow() -> bytes:
+    return _step(_RETURN, _ALLOW)
+
+
+def _refuse(number: int) -> bytes:
+    return _step(_RETURN, _ERRNO | number)
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)
+
+
+def join_new_keyring() -> None:
+    """Gives this thread, and the processes that it starts, a session keyring of their own. A kernel without keyrings,
+    or a quota that is used up, leaves things as they are: the filter refuses the calls that would use one."""
+    machine = MACHINES.get(platform.machine())
+    if machine is not None:
+        ctypes.CDLL(None).syscall(machine.denied["keyctl"], _JOIN_SESSION_KEYRING, None)
