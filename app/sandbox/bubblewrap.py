@@ -106,7 +106,8 @@ class BubblewrapSandbox(HostSandbox):
         async def work(ending: asyncio.Event) -> ExecResult:
             watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
             await watch.begin()
-            filters = [memory_file(program)] if (program := filter_program()) else []
+            program = filter_program()
+            filters = [await asyncio.to_thread(memory_file, program)] if program else []
             with Handshake(*filters) as handshake:
                 options = [*self._view.arguments(), *handshake.arguments()]
                 options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]

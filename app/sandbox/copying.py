@@ -16,6 +16,7 @@ from itertools import groupby
 
 from app.errors import PalimpsestError, SandboxError, WorkspaceFullError
 from app.sandbox.deletion import closing_file
+from app.sandbox.usage import ENTRY_BYTES
 from app.sandbox.workspace import FULL, Entry, Workspace, open_file
 
 PIECE = 8 * 1024 * 1024
@@ -26,24 +27,16 @@ _NO_SHARING = frozenset({errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINV
 """What the kernel says where it cannot copy between two files by itself."""
 
 
-def copy_workspace(source: Workspace, target: Workspace) -> None:
-    """Copies regular files with their permissions and times, directories, and links as links; the target's owner gets
-    them. Holes in files stay holes. Blocks. Raises `WorkspaceFullError` where the disk is full and `SandboxError` for
-    what else the disk refuses."""
+def copy_workspace(source: Workspace, target: Workspace, limit: int) -> None:
+    """Copies regular files with their permissions and times, directories, and links as links, hard ones too; the
+    target's owner gets them. Holes in files stay holes. Blocks.
+
+    Raises `WorkspaceFullError` where the disk is full or the copy takes more than `limit` bytes, and `SandboxError` for
+    what else the disk refuses.
+    """
     with _translated():
         target.create()
-        directories: list[Entry] = []
-        with closing(source.walk()) as entries:
-            for parent, children in groupby(entries, key=lambda entry: entry.parts[:-1]):
-                with closing_file(target.open_directory(parent)) as into:
-                    for entry in children:
-                        _copy_entry(entry, into, target.owner)
-                        if stat.S_ISDIR(entry.status.st_mode):
-                            directories.append(entry)
-        # At the end, the deepest first: what is made in a directory changes its time, and a closed one takes nothing.
-        for entry in reversed(directories):
-            with closing_file(target.open_directory(entry.parts)) as directory:
-                _finish(directory, entry.status)
+        _Copy(target, limit).take(source)
 
 
 @contextmanager
@@ -56,33 +49,76 @@ def _translated() -> Iterator[None]:
         raise SandboxError(f"The workspace cannot be copied: {os.strerror(exc.errno or 0)}.") from exc
 
 
-def _copy_entry(entry: Entry, into: int, owner: int | None) -> None:
-    name, mode = entry.parts[-1], entry.status.st_mode
-    if stat.S_ISDIR(mode):
-        os.mkdir(name, 0o700, dir_fd=into)
-    elif stat.S_ISLNK(mode):
-        try:
-            target = os.readlink(name, dir_fd=entry.directory)
-        except OSError:
+class _Copy:
+    """A copy that is being made."""
+
+    def __init__(self, target: Workspace, limit: int) -> None:
+        self._target = target
+        self._limit = limit
+        self._used = 0
+        self._linked: dict[tuple[int, int], tuple[bytes, ...]] = {}
+        """Where the first name of a file with several was copied to, by the original's device and inode."""
+
+    def take(self, source: Workspace) -> None:
+        directories: list[Entry] = []
+        with closing(source.walk()) as entries:
+            for parent, children in groupby(entries, key=lambda entry: entry.parts[:-1]):
+                with closing_file(self._target.open_directory(parent)) as into:
+                    for entry in children:
+                        self._copy_entry(entry, into)
+                        if stat.S_ISDIR(entry.status.st_mode):
+                            directories.append(entry)
+        # At the end, the deepest first: what is made in a directory changes its time, and a closed one takes nothing.
+        for entry in reversed(directories):
+            with closing_file(self._target.open_directory(entry.parts)) as directory:
+                _finish(directory, entry.status)
+
+    def _copy_entry(self, entry: Entry, into: int) -> None:
+        name, mode = entry.parts[-1], entry.status.st_mode
+        if stat.S_ISDIR(mode):
+            os.mkdir(name, 0o700, dir_fd=into)
+        elif stat.S_ISLNK(mode):
+            try:
+                target = os.readlink(name, dir_fd=entry.directory)
+            except OSError:
+                return
+            os.symlink(target, name, dir_fd=into)
+        elif not stat.S_ISREG(mode) or not self._copy_file(entry, into):
             return
-        os.symlink(target, name, dir_fd=into)
-    elif not stat.S_ISREG(mode) or not _copy_file(entry, into):
-        return
-    if owner is not None:
-        os.chown(name, owner, owner, dir_fd=into, follow_symlinks=False)
+        if self._target.owner is not None:
+            os.chown(name, self._target.owner, self._target.owner, dir_fd=into, follow_symlinks=False)
+        self._count(os.stat(name, dir_fd=into, follow_symlinks=False))
 
-
-def _copy_file(entry: Entry, into: int) -> bool:
-    """Whether the file was there to be copied."""
-    name = entry.parts[-1]
-    with _source(entry) as source:
-        if source is None:
-            return False
-        with closing_file(os.open(name, _NEW, 0o600, dir_fd=into)) as target:
+    def _copy_file(self, entry: Entry, into: int) -> bool:
+        """Whether a new file was made; there may be none any more, or a copy of it under another name."""
+        name = entry.parts[-1]
+        with _source(entry) as source:
+            if source is None:
+                return False
             status = os.fstat(source)
-            _copy_data(source, target, status.st_size)
-            _finish(target, status)
-    return True
+            identity = status.st_dev, status.st_ino
+            if first := self._linked.get(identity):
+                with closing_file(self._target.open_directory(first[:-1])) as directory:
+                    os.link(first[-1], name, src_dir_fd=directory, dst_dir_fd=into, follow_symlinks=False)
+                return False
+            with closing_file(os.open(name, _NEW, 0o600, dir_fd=into)) as target:
+                _copy_data(source, target, status.st_size)
+                _finish(target, status)
+        if status.st_nlink > 1:
+            self._linked[identity] = entry.parts
+        return True
+
+    def _count(self, status: os.stat_result) -> None:
+        self._used += max(ENTRY_BYTES, status.st_blocks * 512)
+        if self._used > self._limit:
+            raise copy_too_large(self._limit)
+
+
+def copy_too_large(limit: int) -> WorkspaceFullError:
+    """The error for a copy that takes more than `limit` bytes."""
+    return WorkspaceFullError(
+        f"The workspace cannot be copied: it has more than the {limit / 2**20:,.0f} MiB that the copy may have."
+    )
 
 
 @contextmanager

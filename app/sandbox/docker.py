@@ -8,7 +8,9 @@ the Engine, the container or the image meanwhile is met at the next call, which 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import errno
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,6 +20,7 @@ import aiodocker
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import process
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, SandboxConfig
+from app.sandbox.copying import copy_too_large
 from app.sandbox.docker_archives import ContainerArchives
 from app.sandbox.docker_container import (
     CONFIG_LABEL,
@@ -143,12 +146,19 @@ class DockerSandbox:
             return
         await source._ensure(running=False)
         await self._ensure(running=False)
+        limit = self._config.limits.disk_mb * 2**20
         for others in reversed(range(COPIES)):
+            # Straight from one to the other, with all owners, and with no command that an image might not have.
+            pieces = _Bounded(source._archives.fetch(f"{WORKSPACE}/."), limit)
             try:
-                # Straight from one to the other, with all owners, and with no command that an image might not have.
-                await self._archives.put(WORKSPACE, source._archives.fetch(f"{WORKSPACE}/."))
+                async with aclosing(aiter(pieces)) as archive:
+                    await self._archives.put(WORKSPACE, archive)
                 return
-            except aiodocker.DockerError as exc:
+            except (aiodocker.DockerError, SandboxUnavailableError) as exc:
+                if pieces.is_over:
+                    raise copy_too_large(limit) from exc
+                if isinstance(exc, SandboxUnavailableError):
+                    raise
                 if not (others and BROKEN_OFF in str(exc.message)):
                     raise _not_copied(exc) from exc
 
@@ -207,6 +217,26 @@ class DockerSandbox:
         if self._config.network:
             await self._engine.ensure_network()
         await self._engine.start(self._name)
+
+
+class _Bounded:
+    """The pieces of an archive, up to `limit` bytes: in an archive the holes of files are filled, so that it may hold
+    far more than the workspace that it is of."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], limit: int) -> None:
+        self._pieces = pieces
+        self._left = limit
+        self.is_over = False
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        # Left half-way and open, the source could not be used any more.
+        async with aclosing(self._pieces) as pieces:
+            async for piece in pieces:
+                self._left -= len(piece)
+                if self._left < 0:
+                    self.is_over = True
+                    raise OSError(errno.EFBIG, "the archive is too large")
+                yield piece
 
 
 def _not_copied(exc: aiodocker.DockerError) -> SandboxError:

@@ -65,7 +65,8 @@ class HostSandbox:
     async def copy_from(self, source: Sandbox) -> None:
         assert isinstance(source, HostSandbox)
         if await source.has_workspace():
-            await asyncio.to_thread(copy_workspace, source._workspace, self._workspace)
+            limit = self._config.limits.disk_mb * 2**20
+            await asyncio.to_thread(copy_workspace, source._workspace, self._workspace, limit)
 
     async def stop(self) -> None:
         await self._commands.end_all()

@@ -80,17 +80,23 @@ def free_space(path: Path) -> int:
 
 def count(roots: Sequence[Path]) -> Count:
     """What directories take with all that is in them, by the blocks on the disk. No link is followed, and a file of
-    several names counts once for each. Blocks."""
+    several names counts once. Blocks."""
     used, whole = 0, True
+    linked: set[tuple[int, int]] = set()
     pending = [os.fsencode(root) for root in roots]
     while pending:
         try:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
                     with suppress(OSError):
-                        used += max(ENTRY_BYTES, entry.stat(follow_symlinks=False).st_blocks * 512)
-                        if entry.is_dir(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        if stat.S_ISDIR(status.st_mode):
                             pending.append(entry.path)
+                        elif status.st_nlink > 1:
+                            if (status.st_dev, status.st_ino) in linked:
+                                continue
+                            linked.add((status.st_dev, status.st_ino))
+                        used += max(ENTRY_BYTES, status.st_blocks * 512)
         except FileNotFoundError:
             continue
         except OSError:  # closed to us, or too deep for a path

@@ -18,7 +18,8 @@ from tests.behaviour.attack import DISK_MB, LONG, MEMORY_MB, PIDS, Most, Target,
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_interrupt import stubborn
-from tests.provider import ToolCall, running_provider
+from tests.behaviour.test_memory import run_in
+from tests.provider import Reply, Text, ToolCall, running_provider
 from tests.requirements import need
 from tests.unit.sandbox.shell import sleepers, unique_seconds
 
@@ -172,6 +173,27 @@ async def test_huge_files(target: Target, client: Client) -> None:
         assert "more than 10,485,760 bytes" in refused
     assert len(found) < 31_000
     assert "small:1:a needle" in found
+
+
+async def test_forks_stay_within_the_limit(target: Target, client: Client) -> None:
+    """Names of one file stay names of one file; holes are copied as holes, or the fork is refused."""
+    links = "head -c 8000000 /dev/urandom > f; for i in $(seq 200); do ln f f$i; done"
+    holes = f"rm f*; for i in 1 2 3 4 5 6; do truncate -s {DISK_MB}M h$i; done"
+    linked = await target.attack(client, "hard links", (command(links),))
+    response = await client.http.post(f"/v1/sessions/{linked.session_id}/fork")
+    assert response.status_code == 201, response.text
+    fork_id = response.json()["id"]
+    for answer in (Reply(command("du -sm . | cut -f1")), Reply(Text("done"))):
+        target.provider.script_when(lambda request: "how much" in str(request.body), answer)
+    used = await run_in(client, fork_id, "how much")
+    assert int(used[-1]["output"]) < 10
+    hollow = await target.attack(client, "holes", (command(holes),))
+    response = await client.http.post(f"/v1/sessions/{hollow.session_id}/fork")
+    expected = 201 if target.kind == "bubblewrap" else 507
+    assert response.status_code == expected, response.text
+    for session_id in (linked.session_id, hollow.session_id, fork_id, response.json().get("id")):
+        if session_id:
+            assert (await client.http.delete(f"/v1/sessions/{session_id}")).status_code == 204
 
 
 async def test_files_without_number(target: Target, client: Client) -> None:

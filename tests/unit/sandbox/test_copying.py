@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import SandboxError
+from app.errors import SandboxError, WorkspaceFullError
 from app.sandbox.copying import copy_workspace
+from app.sandbox.usage import count
 from app.sandbox.workspace import Workspace
+
+LIMIT = 64 * 2**20
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def test_files_links_times_and_permissions_come_along(source: Workspace, target:
     for path in (root / "a" / "deep" / "run", root / "a" / "deep", root / "a"):
         os.utime(path, ns=(10**18, 10**18 + 7))
 
-    copy_workspace(source, target)
+    copy_workspace(source, target, LIMIT)
     copied = target.root
     assert sorted(p.name for p in copied.iterdir()) == sorted(p.name for p in root.iterdir() if p.name != "pipe")
     run = copied / "a" / "deep" / "run"
@@ -60,7 +63,7 @@ def test_holes_stay_holes(source: Workspace, target: Workspace) -> None:
         file.truncate(1 << 40)
         file.seek(1 << 30)
         file.write(b"in the middle")
-    copy_workspace(source, target)
+    copy_workspace(source, target, LIMIT)
     copied = target.root / "sparse"
     assert copied.stat().st_size == 1 << 40
     assert copied.stat().st_blocks * 512 < 1 << 20
@@ -90,7 +93,7 @@ def test_what_changes_meanwhile_is_copied_as_far_as_it_is(source: Workspace, tar
     swapping.start()
     try:
         for number in range(200):
-            copy_workspace(source, Workspace(tmp_path / "copies" / str(number)))
+            copy_workspace(source, Workspace(tmp_path / "copies" / str(number)), LIMIT)
     finally:
         done.set()
         swapping.join()
@@ -106,8 +109,30 @@ def test_a_disk_that_refuses_is_an_error_of_ours(source: Workspace, target: Work
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, limits[1]))
     try:
         with pytest.raises(SandboxError) as caught:
-            copy_workspace(source, target)
+            copy_workspace(source, target, LIMIT)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
     assert "cannot be copied" in caught.value.detail
+
+
+def test_hard_links_stay_links(source: Workspace, target: Workspace) -> None:
+    """A thousand names of one megabyte are one megabyte."""
+    (source.root / "deep").mkdir()
+    (source.root / "a").write_bytes(os.urandom(2**20))
+    for number in range(1000):
+        os.link(source.root / "a", source.root / "deep" / f"b{number}")
+    copy_workspace(source, target, LIMIT)
+    copies = [target.root / "a", *(target.root / "deep").iterdir()]
+    assert len(copies) == 1001
+    assert {path.stat().st_ino for path in copies} == {(target.root / "a").stat().st_ino}
+    assert (target.root / "deep" / "b7").read_bytes() == (source.root / "a").read_bytes()
+    assert count([target.root]).used < 2 * 2**20
+
+
+def test_a_copy_has_a_limit(source: Workspace, target: Workspace) -> None:
+    for number in range(10):
+        (source.root / f"file{number}").write_bytes(bytes(2**20))
+    with pytest.raises(WorkspaceFullError, match="2 MiB"):
+        copy_workspace(source, target, 2 * 2**20)
+    assert count([target.root]).used < 4 * 2**20
