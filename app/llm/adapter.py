@@ -17,6 +17,9 @@ from app.llm.sse import SseParser
 _MAX_CORRECTIONS = 10
 """How often one request is corrected: a model refuses a handful of parameters and rules, and each is learned once."""
 
+_MAY_POINT = frozenset({400, 404, 405, 501})
+"""Statuses of refusals that may mean that a model is to be called elsewhere."""
+
 
 class ResponseStream(Protocol):
     """Folds one response's server-sent events into neutral events."""
@@ -152,6 +155,7 @@ class HttpProvider(ABC):
             parameters = wire.parameters(request, quirks)
             refused, body = body, wire.encode(request, parameters)
             if refusal is not None and body == refused:
+                quirks.fail_trial(for_good=True)
                 raise refusal
             shown = False
             try:
@@ -165,14 +169,21 @@ class HttpProvider(ABC):
                             yield event
                 await self._answered(request.model, wire)
                 return
-            except AnswerError as error:
+            except ProviderError as error:
                 # A refusal may come inside a stream too, and is one as long as nothing was said.
-                is_refusal = not shown and correction < _MAX_CORRECTIONS
-                if not (is_refusal and await self._corrects(error, request, wire, body, parameters)):
-                    if not error.retryable:
-                        quirks.trial, quirks.switches = None, 0
-                    raise
-                refusal = error
+                may_differ = not shown and correction < _MAX_CORRECTIONS
+                if (
+                    isinstance(error, AnswerError)
+                    and may_differ
+                    and await self._corrects(error, request, wire, body, parameters)
+                ):
+                    refusal = error
+                    continue
+                if shown:
+                    await self._answered(request.model, wire)
+                elif wire is self.wire_format(quirks):
+                    quirks.fail_trial(for_good=not error.retryable)
+                raise
 
     async def _corrects(
         self, error: AnswerError, request: ModelRequest, wire: WireFormat, body: bytes, parameters: dict[str, Any]
@@ -183,7 +194,8 @@ class HttpProvider(ABC):
         before = quirks.to_json()
         is_refusal = error.meant_status in (400, 422)
         # Of two requests at once, the second to be refused finds the model switched over.
-        switched = wire is not self.wire_format(quirks) or self.switches_endpoint(error, quirks)
+        was_late = error.meant_status in _MAY_POINT and wire is not self.wire_format(quirks)
+        switched = was_late or self.switches_endpoint(error, quirks)
         reshape = self.reshape(error, quirks) if is_refusal and not switched else None
         learned = False
         if not switched and reshape is None:
@@ -203,7 +215,7 @@ class HttpProvider(ABC):
         if not quirks.switches or wire is not self.wire_format(quirks):
             return
         before = quirks.to_json()
-        quirks.endpoint, quirks.trial, quirks.switches = quirks.trial or quirks.endpoint, None, 0
+        quirks.confirm_trial()
         await self._keep(model, before)
 
     async def _keep(self, model: str, before: Mapping[str, Any]) -> None:

@@ -44,8 +44,11 @@ _SSL_NOTE = re.compile(r" ssl:(?:default|True|False|None|<[^>]*>)")
 """aiohttp's own words in the middle of its sentence."""
 
 
-_MALFORMED_CALL = re.compile(r'"code"\s*:\s*"tool_use_failed"')
-"""Groq's 400 for a call that its parser did not understand; the next answer may well be in order."""
+_MALFORMED_CALL = re.compile(
+    r'"code"\s*:\s*"tool_use_failed"|error parsing tool call: raw=|failed to parse tool call arguments', re.I
+)
+"""How Groq, Ollama and llama.cpp say that their parser did not understand a call. The next answer may well be in order,
+and the text quotes what the model wrote, of which nothing is to be learned."""
 
 
 class AnswerError(ProviderError):
@@ -174,17 +177,16 @@ class ProviderClient:
     ) -> ProviderError:
         """The error that an error document means; `status` is the HTTP one, or the one that an error inside a stream
         names, None where it names none: then the fault is taken to be the server's own."""
-        if overflow := classify(status, body[:ERROR_BODY_BYTES]):
+        malformed = _MALFORMED_CALL.search(body) is not None
+        if not malformed and (overflow := classify(status, body[:ERROR_BODY_BYTES])):
             return overflow
         said = self.scrub(error_message(body)[:ERROR_BODY_BYTES])
-        malformed = _MALFORMED_CALL.search(body) is not None
         retryable = malformed or status is None or status in _RETRYABLE or status >= 500
-        if retryable or status in _KEY_REFUSED:
+        if not malformed and (retryable or status in _KEY_REFUSED):
             self.reach.failed(_code(status))
         what = f"{self._name} answered {status}" if status else f"{self._name} reported an error"
         return AnswerError(
             f"{what}: {said}" if said else f"{what}.",
-            # It quotes what the model wrote, of which nothing is to be learned.
             body="" if malformed else body,
             meant_status=status,
             code=_code(status),

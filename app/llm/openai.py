@@ -18,7 +18,7 @@ from app.llm.message_rules import learn_messages, wants_reasoning
 from app.llm.openai_stream import OpenAiStream
 from app.llm.openai_wire import encode_body, form_of
 from app.llm.quirks import Endpoint, Quirks
-from app.llm.responses import UNKNOWN_PATH, ResponsesFormat, points_elsewhere
+from app.llm.responses import ResponsesFormat, is_unknown_path, points_elsewhere
 from app.llm.text_calls import TextCalls
 from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
@@ -101,7 +101,7 @@ class OpenAiProvider(HttpProvider):
         """There, and back where that was a mistake; where both endpoints point to the other, the third refusal is the
         error. An endpoint that is not the provider's own need not say so: its path may be unknown."""
         current = self._endpoint_of(quirks)
-        is_gone = current != self._endpoint and error.meant_status in UNKNOWN_PATH
+        is_gone = current != self._endpoint and is_unknown_path(error, whatever=quirks.trial is not None)
         if quirks.switches >= _MOST_SWITCHES or not (is_gone or points_elsewhere(current, error)):
             return False
         other: Endpoint = "responses" if current == "chat_completions" else "chat_completions"

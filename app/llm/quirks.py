@@ -36,6 +36,9 @@ _OPTIONAL = frozenset(
 )
 """Parameters that a request can do without; any other refusal is a real error."""
 
+MOST_FAILURES = 3
+"""Failures after which an endpoint on trial is forgotten; what passes, as a rate limit, has mostly passed by then."""
+
 Endpoint = Literal["chat_completions", "responses"]
 """The two formats of OpenAI's API."""
 
@@ -67,7 +70,8 @@ class Quirks:
     `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses,
     `refused_efforts` the reasoning efforts that it does not take. `endpoint` is the one at which it has answered after
     the other one pointed there, None for its provider's own. `trial` is one that it was pointed to and has not answered
-    at yet, and `switches` how often it was pointed elsewhere since its last answer; neither outlives the server.
+    at yet, `failures` how often that has failed, and `switches` how often the model was pointed elsewhere since its
+    last answer; none of these outlives the server.
 
     `bridges_roles` puts a short message between two roles that may not follow each other, `no_system_role` moves the
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
@@ -84,6 +88,7 @@ class Quirks:
     endpoint: Endpoint | None = None
     trial: Endpoint | None = None
     switches: int = 0
+    failures: int = 0
     bridges_roles: bool = False
     no_system_role: bool = False
     tools_as_text: bool = False
@@ -93,8 +98,23 @@ class Quirks:
 
     def to_json(self) -> dict[str, Any]:
         """All that is known, as JSON values; see `restored`."""
-        known: dict[str, Any] = _ADAPTER.dump_python(self, mode="json", exclude={"trial", "switches"})
+        known: dict[str, Any] = _ADAPTER.dump_python(self, mode="json", exclude={"trial", "switches", "failures"})
         return known
+
+    def confirm_trial(self) -> None:
+        """Takes the endpoint on trial for the model's own, now that it has answered."""
+        self.endpoint = self.trial or self.endpoint
+        self._end_trial()
+
+    def fail_trial(self, *, for_good: bool) -> None:
+        """Counts a failure of the endpoint on trial, and forgets it after a few, or at once where it is `for_good`:
+        whatever pointed there may have been wrong."""
+        self.failures += 1
+        if for_good or self.failures >= MOST_FAILURES:
+            self._end_trial()
+
+    def _end_trial(self) -> None:
+        self.trial, self.switches, self.failures = None, 0, 0
 
     def restored(self, known: Mapping[str, Any]) -> Quirks:
         """These quirks with what was `known` in an earlier life of the server. Unknown keys are ignored, and all of it

@@ -18,7 +18,7 @@ _NOT_CHAT = re.compile(r"v1/responses|not a chat model|responses (?:api|endpoint
 _NOT_RESPONSES = re.compile(
     r"v1/chat/completions|(?:cannot be used|not supported) (?:with|in|by) the responses api", re.I
 )
-UNKNOWN_PATH = frozenset({404, 405, 501})
+_UNKNOWN_PATH = frozenset({404, 405, 501})
 _SOMETHING_ELSE = re.compile(r"model|item|deployment|project|organization|<html", re.I)
 """What a 404 names where it is not the path that is unknown. A page is a proxy's, which knows nothing of models."""
 
@@ -69,7 +69,12 @@ def points_elsewhere(endpoint: Endpoint, error: AnswerError) -> bool:
         return error.meant_status in (400, 404) and _NOT_CHAT.search(error.body) is not None
     if error.meant_status in (400, 404) and _NOT_RESPONSES.search(error.body):
         return True
-    return error.meant_status in UNKNOWN_PATH and _SOMETHING_ELSE.search(error.body) is None
+    return is_unknown_path(error)
+
+
+def is_unknown_path(error: AnswerError, *, whatever: bool = False) -> bool:
+    """Whether a refusal means that there is no such path; `whatever` else it names, where the path is on trial."""
+    return error.meant_status in _UNKNOWN_PATH and (whatever or _SOMETHING_ELSE.search(error.body) is None)
 
 
 def _code(body: str) -> Any:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
 from app.errors import ProviderError
 from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
-from app.llm.blocks import Blocks, check_blocks
+from app.llm.blocks import Blocks
 from app.llm.openai_stream import MAX_NAME_CHARS, usage_of
+from app.llm.responses_items import Item, Items
 from app.llm.wire import parse_document
 from app.messages import Usage
 
@@ -43,21 +43,6 @@ MAX_HELD_BYTES = 16 * 1024 * 1024
 MAX_PHASE_CHARS = 64
 
 ErrorFor = Callable[[int | None, str], ProviderError]
-Kind = Literal["message", "reasoning", "function_call"]
-
-
-@dataclass(slots=True)
-class _Item:
-    """One output item as it comes in. `block` is ours, None until something of it is shown; `place` is the summary part
-    or content part that was written last, and `data` the item itself once it is complete."""
-
-    kind: Kind | None
-    name: str = ""
-    phase: str | None = None
-    block: int | None = None
-    place: tuple[str, int] | None = None
-    is_written: bool = False
-    data: dict[str, Any] | None = None
 
 
 class ResponsesStream:
@@ -66,8 +51,7 @@ class ResponsesStream:
     def __init__(self, error_for: ErrorFor) -> None:
         self._error_for = error_for
         self._out = Blocks()
-        self._items: dict[int | str, _Item] = {}
-        self._keys: dict[str, int | str] = {}
+        self._items = Items()
         self._usage: Usage | None = None
         self._reason: StopReason | None = None
         self._refused = False
@@ -105,7 +89,7 @@ class ResponsesStream:
         if self._reason is None:
             detail = "The provider's stream ended before the response was complete."
             raise ProviderError(detail, code="provider_stream_ended", retryable=True)
-        for item in self._items.values():
+        for item in self._items:
             self._close(item)
         if self._usage is not None:
             self._out.add(UsageReport(self._usage))
@@ -117,20 +101,21 @@ class ResponsesStream:
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
                 self._refused = self._refused or kind == "response.refusal.delta"
-                self._write(self._item(event, "message"), _text(event.get("delta")))
+                self._write(self._items.of_delta(event, "message"), _text(event.get("delta")))
             case "response.reasoning_summary_text.delta":
                 self._add_reasoning(event, ("summary", _number(event.get("summary_index"))))
             case "response.reasoning_text.delta":
                 self._add_reasoning(event, ("content", _number(event.get("content_index"))))
             case "response.function_call_arguments.delta":
-                self._write(self._item(event, "function_call"), _text(event.get("delta")))
+                self._write(self._items.of_delta(event, "function_call"), _text(event.get("delta")))
             case "response.function_call_arguments.done":
-                self._write_whole(self._item(event, "function_call"), _text(event.get("arguments")))
+                self._write_whole(self._items.of_delta(event, "function_call"), _text(event.get("arguments")))
             case "response.output_item.added":
-                self._added(self._key(event), _dict(event.get("item")))
+                self._announce(event, _dict(event.get("item")))
             case "response.output_item.done":
                 self._hold(size)
-                self._complete(self._key(event), _dict(event.get("item")))
+                data = _dict(event.get("item"))
+                self._complete(self._items.of_end(event, data), data)
             case "response.completed" | "response.incomplete" | "response.failed":
                 self._hold(size)
                 self._response({"status": kind.rpartition(".")[2], **_dict(event.get("response"))})
@@ -148,7 +133,8 @@ class ResponsesStream:
             raise self._error(response)
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
-            self._complete(self._place_of(index, _dict(item)), _dict(item))
+            data = _dict(item)
+            self._complete(self._items.of_response(index, data), data)
         if status == "completed":
             self._reason = self._completed()
         elif status == "incomplete":
@@ -156,58 +142,30 @@ class ResponsesStream:
             self._reason = _INCOMPLETE.get(str(reason), "other")
         self.done = self._reason is not None
 
-    def _key(self, event: dict[str, Any]) -> int | str:
-        """Which item an event belongs to: by its place in the output, else by its id."""
-        index = event.get("output_index")
-        if isinstance(index, int):
-            return index
-        item_id = str(event.get("item_id") or _dict(event.get("item")).get("id") or "")
-        return self._keys.get(item_id, item_id)
-
-    def _place_of(self, index: int, data: dict[str, Any]) -> int | str:
-        """The key that an item of the whole response had in the stream, which may have given places, ids or neither."""
-        item_id = data.get("id")
-        if isinstance(item_id, str) and item_id in self._keys:
-            return self._keys[item_id]
-        unnamed = self._items.get("")
-        return "" if unnamed is not None and unnamed.kind == data.get("type") else index
-
     def _completed(self) -> StopReason:
-        if any(item.kind == "function_call" for item in self._items.values()):
+        if any(item.kind == "function_call" for item in self._items):
             return "tool_calls"
         return "refusal" if self._refused else "stop"
 
-    def _added(self, key: int | str, data: dict[str, Any]) -> _Item:
-        check_blocks(len(self._items))
-        kind = data.get("type")
-        item = self._items[key] = _Item(kind if kind in ("message", "reasoning", "function_call") else None)
-        for item_id in (key, data.get("id")):
-            if isinstance(item_id, str) and item_id:
-                self._keys[item_id] = key
+    def _announce(self, event: dict[str, Any], data: dict[str, Any]) -> None:
+        item = self._items.announced(event, data)
         self._describe(item, data)
         if item.kind == "function_call" and item.name:
             self._open(item)
-        return item
 
-    def _item(self, event: dict[str, Any], kind: Kind) -> _Item:
-        """The item that a delta belongs to; some servers do not announce it."""
-        key = self._key(event)
-        item = self._items.get(key) or self._added(key, {"type": kind})
-        return item if item.kind == kind else _Item(None)
-
-    def _describe(self, item: _Item, data: dict[str, Any]) -> None:
+    def _describe(self, item: Item, data: dict[str, Any]) -> None:
         if item.block is None and isinstance(name := data.get("name"), str):
             item.name = name[:MAX_NAME_CHARS]
         if isinstance(phase := data.get("phase"), str):
             item.phase = phase[:MAX_PHASE_CHARS]
 
-    def _open(self, item: _Item) -> int:
+    def _open(self, item: Item) -> int:
         if item.block is None:
             item.block = self._out.begin_call(item.name) if item.kind == "function_call" else self._out.begin()
         return item.block
 
-    def _write(self, item: _Item, text: str) -> None:
-        if item.kind is None or not text:
+    def _write(self, item: Item | None, text: str) -> None:
+        if item is None or item.kind is None or not text:
             return
         block = self._open(item)
         item.is_written = True
@@ -219,23 +177,23 @@ class ResponsesStream:
             case "function_call":
                 self._out.arguments(block, text)
 
-    def _write_whole(self, item: _Item, text: str) -> None:
+    def _write_whole(self, item: Item | None, text: str) -> None:
         """What a server sent at the end alone."""
-        if not item.is_written:
+        if item is not None and not item.is_written:
             self._write(item, text)
 
-    def _add_reasoning(self, event: dict[str, Any], place: tuple[str, int]) -> None:
+    def _add_reasoning(self, event: dict[str, Any], part: tuple[str, int]) -> None:
         """Adds to the item's reasoning; parts of a summary become paragraphs."""
-        item = self._item(event, "reasoning")
-        text = _text(event.get("delta"))
-        if text and item.is_written and item.place != place:
+        item, text = self._items.of_delta(event, "reasoning"), _text(event.get("delta"))
+        if item is None or not text:
+            return
+        if item.is_written and item.part != part:
             text = "\n\n" + text
-        item.place = place if text else item.place
+        item.part = part
         self._write(item, text)
 
-    def _complete(self, key: int | str, data: dict[str, Any]) -> None:
+    def _complete(self, item: Item, data: dict[str, Any]) -> None:
         """Takes an item as the server has it at its end."""
-        item = self._items.get(key) or self._added(key, data)
         if item.data is not None or item.kind != data.get("type"):
             return
         self._describe(item, data)
@@ -248,7 +206,7 @@ class ResponsesStream:
             item.data = data
             self._close(item)
 
-    def _close(self, item: _Item) -> None:
+    def _close(self, item: Item) -> None:
         held = _reasoning(item.data) if item.kind == "reasoning" else None
         if held is not None and item.block is None:
             self._out.reasoning(self._open(item), "")

@@ -98,6 +98,7 @@ async def test_a_call_that_its_parser_did_not_understand_is_asked_for_again(
 ) -> None:
     """Groq's refusal quotes what the model wrote, which teaches nothing about the model."""
     wrote = "create(max_tokens=100)  # unknown field, conversation roles must alternate user/assistant"
+    wrote += "; the model's maximum context length is 4096 tokens, your messages resulted in 5000 tokens"
     error = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
              "failed_generation": wrote}  # fmt: skip
     data = orjson.dumps({"error": error})

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from app.llm.quirks import MOST_FAILURES
 from tests.behaviour.checks import assert_sound, following
 from tests.behaviour.harness import OPENAI, RESPONSES, Client, RunningServer, of_type
 from tests.behaviour.long_task import LongTask
@@ -381,6 +382,27 @@ async def test_an_endpoint_that_has_not_answered_is_forgotten(start_server: Star
         session, events = await client.run("after a restart", model=RESPONSES)
     assert (session["outcome"], of_type(events, "step.retrying")) == ("completed", [])
     assert provider.requests[-1].wire == "responses"
+
+
+async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: Start, provider: FakeProvider) -> None:
+    """A passing 404 led there, where nothing but a rate limit's error comes back."""
+    provider.script(HttpError(404, b"404 page not found"), *[HttpError(429)] * MOST_FAILURES, Reply(Text("Done.")))
+    async with Client(start_server(provider_max_attempts=6).url) as client:
+        session, _ = await client.run("task", model=RESPONSES)
+    assert session["outcome"] == "completed"
+    wires = [request.wire for request in provider.requests]
+    assert wires == ["responses", *["openai"] * MOST_FAILURES, "responses"]
+
+
+async def test_a_missing_item_is_no_missing_path(start_server: Start, provider: FakeProvider) -> None:
+    """The model has answered at its endpoint, so that a 404 there is about something else."""
+    only = {"error": {"message": "This model is only supported in v1/responses and not in v1/chat/completions."}}
+    not_chat = HttpError(404, orjson.dumps(only))
+    provider.script(not_chat, Reply(Text("one")), HttpError(404, b"<html>404</html>"), Reply(Text("two")))
+    async with Client(start_server().url) as client:
+        outcomes = [(await client.run("task", model=OPENAI))[0]["outcome"] for _ in range(3)]
+    assert outcomes == ["completed", "failed", "completed"]
+    assert [request.wire for request in provider.requests] == ["openai", *["responses"] * 3]
 
 
 async def test_an_answer_of_the_old_endpoint_is_none_of_the_new_one(

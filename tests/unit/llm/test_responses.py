@@ -112,6 +112,63 @@ async def test_a_stream_without_places_and_ids_loses_nothing_and_doubles_nothing
     assert (prose(events), calls(events)) == ("Hello.", [("ls", CALL["arguments"])])
 
 
+def numbered(number: int) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": f"c{number}", "name": "ls", "arguments": f'{{"n":{number}}}'}
+
+
+def announced(data: dict[str, Any], **where: int) -> dict[str, Any]:
+    empty: dict[str, Any] = {"arguments": ""} if data["type"] == "function_call" else {"content": []}
+    return {"type": "response.output_item.added", "item": {**data, **empty}, **where}
+
+
+def ended(data: dict[str, Any], **where: int) -> dict[str, Any]:
+    return {"type": "response.output_item.done", "item": data, **where}
+
+
+HELLO = {"type": "response.output_text.delta", "delta": "Hello."}
+THOUGHT = {"type": "response.reasoning_summary_text.delta", "delta": "hm"}
+ARGUMENTS = {"type": "response.function_call_arguments.delta", "delta": '{"n":1}'}
+ONE, TWO = numbered(1), numbered(2)
+REASONING = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}
+SAME = {"id": "same"}
+UNNAMED: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[str, int]]] = {
+    "message, call": (
+        [announced(MESSAGE), HELLO, ended(MESSAGE), announced(ONE), ARGUMENTS, ended(ONE)],
+        [MESSAGE, ONE],
+        ("Hello.", 1),
+    ),
+    "call, message": (
+        [announced(ONE), ARGUMENTS, ended(ONE), announced(MESSAGE), HELLO, ended(MESSAGE)],
+        [ONE, MESSAGE],
+        ("Hello.", 1),
+    ),
+    "nothing repeated": ([announced(ONE), ARGUMENTS, ended(ONE), announced(MESSAGE), HELLO], [], ("Hello.", 1)),
+    "ends alone": ([ended(ONE), ended(TWO)], [ONE, TWO], ("", 2)),
+    "deltas of two kinds": ([THOUGHT, HELLO], [], ("Hello.", 0)),
+    "reasoning, message": ([THOUGHT, ended(REASONING), HELLO, ended(MESSAGE)], [REASONING, MESSAGE], ("Hello.", 0)),
+    "an id, then a place": (
+        [{**HELLO, "item_id": "m"}, ended({**MESSAGE, "id": "m"}, output_index=0)],
+        [{**MESSAGE, "id": "m"}],
+        ("Hello.", 0),
+    ),
+    "one id for all": (
+        [announced({**ONE, **SAME}, output_index=0), announced({**TWO, **SAME}, output_index=1)],
+        [{**ONE, **SAME}, {**TWO, **SAME}],
+        ("", 2),
+    ),
+    "other ids at the end": ([announced(ONE), ended(ONE)], [{**ONE, "id": "other"}], ("", 1)),
+}
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+async def test_items_are_told_apart_by_whatever_is_there(name: str) -> None:
+    events, output, (text, count) = UNNAMED[name]
+    folded = await said(*events, {"type": "response.completed", "response": {"status": "completed", "output": output}})
+    assert prose(folded) == text
+    assert calls(folded) == [("ls", numbered(number + 1)["arguments"]) for number in range(count)]
+    assert finish(folded) == ("tool_calls" if count else "stop")
+
+
 async def test_deltas_that_name_the_id_of_an_item_with_a_place_belong_to_it() -> None:
     message = {**MESSAGE, "id": "msg_1"}
     events = await said(
