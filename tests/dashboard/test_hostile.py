@@ -205,3 +205,19 @@ async def test_a_violation_is_seen_by_these_tests(page: Page, faults: Faults) ->
         await page.evaluate("() => { try { document.body.innerHTML = '<b>x</b>'; } catch {} }")
     assert faults.found != []
     faults.allow.append(".")
+
+
+async def test_code_that_takes_minutes_to_colour_is_shown_plain(page: Page, site: Site, client: Client) -> None:
+    """The page answers meanwhile, and what comes after it has its colours."""
+    endless = "[a](" * 6_000
+    fences = f"```markdown\n{endless}\n```\n\nbetween\n\n```python\nreturn None\n```\n"
+    made = await client.create(site.task("colours", Reply(Text(fences))))
+    await open_session(page, made["id"])
+    await expect(badge(page, "completed")).to_be_visible()
+    code = messages(page, "assistant").locator("pre.code")
+    await expect(code.first).to_have_text(endless)
+    await tab(page, "Events").click()
+    await expect(page.get_by_role("main", name="Events")).to_be_visible()
+    await tab(page, "Conversation").click()
+    await expect(code.last.locator(".hl-keyword")).to_have_text("return")
+    assert await code.first.locator("span").count() == 0

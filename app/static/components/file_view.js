@@ -1,6 +1,7 @@
 /** One file of the workspace: its text with line numbers and colours, as far as it is text. */
 
 import { bytes, count, day, plain, plainLine } from "../core/format.js";
+import { highlighted } from "../core/highlighter.js";
 import { filePath } from "../core/http.js";
 import { copy } from "../core/save.js";
 import { flatTokens, pieces, textRows } from "../core/text_rows.js";
@@ -8,7 +9,7 @@ import { html, signal, useEffect, useMemo, useState } from "../core/ui.js";
 import { folderOf, nameOf, SHOWN_BYTES } from "../state/files.js";
 import { Button, Failure, say } from "./basic.js";
 import { FixedRows } from "./fixed_rows.js";
-import { highlighted, languageOf } from "./highlight.js";
+import { languageOf } from "./highlight.js";
 
 /** Height of a line in px, as the style sheet has it. */
 const LINE = 20;

@@ -2,6 +2,7 @@
 
 import { inBlocks } from "./long_text.js";
 import { plain } from "../core/format.js";
+import { highlighted } from "../core/highlighter.js";
 import { html, useEffect, useState } from "../core/ui.js";
 
 /** Longer code is shown without colours. */
@@ -81,39 +82,4 @@ function useTree(text, language) {
 function keep(key, tree) {
   trees.set(key, tree);
   if (trees.size > KEPT) trees.delete(trees.keys().next().value);
-}
-
-let core = null;
-const loaded = new Map();
-
-async function highlighter(language) {
-  core ??= import("../vendor/highlight/core.js").then((module) => module.default);
-  const library = await core;
-  if (!loaded.has(language)) {
-    loaded.set(
-      language,
-      import(`../vendor/highlight/${language}.js`).then((module) => library.registerLanguage(language, module.default)),
-    );
-  }
-  await loaded.get(language);
-  return library;
-}
-
-/** Colours wait for a moment in which nothing else is to be done, so that they never hold up a scroll. */
-const idle = () =>
-  new Promise((resolve) => {
-    if (window.requestIdleCallback) requestIdleCallback(resolve, { timeout: 1000 });
-    else setTimeout(resolve, 50);
-  });
-
-/** The tokens of a text, in a language that `languageOf` gave: a tree of texts and `{scope, children}`; null where that
- * fails. */
-export async function highlighted(text, language) {
-  try {
-    const library = await highlighter(language);
-    await idle();
-    return library.highlight(text, { language, ignoreIllegals: true })._emitter.rootNode.children;
-  } catch {
-    return null;
-  }
 }
