@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ class ContainerArchives:
                 status = json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"]))
         return PathStatus(int(status["mode"]), int(status["size"]))
 
-    async def fetch(self, path: str) -> AsyncIterator[bytes]:
+    async def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
         """What lies at `path`, as a tar in pieces."""
         with self._engine.translated():
             # Of the connection, since who takes the pieces may be slow.

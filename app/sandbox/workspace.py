@@ -73,6 +73,12 @@ class Workspace:
                 raise paths.too_large(path, max(size, len(data)), max_bytes)
             return data
 
+    def open(self, path: str) -> int:
+        """A descriptor of a regular file, for reading."""
+        names = paths.resolve(path)
+        with self._parent(names, path) as (parent, name):
+            return open_file(parent, name, path)
+
     def write(self, path: str, data: bytes) -> None:
         names = paths.resolve(path)
         with self._parent(names, path, create=True) as (parent, name):

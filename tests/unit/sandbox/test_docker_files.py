@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import aiodocker
 import pytest
@@ -45,7 +45,7 @@ class Swapped(ContainerArchives):
     async def status(self, path: str) -> PathStatus | None:
         return PathStatus(0o644 if path.endswith("f") else 1 << 31, 5)
 
-    async def fetch(self, path: str) -> AsyncIterator[bytes]:
+    async def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
         raise self._refusal
         yield b""
 
