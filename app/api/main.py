@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -67,6 +68,8 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
         lifespan=lifespan,
     )
     app.state.config = config
+    app.state.large_bodies = asyncio.Lock()
+    app.state.parsing = asyncio.Lock()
     app.state.services = services
     app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     for router in ROUTERS:
