@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import ClassVar
 
 import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -27,6 +28,12 @@ MAX_PIPELINED = 32
 MAX_CONNECTIONS = 4_096
 """Connections, where there are not more readers than that; an idle one costs about 10 KB."""
 
+PIECE_BYTES = 64 * 1024
+"""What a connection holds at most of an answer that its reader has not taken."""
+
+STALLED_S = 30.0
+"""Seconds in which a reader that takes nothing of what waits for it is dropped."""
+
 RESERVED_FILES = 512
 """Descriptors that connections leave to the server's own work: database, sandboxes, pipes of commands, providers."""
 
@@ -35,9 +42,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Bounds:
-    """What all connections of a server share: how many there may be, and the bytes of heads that they hold now."""
+    """What all connections of a server share: how many there may be, how long a reader may take nothing, and the bytes
+    of heads that they hold now."""
 
     connections: int = MAX_CONNECTIONS
+    stalled_s: float = STALLED_S
     held: int = 0
 
 
@@ -62,12 +71,17 @@ def connections_for(files: int, readers: int) -> int:
 
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with bounds: on the size and duration of a request's head, on requests that wait in one
-    connection, and on connections. Where there are too many, the one that has been idle the longest is closed."""
+    connection, on readers that take nothing, and on connections. Where there are too many, the one that has been idle
+    the longest is closed."""
 
     bounds: ClassVar[Bounds]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app = in_pieces(self.app)
+        # Whatever the kernel does not take at once is waited for.
+        transport.set_write_buffer_limits(high=0)
+        self._stall: TimerHandle | None = None
         self._head_bytes = 0
         self._heads = 0
         self._in_head = False
@@ -80,8 +94,18 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_stall()
         self._hold(0)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stop_stall()
+        self._watch(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        self._stop_stall()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         was_idle, begun = self._idle_since is not None, self._heads
@@ -138,6 +162,23 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer.cancel()
             self._timer = None
 
+    def _watch(self, waiting: int) -> None:
+        self._stall = self.loop.call_later(self.bounds.stalled_s, self._check, waiting)
+
+    def _check(self, before: int) -> None:
+        """Drops a reader for which as much waits as before: a polite close would wait for it for ever."""
+        waiting = self.transport.get_write_buffer_size()
+        if waiting < before:
+            self._watch(waiting)
+        else:
+            log.info("reader_dropped", waiting=waiting)
+            self.transport.abort()
+
+    def _stop_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
     def _refuse(self, status: HTTPStatus) -> None:
         """Answers a head that never became a request, and closes the connection. There is no answer to a client that
         has sent nothing, which would take it for that of its first request, nor in the middle of another answer."""
@@ -158,10 +199,26 @@ class BoundedProtocol(HttpToolsProtocol):
         oldest.transport.abort()
 
 
-def bounded(connections: int) -> type[BoundedProtocol]:
+def bounded(connections: int, stalled_s: float = STALLED_S) -> type[BoundedProtocol]:
     """The protocol of a server that may have so many connections."""
 
     class Protocol(BoundedProtocol):
-        bounds = Bounds(connections)
+        bounds = Bounds(connections, stalled_s)
 
     return Protocol
+
+
+def in_pieces(app: ASGIApp) -> ASGIApp:
+    """The application, whose bodies are sent with pauses for the reader in them, however large they are at once."""
+
+    async def paced(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            body = message.get("body", b"")
+            last = max(0, len(body) - 1) // PIECE_BYTES * PIECE_BYTES
+            for start in range(0, last, PIECE_BYTES):
+                await send({**message, "body": body[start : start + PIECE_BYTES], "more_body": True})
+            await send({**message, "body": body[last:]} if last else message)
+
+        await app(scope, receive, sent)
+
+    return paced

@@ -53,6 +53,8 @@ class PalimpsestError(Exception):
     database's lock within a second."""
 
     def __init__(self, detail: str, *, code: str | None = None, **extra: Any) -> None:
+        # It may repeat what a provider or a model has said, and a NUL can neither be stored nor shown everywhere.
+        detail = detail.replace("\0", "\ufffd")
         super().__init__(detail)
         self.detail = detail
         self.extra = extra

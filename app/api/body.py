@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from typing import Any, NoReturn
 
 import orjson
@@ -14,18 +15,27 @@ from fastapi.routing import APIRoute
 
 from app.api.errors import MalformedJsonError, UnsupportedMediaTypeError
 from app.api.guard import too_large
+from app.api.json_bounds import JsonBounds
+from app.errors import MalformedRequestError
 from app.messages import clean_text
 
-MAX_DEPTH = 100
-"""Levels of nesting; the serialisers of the answer give up at 254 (orjson) and 255 (pydantic)."""
+AT_ONCE_BYTES = 64 * 1024
+"""What is parsed on the event loop, which takes a millisecond; larger bodies are parsed in a thread."""
 
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+LARGE_BODY_S = 60
+"""Seconds in which a body of more than `max_json_bytes` has to arrive, since others wait for it."""
+
+_UNCLEAN = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
 class JsonRequest(Request):
-    """A request whose body was parsed by `parse_json`."""
+    """A request whose body was parsed by `parse_json`. Its bytes are not kept; whether there are any is."""
 
     parsed: Any = None
+    has_body = False
+
+    async def body(self) -> bytes:
+        return b"{}" if self.has_body else b""
 
     async def json(self) -> Any:
         return self.parsed
@@ -43,53 +53,88 @@ class JsonRoute(APIRoute):
             return handle
 
         async def checked(request: Request) -> Response:
-            return await handle(await read_json(request))
+            async with AsyncExitStack() as turn:
+                return await handle(await read_json(request, turn))
 
         return checked
 
 
-async def read_json(request: Request) -> JsonRequest:
-    """The request with its body read and parsed. An empty body stays empty: whether one is needed, the route knows."""
+async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
+    """The request with its body read and parsed. An empty body stays empty: whether one is needed, the route knows. A
+    large one is the only one in memory until `turn` ends."""
     read = JsonRequest(request.scope, request.receive)
-    body = await read.body()
-    if not body:
-        return read
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaTypeError("A body needs Content-Type: application/json.")
     limit: int = request.app.state.config.max_json_bytes
-    if len(body) <= limit:
+    bounds, body = JsonBounds(), bytearray()
+    try:
+        async with asyncio.timeout(None) as deadline:
+            async for piece in read.stream():
+                if piece and not body:
+                    _check_type(request)
+                bounds.feed(piece)
+                if len(body) <= limit < len(body) + len(piece):
+                    await turn.enter_async_context(request.app.state.large_bodies)
+                    deadline.reschedule(asyncio.get_running_loop().time() + LARGE_BODY_S)
+                body += piece
+    except TimeoutError:
+        raise MalformedRequestError(f"The body did not arrive within {LARGE_BODY_S} seconds.") from None
+    read.has_body, large = bool(body), len(body) > limit
+    if len(body) > AT_ONCE_BYTES:
+        # One after the other, since threads that compute take turns with the event loop, each 5 ms long.
+        async with request.app.state.parsing:
+            read.parsed = await asyncio.to_thread(parse_json, body)
+    elif body:
         read.parsed = parse_json(body)
-        return read
-    read.parsed = await asyncio.to_thread(parse_json, body)
-    if not (isinstance(read.parsed, dict) and read.parsed.get("history") is not None):
+    if large and not (isinstance(read.parsed, dict) and read.parsed.get("history") is not None):
         raise too_large(limit)
     return read
 
 
-def parse_json(body: bytes) -> Any:
+def _check_type(request: Request) -> None:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaTypeError("A body needs Content-Type: application/json.")
+
+
+def parse_json(body: bytearray) -> Any:
     """The JSON value of `body`, with NUL and lone surrogates as U+FFFD. Raises `MalformedJsonError` for what is not
-    JSON in UTF-8, is nested deeper than 100 levels or has an object with the same name twice."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        if not _SURROGATE.search(body):
-            raise MalformedJsonError(f"The body is not valid JSON: {error}.") from None
-        value = _parse_with_surrogates(body)
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
-        _check_depth(value)
-    if body.count(b":") > 1:
-        _check_names(body)
-    return _cleaned(value) if b"\\u" in body else value
+    JSON in UTF-8 or has an object with the same name twice. A body of more than 64 KiB is emptied on the way."""
+    unclean = _UNCLEAN.search(body) is not None
+    if len(body) > AT_ONCE_BYTES:
+        value = _parse_in_turns(body)
+    else:
+        try:
+            value = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            if not unclean:
+                raise MalformedJsonError(f"The body is not valid JSON: {error}.") from None
+            value = _parse_in_turns(body)
+        else:
+            if body.count(b":") > 1:
+                _check_names(body)
+    return _cleaned(value) if unclean else value
 
 
-def _parse_with_surrogates(body: bytes) -> Any:
-    """The standard library's parser takes lone surrogates, which orjson does not; what else it takes is refused."""
+def _parse_in_turns(body: bytearray) -> Any:
+    """The standard library's parser calls back for each object and number, so that other threads run meanwhile, which
+    orjson keeps waiting to its end. It also takes lone surrogates; what else it takes is refused."""
     try:
+        text = body.decode("utf-8")
+        body.clear()
         return json.loads(
-            body.decode("utf-8"), parse_constant=_refuse_constant, parse_int=_int_or_float, parse_float=_finite
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_refuse_constant,
+            parse_int=_int_or_float,
+            parse_float=_finite,
         )
+    except json.JSONDecodeError as error:
+        raise MalformedJsonError(f"The body is not valid JSON: {error}.") from None
     except (ValueError, RecursionError):
         raise MalformedJsonError("The body is not valid JSON.") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    _refuse_repeated(pairs)
+    return dict(pairs)
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -97,8 +142,9 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _int_or_float(text: str) -> int | float:
-    """As orjson has it: an integer where 64 bits hold it, else a float."""
-    return int(text) if len(text) < 19 else _finite(text)
+    """As orjson has it: an integer where 64 bits hold it, signed or not, else a float."""
+    value = int(text) if len(text) <= 20 else 2**64
+    return value if -(2**63) <= value < 2**64 else _finite(text)
 
 
 def _finite(text: str) -> float:
@@ -108,18 +154,9 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [child for item in level for child in _children(item)]
-        if not level:
-            return
-    raise MalformedJsonError(f"The body is nested deeper than {MAX_DEPTH} levels.")
-
-
-def _check_names(body: bytes) -> None:
+def _check_names(body: bytearray) -> None:
     """orjson keeps the last of two values under one name and does not tell; the standard library shows the pairs. The
-    second reading costs 6 µs for a message, and two to three times the first for a whole history."""
+    second reading costs 6 µs for a message."""
     json.loads(body, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=len)
 
 
@@ -131,16 +168,14 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
         names.add(name)
 
 
-def _children(item: Any) -> list[Any]:
-    children = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-    return [child for child in children if isinstance(child, dict | list)]
-
-
 def _cleaned(value: Any) -> Any:
+    """The value with clean texts, changed in place."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
-        return [_cleaned(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_text(key): _cleaned(item) for key, item in value.items()}
+        value[:] = map(_cleaned, value)
+    elif isinstance(value, dict):
+        items = [(clean_text(key), _cleaned(item)) for key, item in value.items()]
+        value.clear()
+        value.update(items)
     return value

@@ -32,7 +32,6 @@ class ApiConfig:
     max_history_bytes: int = 64 * MIB
     ping_s: float = 5
     """Proxies are known to cut streams that are silent for about 16 s."""
-    send_timeout_s: float = 30
     retry_ms: int = 1000
     metrics: Callable[[], bytes] = no_metrics
     """Prometheus' text; called in a thread."""

@@ -84,8 +84,8 @@ def _yielding(send: Send) -> Send:
     return yielding
 
 
-class RawResponse(StreamingResponse):
-    """Sends raw content, or the part of it that a `Range` header asks for."""
+class RawResponse(ArchiveResponse):
+    """Sends raw content, or the part of it that a `Range` header asks for, and closes it."""
 
     def __init__(self, raw: RawOutput, *, name: str, media_type: str) -> None:
         super().__init__(_nothing(), headers={**safe_headers(name), "Accept-Ranges": "bytes"}, media_type=media_type)
@@ -93,6 +93,14 @@ class RawResponse(StreamingResponse):
         self.part = range(raw.size)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._send(scope, receive, send)
+        finally:
+            if self.raw.file is not None:
+                with anyio.CancelScope(shield=True):
+                    await self.raw.file.aclose()
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         wanted = parse_range(_range_header(scope), self.raw.size)
         if wanted is not None and not wanted:
             error = RangeNotSatisfiableError(f"The content has {self.raw.size} bytes.")
@@ -114,6 +122,10 @@ class RawResponse(StreamingResponse):
         self.headers["Content-Length"] = str(len(self.part))
 
     async def stream_response(self, send: Send) -> None:
+        if self.raw.file is not None:
+            self.body_iterator = self.raw.file.read(self.part)
+            await super().stream_response(send)
+            return
         if self.raw.path is None:
             self.body_iterator = _of_bytes((self.raw.data or b"")[self.part.start : self.part.stop])
             await super().stream_response(send)

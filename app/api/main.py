@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -9,12 +10,10 @@ from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
-from starlette.types import Receive, Scope, Send
 
 from app import __version__
 from app.api.boundary import Boundary
 from app.api.config import ApiConfig
-from app.api.connection import remember
 from app.api.errors import install_error_handlers
 from app.api.guard import Guard
 from app.api.openapi import install_openapi
@@ -53,22 +52,13 @@ ROUTERS = (
 )
 
 
-class Application(FastAPI):
-    """FastAPI, outside whose own error handling the server's connection is still within reach."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            remember(scope, send)
-        await super().__call__(scope, receive, send)
-
-
 def create_app(config: ApiConfig, *, services: Services | None = None, lifespan: Lifespan | None = None) -> FastAPI:
     """The ASGI application.
 
     Either `services` are given, or `lifespan` puts them into `app.state.services`; until they are there the routes
     answer 503. The interactive documentation is off, since its pages load their scripts from elsewhere.
     """
-    app = Application(
+    app = FastAPI(
         title="Palimpsest",
         version=__version__,
         summary="Runs coding agents for hours or days without ever running out of context.",
@@ -78,6 +68,8 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
         lifespan=lifespan,
     )
     app.state.config = config
+    app.state.large_bodies = asyncio.Lock()
+    app.state.parsing = asyncio.Lock()
     app.state.services = services
     app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     for router in ROUTERS:

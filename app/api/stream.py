@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 
-import structlog
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.event import ensure_bytes
-from sse_starlette.sse import SendTimeoutError
 from starlette.types import Message, Receive, Scope, Send
 
 from app.api.auth import while_logged_in
 from app.api.config import ApiConfig
-from app.api.connection import drop
 from app.api.errors import MalformedEventIdError
 from app.runtime.values.events import EventStream, StreamItem
 
@@ -25,19 +22,20 @@ MAX_SEQ = 2**63 - 1
 _SEQ = re.compile(r"[0-9]{1,19}")
 _PING = ServerSentEvent(comment="ping", sep="\n")
 
-log = structlog.get_logger("palimpsest.api")
-
 
 def encode(items: list[StreamItem]) -> bytes:
     """The batch in SSE's wire format. Data is JSON in one line, so that nothing needs to be split."""
-    return b"".join(
-        [
-            b"event: %b\ndata: %b\n\n" % (item.type.encode(), item.data)
-            if item.seq is None
-            else b"id: %d\nevent: %b\ndata: %b\n\n" % (item.seq, item.type.encode(), item.data)
-            for item in items
-        ]
-    )
+    return b"".join([field for item in items for field in _fields(item)])
+
+
+def _fields(item: StreamItem) -> Iterator[bytes]:
+    if item.begins:
+        if item.seq is not None:
+            yield b"id: %d\n" % item.seq
+        yield b"event: %b\ndata: " % item.type.encode()
+    yield item.data
+    if item.ends:
+        yield b"\n\n"
 
 
 def start_after(after: str | None, last_event_id: str | None) -> int:
@@ -72,27 +70,21 @@ class EventStreamResponse(EventSourceResponse):
         config: ApiConfig,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(
-            _nothing(),
-            headers=headers,
-            ping=config.ping_s,
-            send_timeout=config.send_timeout_s,
-            sep="\n",
-        )
+        super().__init__(_nothing(), headers=headers, ping=config.ping_s, sep="\n")
         self._subscription = subscription
         self._retry_ms = config.retry_ms
         self._sleep = config.sleep
+        self._sending = asyncio.Lock()
+        self._in_event = False
 
     async def _ping(self, send: Send) -> None:
-        """As the base class does it, by a clock that is given."""
+        """As the base class does it, by a clock that is given, and never within an event, which is sent in pieces."""
         comment = ensure_bytes(_PING, "\n")
         while self.active:
             await self._sleep(self.ping_interval)
-            async with self._send_lock:
-                if self.active:
-                    await self._send_with_timeout(
-                        send, {"type": "http.response.body", "body": comment, "more_body": True}
-                    )
+            async with self._send_lock, self._sending:
+                if not self._in_event and self.active:
+                    await send({"type": "http.response.body", "body": comment, "more_body": True})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._subscription as batches:
@@ -100,12 +92,11 @@ class EventStreamResponse(EventSourceResponse):
             await self._send_all(scope, while_logged_in(scope, receive), send)
 
     async def _send_with_timeout(self, send: Send, message: Message) -> None:
-        """As the base class does it, whose cancel scope costs more for each event than all else here."""
-        try:
-            async with asyncio.timeout(self.send_timeout):
-                await send(message)
-        except TimeoutError as error:
-            raise SendTimeoutError from error
+        """Sends without a time limit, since the connection has its own; the base class's cancel scope costs more for
+        each event than all else here."""
+        async with self._sending:
+            self._in_event = not message["body"].endswith(b"\n\n")
+            await send(message)
 
     async def _send_all(self, scope: Scope, receive: Receive, send: Send) -> None:
         complete = False
@@ -115,12 +106,7 @@ class EventStreamResponse(EventSourceResponse):
             complete = complete or (message["type"] == "http.response.body" and not message.get("more_body", False))
             await send(message)
 
-        try:
-            await super().__call__(scope, receive, noted)
-        except SendTimeoutError:
-            log.info("reader_dropped", path=scope["path"])
-            await drop(scope, receive)
-            return
+        await super().__call__(scope, receive, noted)
         if not complete:
             # The reader has left, which makes this a no-op, or the server stops: the body then ends as it should.
             await send({"type": "http.response.body", "body": b"", "more_body": False})

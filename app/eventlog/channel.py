@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import orjson
 
-from app.eventlog.log import StreamItem
+from app.eventlog.log import PAGE_BYTES, StreamItem, page
 from app.eventlog.open_part import OpenPart
 
 RECENT_EVENTS = 256
@@ -22,6 +22,10 @@ RECENT_BYTES = 1 << 20
 
 TOOL_PREVIEW_CHARS = 64 * 1024
 """What is kept of a running tool's output."""
+
+
+DELTA_CHARS = 64 * 1024
+"""Text of open parts that a reader is given at a time; with all of it escaped, 384 KiB."""
 
 
 class Reader(asyncio.Event):
@@ -88,27 +92,33 @@ class Channel:
             reader.set()
 
     def durable_after(self, seq: int) -> list[StreamItem] | None:
-        """Events after a seq from memory; None where the log has to be asked."""
+        """The next events after a seq from memory; None where the log has to be asked, as for a large event, of which a
+        reader holds only a piece."""
         if seq >= self.last_seq:
             return []
         if not self.recent or (self.recent[0].seq or 0) > seq + 1:
             return None
-        return [item for item in self.recent if (item.seq or 0) > seq]
+        items = page([item for item in self.recent if (item.seq or 0) > seq])
+        return items if not items or len(items[0].data) <= PAGE_BYTES else None
 
     def deltas(self, offsets: dict[str, int]) -> list[StreamItem]:
-        """What the open parts have beyond a reader's offsets, which are moved on; parts that were closed are dropped
-        from them."""
+        """What the open parts have beyond a reader's offsets, as much as it may hold. The offsets are moved on; parts
+        that were closed are dropped from them."""
         for part_id in offsets.keys() - self.parts.keys():
             del offsets[part_id]
         items: list[StreamItem] = []
-        at = ""
+        at, room = "", DELTA_CHARS
         for part_id, part in self.parts.items():
             seen = offsets.get(part_id, 0)
             if seen == part.end:
                 continue
             at = at or _clock()
-            items += [_delta(part, at, *run) for run in part.since(seen)]
-            offsets[part_id] = part.end
+            for offset, text, stream in part.since(seen, room):
+                items.append(_delta(part, at, offset, text, stream))
+                offsets[part_id] = offset + len(text)
+                room -= len(text)
+            if room <= 0:
+                break
         return items
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from app.eventlog.log import StreamItem
+from app.eventlog.log import StreamItem, page
 
 GLOBAL_EVENTS = 1024
 """`session.*` events kept for readers of all sessions; a reader that falls further behind is let go."""
@@ -35,9 +35,9 @@ class GlobalFeed:
             for reader in self.readers:
                 reader.set()
 
-    def since(self, count: int) -> Sequence[StreamItem] | None:
-        """The events after the first `count`; None where some of them are gone."""
+    def since(self, count: int) -> list[StreamItem] | None:
+        """The next events after the first `count`; None where some of them are gone."""
         missing = self.count - count
         if missing > len(self._recent):
             return None
-        return list(self._recent)[len(self._recent) - missing :]
+        return page(list(self._recent)[len(self._recent) - missing :])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 
 from sqlalchemy import Connection
 
@@ -18,17 +19,31 @@ from app.sessions import Status
 PAGE = 100
 """Events read from the log at a time."""
 
+PAGE_BYTES = 128 * 1024
+"""Their size at most, which a reader that takes nothing holds. A larger event is read in pieces of this size."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamItem:
     """One event of a stream: `seq` is None for a live delta; `data` is its JSON. `closes` names the open parts that a
-    durable event makes an end of, `voids` the message whose parts it ends."""
+    durable event makes an end of, `voids` the message whose parts it ends. A large event comes in several items, of
+    which the first `begins` it and the last `ends` it."""
 
     type: str
     seq: int | None
     data: bytes
     closes: str | None = None
     voids: str | None = None
+    begins: bool = True
+    ends: bool = True
+
+
+def page(items: Sequence[StreamItem]) -> list[StreamItem]:
+    """The first of the items, as many as a reader may hold, and one where there are any."""
+    sizes = accumulate(len(item.data) for item in items)
+    return [
+        item for place, (item, size) in enumerate(zip(items, sizes, strict=True)) if not place or size <= PAGE_BYTES
+    ]
 
 
 class Appender:
@@ -72,10 +87,13 @@ class EventLog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def after(self, session_id: str, seq: int, limit: int = PAGE) -> Sequence[StreamItem]:
-        """Durable events after a seq, oldest first."""
-        stored = await self._database.read(lambda c: rows.after(c, session_id, seq, limit))
-        return [StreamItem(event.type, event.seq, event.data.encode()) for event in stored]
+    async def after(self, session_id: str, seq: int, limit: int = PAGE, *, offset: int = 0) -> list[StreamItem]:
+        """Durable events after a seq, oldest first; of the first one what follows `offset` bytes of it."""
+        pieces = await self._database.read(lambda c: rows.after(c, session_id, seq, limit, PAGE_BYTES, offset))
+        return [
+            StreamItem(piece.type, piece.seq, piece.data, begins=piece.offset == 0, ends=piece.is_last)
+            for piece in pieces
+        ]
 
     async def head(self, session_id: str) -> Head:
         """Where the log stands now. Raises `NotFoundError` where the session is gone."""

@@ -67,29 +67,25 @@ class OpenPart:
         """All that is held of the text."""
         return "".join(self._pieces)
 
-    def since(self, offset: int) -> list[tuple[int, str, str]]:
-        """What was written from an offset on: (offset, text, stream), a run of one stream each. An offset that is no
-        longer held gives what is."""
+    def since(self, offset: int, most: int) -> list[tuple[int, str, str]]:
+        """What was written from an offset on, `most` characters at most: (offset, text, stream), a run of one stream
+        each. An offset that is no longer held gives what is."""
         if self._starts and self._starts[-1] == offset:
             # The rule for a reader that keeps up.
-            return [(offset, self._pieces[-1], self._streams[-1])]
+            return [(offset, self._pieces[-1][:most], self._streams[-1])]
         first = bisect_right(self._starts, offset) - 1
         if first < 0:
             first, offset = 0, self._starts[0] if self._starts else 0
-        if self.keep is None:
-            text = "".join(self._pieces[first:])
-            return [(offset, text[offset - self._starts[first] :], "")] if self._starts else []
-        return self._runs(first, offset)
+        return [(at, "".join(texts), stream) for at, texts, stream in self._runs(first, offset, offset + most)]
 
-    def _runs(self, first: int, offset: int) -> list[tuple[int, str, str]]:
-        runs: list[tuple[int, str, str]] = []
+    def _runs(self, first: int, offset: int, end: int) -> list[tuple[int, list[str], str]]:
+        runs: list[tuple[int, list[str], str]] = []
         for start, piece, stream in zip(self._starts[first:], self._pieces[first:], self._streams[first:], strict=True):
-            text = piece[max(offset - start, 0) :]
-            if not text:
-                continue
-            if runs and runs[-1][2] == stream:
-                at, before, _ = runs[-1]
-                runs[-1] = (at, before + text, stream)
-            else:
-                runs.append((max(offset, start), text, stream))
+            if start >= end:
+                break
+            text = piece[max(offset - start, 0) : end - start]
+            if text and runs and runs[-1][2] == stream:
+                runs[-1][1].append(text)
+            elif text:
+                runs.append((max(offset, start), [text], stream))
         return runs

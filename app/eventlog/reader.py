@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.errors import ConflictError, NotFoundError
@@ -66,13 +66,19 @@ async def follow(
 async def _batches(log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq: int, until_idle: bool) -> Batches:
     offsets: dict[str, int] = {}
     may_end = until_idle
+    taken = 0  # bytes of the event after `seq`, where it is large
     while True:
         wake.seq = seq
         wake.clear()
-        if (items := await _durable(log, channel, seq)) and items[-1].seq is not None:
-            seq = items[-1].seq
+        items = await log.after(channel.session_id, seq, offset=taken) if taken else await _durable(log, channel, seq)
+        if taken and not items:
+            return  # The session was deleted in the middle of an event.
+        if items and not items[-1].ends:
+            taken += len(items[-1].data)
+        elif items and items[-1].seq is not None:
+            seq, taken = items[-1].seq, 0
             may_end = until_idle and items[-1].type in MAY_END
-        if seq == channel.published:
+        if not taken and seq == channel.published:
             # The log may be ahead of what was published, and then may have closed a part that is still open here.
             items += channel.deltas(offsets)
         if items:
@@ -90,7 +96,7 @@ async def _durable(log: EventLog, channel: Channel, seq: int) -> list[StreamItem
     if channel.deleted:
         # The log is gone; who had not caught up still hears how it ended.
         return [channel.recent[-1]]
-    return list(await log.after(channel.session_id, seq))
+    return await log.after(channel.session_id, seq)
 
 
 async def _is_over(log: EventLog, channel: Channel, seq: int) -> bool:
@@ -117,11 +123,11 @@ async def follow_all(bus: Bus) -> AsyncIterator[Batches]:
 async def _news(bus: Bus, wake: Reader, count: int) -> Batches:
     while not bus.closing:
         wake.clear()
-        items: Sequence[StreamItem] | None = bus.all.since(count)
+        items = bus.all.since(count)
         if items is None:
             return
         count += len(items)
         if items:
-            yield list(items)
+            yield items
         else:
             await wake.wait()

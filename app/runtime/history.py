@@ -36,10 +36,14 @@ from app.runtime.values.history import (
 from app.runtime.values.server import UsageByModel, UsageReport
 from app.sessions import ContextState
 
+PAGE_BYTES = 512 * 1024
+"""Bytes of messages after which a page is full: it is in memory until its reader has taken it."""
+
 
 def message_page(connection: Connection, session_id: str, after: int, limit: int) -> MessagePage:
     """Full history, nothing hidden."""
     row = sessions.row(connection, session_id)
+    limit = messages.fitting(connection, session_id, after, limit, PAGE_BYTES)
     found = messages.history(connection, session_id, after=after, limit=limit + 1)
     items = found[:limit]
     more = len(found) > limit

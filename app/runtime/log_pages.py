@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 from app.db.repositories import events, sessions
 from app.runtime.values.events import LogPage, StreamItem
 
-MAX_BYTES = 4 * 1024 * 1024
-"""Bytes of events after which a page is full: one event may have hundreds of kilobytes, and a page five hundred."""
+MAX_BYTES = 512 * 1024
+"""Bytes of events after which a page is full: it is in memory until its reader has taken it."""
 
 SCANNED = 50_000
 """Events that a page looks through at most for its types, which is 50 ms of a reading thread's time."""

@@ -12,6 +12,7 @@ from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated
 from app.interchange import WireFormat, begun_by_user, is_told, page_length, settled, to_wire
 from app.messages import Message, Role
+from app.runtime.history import PAGE_BYTES
 from app.runtime.values.history import ExportPage
 
 CHUNK = 500
@@ -40,12 +41,13 @@ def store_history(connection: Connection, session_id: str, history: Sequence[Mes
 
 
 def export_page(connection: Connection, session_id: str, format: WireFormat, after: int, limit: int) -> ExportPage:
-    """A page of the history in a wire format, of `limit` messages of ours or a few more: a call stays with its results,
-    and what the format joins in one message stays together. A step under way is left out until it has ended; summaries
-    are left out for good, since all that they stand for is there."""
+    """A page of the history in a wire format, of `limit` messages of ours or a few more, or of fewer where they are
+    large: a call stays with its results, and what the format joins in one message stays together. A step under way is
+    left out until it has ended; summaries are left out for good, since all that they stand for is there."""
     last_seq = sessions.row(connection, session_id).last_seq
     begins = after == 0
     after = _start(connection, session_id, after)
+    limit = messages.fitting(connection, session_id, after, limit, PAGE_BYTES)
     for size in (limit + 1, GROWTH * limit + 1, None):
         rows = messages.history(connection, session_id, after=after, limit=size)
         ends_here = size is None or len(rows) < size

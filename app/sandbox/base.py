@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -57,6 +57,18 @@ class FileInfo:
     modified: float
 
 
+class OpenFile(Protocol):
+    """A regular file of the workspace that can be read in pieces, `size` bytes of it, until it is closed."""
+
+    size: int
+
+    def read(self, part: range) -> AsyncGenerator[bytes, None]:
+        """The bytes of a part of it. Raises `SandboxError` where the file has become shorter."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
 class Sandbox(Protocol):
     """One session's sandbox: made on first use, kept while it works; the workspace is kept as long as the session.
 
@@ -89,6 +101,10 @@ class Sandbox(Protocol):
 
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """A regular file's bytes. Raises `TooLargeError` where it has more than `max_bytes`."""
+        ...
+
+    async def open(self, path: str) -> OpenFile:
+        """A regular file, to be read in pieces, for whom it may be too large to hold."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:

@@ -19,7 +19,7 @@ import aiodocker
 
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import process
-from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, SandboxConfig
+from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, OpenFile, Sandbox, SandboxConfig
 from app.sandbox.copying import copy_too_large
 from app.sandbox.docker_archives import ContainerArchives
 from app.sandbox.docker_container import (
@@ -123,6 +123,10 @@ class DockerSandbox:
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         await self._ensure(running=False)
         return await self._files.read(path, max_bytes)
+
+    async def open(self, path: str) -> OpenFile:
+        await self._ensure(running=False)
+        return await self._files.open(path)
 
     async def write(self, path: str, data: bytes) -> None:
         await self._ensure(running=True)

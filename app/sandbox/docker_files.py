@@ -10,13 +10,10 @@ what that can reach is the container's own file system with its own user's right
 
 from __future__ import annotations
 
-import asyncio
-import io
 import re
 import secrets
-import tarfile
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 
 import aiodocker
 
@@ -55,8 +52,37 @@ find . -mindepth 1 -maxdepth "$3" -exec stat -c "$2 %f %s %Y %n" -- {{}} + 2>/de
 """
 _ENTRY = re.compile(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,19}) (.*)", re.DOTALL)
 _MAX_DEPTH = 200
-READS = 3
-"""How often a file is read at most that changes while it is read."""
+
+
+class ContainerFile:
+    """A file of a container, fetched each time that it is read. What it has grown by since it was looked at is left
+    out."""
+
+    def __init__(self, archives: ContainerArchives, place: str, size: int, path: str) -> None:
+        self.size = size
+        self._archives = archives
+        self._place = place
+        self._path = path
+
+    async def read(self, part: range) -> AsyncGenerator[bytes, None]:
+        start = 0
+        with _refusals(self._path):
+            async with (
+                aclosing(self._archives.fetch(self._place)) as archive,
+                aclosing(tar.file_content(archive)) as content,
+            ):
+                async for piece in content:
+                    wanted = piece[max(part.start - start, 0) : max(part.stop - start, 0)]
+                    start += len(piece)
+                    if wanted:
+                        yield wanted
+                    if start >= part.stop:
+                        break
+        if start < part.stop:
+            raise paths.became_shorter(self._path)
+
+    async def aclose(self) -> None:
+        """Holds nothing open."""
 
 
 class ContainerFiles:
@@ -69,18 +95,18 @@ class ContainerFiles:
         self._archives = archives
 
     async def read(self, path: str, max_bytes: int | None) -> bytes:
+        file = await self.open(path)
+        limit = file.size if max_bytes is None else max_bytes
+        if file.size > limit:
+            raise paths.too_large(path, file.size, limit)
+        return b"".join([piece async for piece in file.read(range(file.size))])
+
+    async def open(self, path: str) -> ContainerFile:
         names = paths.resolve(path)
         status = await self._status(names, path)
         if not status.is_regular:
             raise paths.not_a_file(path)
-        limit = status.size if max_bytes is None else max_bytes
-        if status.size > limit:
-            raise paths.too_large(path, status.size, limit)
-        for _ in range(READS):
-            archive = await self._fetch(names, path, limit)
-            with suppress(tarfile.TarError):
-                return await asyncio.to_thread(_content, archive, path)
-        raise SandboxError(f"{paths.show(path)} cannot be read, because it changes all the time.")
+        return ContainerFile(self._archives, _absolute(names), status.size, path)
 
     async def write(self, path: str, data: bytes) -> None:
         names = paths.resolve(path)
@@ -124,15 +150,6 @@ class ContainerFiles:
         with _refusals("."):
             async for piece in tar.without_special_files(pieces):
                 yield piece
-
-    async def _fetch(self, names: Sequence[str], path: str, limit: int) -> bytes:
-        archive = bytearray()
-        with _refusals(path):
-            async for piece in self._archives.fetch(_absolute(names)):
-                archive += piece
-                if len(archive) > limit + tar.OVERHEAD:
-                    raise paths.too_large(path, len(archive), limit)
-        return bytes(archive)
 
     async def _status(self, names: Sequence[str], path: str) -> PathStatus:
         """What lies at the end of the path; raises where that is nothing, or a link, or beyond one."""
@@ -190,16 +207,6 @@ def _parse_entry(record: bytes, prefix: str) -> FileInfo:
     mode, size, modified, name = entry.groups()
     path = paths.clean_name(name.removesuffix(b"\n").removeprefix(b"./"))
     return FileInfo(prefix + path, kind_of(int(mode, 16)), int(size), float(modified))
-
-
-def _content(archive: bytes, path: str) -> bytes:
-    """Raises `tarfile.TarError` where the archive broke off, as the Engine's do when the file changes meanwhile."""
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as file:
-        member = file.next()
-        content = file.extractfile(member) if member is not None and member.isreg() else None
-        if content is None:  # it was replaced since it was looked at
-            raise paths.not_a_file(path)
-        return content.read()
 
 
 def _absolute(names: Sequence[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -13,8 +14,33 @@ from app.sandbox.base import FileInfo, Sandbox, SandboxConfig
 from app.sandbox.copying import copy_workspace
 from app.sandbox.deletion import delete_tree
 from app.sandbox.process import Commands
-from app.sandbox.tar import gathered
+from app.sandbox.tar import PIECE, gathered
 from app.sandbox.workspace import FULL, Workspace
+
+
+class HostFile:
+    """An open file of a workspace on the host, by its descriptor, which this closes."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.size = os.fstat(descriptor).st_size
+        self._descriptor: int | None = descriptor
+        self._path = path
+
+    async def read(self, part: range) -> AsyncGenerator[bytes, None]:
+        assert self._descriptor is not None
+        place = part.start
+        while place < part.stop:
+            size = min(part.stop - place, PIECE)
+            piece = await asyncio.to_thread(os.pread, self._descriptor, size, place)
+            if not piece:
+                raise paths.became_shorter(self._path)
+            place += len(piece)
+            yield piece
+
+    async def aclose(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 class HostSandbox:
@@ -47,6 +73,10 @@ class HostSandbox:
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         await self.start()
         return await asyncio.to_thread(self._workspace.read, path, max_bytes)
+
+    async def open(self, path: str) -> HostFile:
+        await self.start()
+        return HostFile(await asyncio.to_thread(self._workspace.open, path), path)
 
     async def write(self, path: str, data: bytes) -> None:
         await self.start()

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import re
 
-from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError, WorkspaceFullError
+from app.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    NotFoundError,
+    SandboxError,
+    TooLargeError,
+    WorkspaceFullError,
+)
 from app.sandbox.base import WORKSPACE
 
 MAX_NAME_BYTES = 255
@@ -104,6 +111,10 @@ def closed(path: str) -> InvalidRequestError:
 
 def too_large(path: str, size: int, limit: int) -> TooLargeError:
     return TooLargeError(f"{show(path)} has {size} bytes, {limit} may be read.", size=size, limit=limit)
+
+
+def became_shorter(path: str) -> SandboxError:
+    return SandboxError(f"{show(path)} became shorter while it was read.")
 
 
 def workspace_full(path: str) -> WorkspaceFullError:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 from app.errors import SandboxError
 
 BLOCK = tarfile.BLOCKSIZE
 END = b"\0" * (2 * BLOCK)
 """What closes an archive."""
-OVERHEAD = 64 * 1024
-"""More than what an archive of one file holds besides the file: headers, padding and the records after the last."""
-PIECE = 256 * 1024
+PIECE = 128 * 1024
 """Bytes read from a file at a time."""
 
 
@@ -62,21 +60,24 @@ async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[b
     Raises `SandboxError` where the archive breaks off or cannot be read.
     """
     reader = _Reader(pieces)
-    extension = b""
-    while (block := await reader.take(BLOCK)) != bytes(BLOCK):
-        kind = block[156:157]
-        if kind in _EXTENSIONS:
-            size = _member(block).size
-            extension += block + await reader.take(size + -size % BLOCK, _MAX_EXTENSION)
-            continue
-        member, extension = _member(extension + block), b""
-        keep = kind in _KEPT and _relative(member.name) != ""
+    while (member := await reader.member()) is not None:
+        keep = member.type in _KEPT and _relative(member.name) != ""
         if keep:
             yield _plain(member)
         async for data in reader.stream(member.size + -member.size % BLOCK):
             if keep:
                 yield data
     yield END
+
+
+async def file_content(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """What the only file of an archive holds; nothing where it is no regular file. Raises as
+    `without_special_files`."""
+    reader = _Reader(pieces)
+    member = await reader.member()
+    if member is not None and member.isreg():
+        async for data in reader.stream(member.size):
+            yield data
 
 
 _KEPT = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE)
@@ -119,6 +120,16 @@ class _Reader:
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
         self._held = b""
+
+    async def member(self) -> tarfile.TarInfo | None:
+        """The next header with the extensions before it; None at the end."""
+        extension = b""
+        while (block := await self.take(BLOCK)) != bytes(BLOCK):
+            if block[156:157] not in _EXTENSIONS:
+                return _member(extension + block)
+            size = _member(block).size
+            extension += block + await self.take(size + -size % BLOCK, _MAX_EXTENSION)
+        return None
 
     async def take(self, size: int, limit: int | None = None) -> bytes:
         if limit is not None and size > limit:

@@ -8,6 +8,7 @@ The functions block: callers run them in a thread.
 from __future__ import annotations
 
 import errno
+import heapq
 import os
 import secrets
 import stat
@@ -73,6 +74,12 @@ class Workspace:
                 raise paths.too_large(path, max(size, len(data)), max_bytes)
             return data
 
+    def open(self, path: str) -> int:
+        """A descriptor of a regular file, for reading."""
+        names = paths.resolve(path)
+        with self._parent(names, path) as (parent, name):
+            return open_file(parent, name, path)
+
     def write(self, path: str, data: bytes) -> None:
         names = paths.resolve(path)
         with self._parent(names, path, create=True) as (parent, name):
@@ -88,7 +95,7 @@ class Workspace:
 
     def list(self, path: str, recursive: bool, limit: int) -> Sequence[FileInfo]:
         start = tuple(os.fsencode(name) for name in paths.resolve(path))
-        with closing(self._walk(start, path, recursive)) as entries:
+        with closing(self._walk(start, path, recursive, limit)) as entries:
             found = [_info(entry.parts, entry.status) for entry in islice(entries, limit)]
         return sorted(found, key=lambda info: info.path)
 
@@ -108,9 +115,11 @@ class Workspace:
         """A descriptor of the directory at a path, given by its names, that no link has led to."""
         return self._open_directory(parts, os.fsdecode(b"/".join(parts)))
 
-    def _walk(self, start: tuple[bytes, ...], path: str, recursive: bool) -> Generator[Entry, None, None]:
-        """Entries, a directory before what is in it. Each directory is opened from the root anew, so that the number of
-        open descriptors does not grow with the depth."""
+    def _walk(
+        self, start: tuple[bytes, ...], path: str, recursive: bool, most: int | None = None
+    ) -> Generator[Entry, None, None]:
+        """Entries, a directory before what is in it, of each directory the first `most` names. Each directory is opened
+        from the root anew, so that the number of open descriptors does not grow with the depth."""
         pending = [start]
         while pending:
             parts = pending.pop()
@@ -122,7 +131,7 @@ class Workspace:
                 continue  # changed under our hands, or closed to us
             with closing_file(directory):
                 below: list[tuple[bytes, ...]] = []
-                for entry in _entries(parts, directory):
+                for entry in _entries(parts, directory, most):
                     yield entry
                     if recursive and stat.S_ISDIR(entry.status.st_mode) and len(entry.parts) < MAX_DEPTH:
                         below.append(entry.parts)
@@ -244,8 +253,12 @@ def _status(parent: int, name: bytes) -> os.stat_result | None:
         return None
 
 
-def _entries(parts: tuple[bytes, ...], directory: int) -> Iterator[Entry]:
-    for name in sorted(os.fsencode(name) for name in os.listdir(directory)):
+def _entries(parts: tuple[bytes, ...], directory: int, most: int | None) -> Iterator[Entry]:
+    with os.scandir(directory) as found:
+        listed = (os.fsencode(entry.name) for entry in found)
+        # A directory may have hundreds of thousands of names.
+        names = sorted(listed) if most is None else heapq.nsmallest(most, listed)
+    for name in names:
         status = _status(directory, name)
         if status is not None:
             yield Entry((*parts, name), status, directory)

@@ -43,7 +43,7 @@ def probing(url: str, name: str) -> Iterator[None]:
         yield
     finally:
         out, _ = prober.communicate()
-    count, worst = json.loads(out)
+    count, worst, _ = json.loads(out)
     print(f"{name}: worst of {count} answers of /healthz {worst:.0f} ms")
     assert worst < WORST_MS, name
 

@@ -17,7 +17,7 @@ import pytest
 from app.settings import LimitSettings, ProviderSettings
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import OPENAI, Client
-from tests.provider import FakeProvider, Gate, Reply, Text
+from tests.provider import FakeProvider, Gate, HttpError, Reply, Text
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "errors.md"
 MIB = 1024 * 1024
@@ -523,3 +523,13 @@ async def test_a_session_whose_provider_is_gone_from_the_settings(start_server: 
         assert (await client.http.post(f"{base}/resume")).status_code == 202
         await client.until_idle(session["id"])
         assert (await client.session(session["id"]))["outcome"] == "completed"
+
+
+async def test_a_nul_of_a_provider_reaches_no_one(client: Client, provider: FakeProvider) -> None:
+    said = "no such \0 thing"
+    provider.script(Reply(HttpError(400, body={"error": {"message": said, "type": "invalid_request_error"}})))
+    session, events = await client.run("Say hello.")
+    assert "no such \ufffd thing" in session["error"]["detail"]
+    assert "no such" in json.dumps([event.data for event in events])
+    shown = [session, [event.data for event in events], await client.messages(session["id"])]
+    assert "\\u0000" not in json.dumps(shown)

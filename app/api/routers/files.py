@@ -16,7 +16,6 @@ from app.api.problems import problems
 from app.errors import NotFoundError
 from app.runtime.values.fields import Text
 from app.runtime.values.files import FileList
-from app.runtime.values.history import RawOutput
 
 
 class FilePathConvertor(PathConvertor):
@@ -63,13 +62,12 @@ async def list_files(
 @router.get(
     "/files/{path:file}",
     response_class=Response,
-    responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "too_large", "range_not_satisfiable")},
+    responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "range_not_satisfiable")},
 )
 @router.head("/files/{path:file}", include_in_schema=False)
 async def download_file(services: Services, session_id: SessionId, path: FilePath) -> Response:
     """A file's content; takes `Range`."""
-    data = await services.files.read(session_id, _named(path))
-    raw = RawOutput(size=len(data), data=data)
+    raw = await services.files.open(session_id, _named(path))
     return RawResponse(raw, name=path.rsplit("/", 1)[-1], media_type="application/octet-stream")
 
 

@@ -31,8 +31,9 @@ async def list_messages(
         ),
     ] = None,
 ) -> MessagePage | ExportPage:
-    """The full history, oldest first; nothing is hidden. An export leaves out summaries, since all that they stand for
-    is there, and what no provider takes: attempts that were void, and messages without content."""
+    """The full history, oldest first; nothing is hidden. A page of large messages holds fewer of them; `next_cursor` is
+    null at the end of the history alone. An export leaves out summaries, since all that they stand for is there, and
+    what no provider takes: attempts that were void, and messages without content."""
     if format is not None:
         return await services.history.export(session_id, format=format, after=after, limit=limit)
     return await services.history.messages(session_id, after=after, limit=limit)

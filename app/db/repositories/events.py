@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, LargeBinary, bindparam, cast, func, insert, select, update
 
 from app.db.models import events, sessions
 from app.errors import NotFoundError, StaleOwnerError
@@ -18,6 +18,16 @@ class StoredEvent(NamedTuple):
     seq: int
     type: str
     data: str
+
+
+class EventPiece(NamedTuple):
+    """An event's JSON in UTF-8 from `offset` on: all of it, or as much as was asked for."""
+
+    seq: int
+    type: str
+    offset: int
+    data: bytes
+    is_last: bool
 
 
 def session_not_found(session_id: str) -> NotFoundError:
@@ -60,18 +70,35 @@ def append(connection: Connection, session_id: str, stored: Sequence[StoredEvent
         connection.execute(_APPEND, [{"session_id": session_id, **event._asdict()} for event in stored])
 
 
+_BYTES = cast(events.c.data, LargeBinary)
 _AFTER = (
-    select(events.c.seq, events.c.type, events.c.data)
+    select(
+        events.c.seq,
+        events.c.type,
+        func.length(_BYTES),
+        func.substr(_BYTES, bindparam("offset") + 1, bindparam("most_bytes"), type_=LargeBinary),
+    )
     .where(events.c.session_id == bindparam("sid"), events.c.seq > bindparam("after_seq"))
     .order_by(events.c.seq)
     .limit(bindparam("page"))
 )
 
 
-def after(connection: Connection, session_id: str, seq: int, limit: int) -> list[StoredEvent]:
-    """The events after a seq, oldest first, at most `limit`."""
-    rows = connection.execute(_AFTER, {"sid": session_id, "after_seq": seq, "page": limit})
-    return [StoredEvent(row[0], row[1], row[2]) for row in rows]
+def after(
+    connection: Connection, session_id: str, seq: int, limit: int, most_bytes: int, offset: int = 0
+) -> list[EventPiece]:
+    """The events after a seq, oldest first, at most `limit`, and as many as have `most_bytes` together. One that has
+    more by itself comes alone and in part; with an `offset`, only the first event does, from there on."""
+    values = {"sid": session_id, "after_seq": seq, "page": 1 if offset else limit, "offset": offset}
+    found: list[EventPiece] = []
+    room = most_bytes
+    for row in connection.execute(_AFTER, {**values, "most_bytes": most_bytes}):
+        left = row[2] - offset
+        if found and left > room:
+            break
+        found.append(EventPiece(row[0], row[1], offset, row[3], left <= most_bytes))
+        room -= left
+    return found
 
 
 def between(

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, LargeBinary, Row, bindparam, cast, func, insert, select, update
 
-from app.db.models import messages
+from app.db.models import message_parts, messages
 from app.db.repositories import parts
 from app.messages import FinishReason, Message, Part, Role
 
@@ -82,6 +82,29 @@ def history(
     ids = None if limit is None else [row.id for row in rows]
     found = parts.by_message(connection, session_id, ids)
     return [_message(row, found.get(row.id, ())) for row in rows]
+
+
+_SIZES = (
+    select(messages.c.id, func.length(cast(message_parts.c.body, LargeBinary)))
+    .outerjoin(
+        message_parts,
+        (message_parts.c.session_id == messages.c.session_id) & (message_parts.c.message_id == messages.c.id),
+    )
+    .where(messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"))
+    .order_by(messages.c.seq)
+)
+
+
+def fitting(connection: Connection, session_id: str, after: int, limit: int, most_bytes: int) -> int:
+    """How many of the next `limit` messages have `most_bytes` together; one, where the first has more by itself."""
+    seen: set[str] = set()
+    size = 0
+    for message_id, length in connection.execute(_SIZES, {"sid": session_id, "after_seq": after}):
+        size += length or 0
+        if seen and message_id not in seen and (size > most_bytes or len(seen) == limit):
+            break
+        seen.add(message_id)
+    return max(1, len(seen))
 
 
 def _message(row: Row[Any], content: Iterable[Part]) -> Message:

@@ -14,15 +14,12 @@ from app.errors import NotFoundError, TooLargeError
 from app.runtime.lease import Lease
 from app.runtime.sandboxes import Sandboxes
 from app.runtime.values.files import FileList, FileView
-from app.sandbox.base import FileInfo, Sandbox
+from app.runtime.values.history import RawOutput
+from app.sandbox.base import FileInfo, OpenFile, Sandbox
 from app.sessions import Session
 
 LISTED_FILES = 10_000
 """Entries of one directory that are listed."""
-
-DOWNLOAD_MAX_BYTES = 256 * 1024 * 1024
-"""Largest file that is sent by itself, since it passes through memory; the archive has no limit."""
-
 
 TURN_S = 5.0
 """How long a request waits for a sandbox that may run, in seconds, before it is told to come again."""
@@ -48,12 +45,15 @@ class FileService:
         items = tuple(_file_view(info) for info in found[:LISTED_FILES])
         return FileList(path=path or ".", items=items, truncated=len(found) > LISTED_FILES)
 
-    async def read(self, session_id: str, path: str) -> bytes:
+    async def open(self, session_id: str, path: str) -> RawOutput:
+        """A file to send; the sandbox is held until it is closed."""
         lease = await self._lease(session_id)
         try:
-            return await lease.sandbox.read(path, max_bytes=DOWNLOAD_MAX_BYTES)
-        finally:
+            file = LeasedFile(await lease.sandbox.open(path), lease)
+        except BaseException:
             lease.release()
+            raise
+        return RawOutput(size=file.size, file=file)
 
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
         """Writes a file. Raises `SupersededError` on a server whose sessions another one has."""
@@ -92,6 +92,22 @@ class FileService:
 
     async def _session(self, session_id: str) -> Session:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))
+
+
+class LeasedFile:
+    """A file that is being read. Holds a lease until `aclose`."""
+
+    def __init__(self, file: OpenFile, lease: Lease) -> None:
+        self.size = file.size
+        self.read = file.read
+        self._file = file
+        self._lease: Lease | None = lease
+
+    async def aclose(self) -> None:
+        await self._file.aclose()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
 
 
 class Archive:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.messages import FinishReason, Message, Timestamp, ToolCallPart, ToolResultPart, Usage, Value
+from app.sandbox.base import OpenFile
 from app.sessions import ContextState
 
 
@@ -97,8 +98,9 @@ class ToolCallView(Value):
 
 @dataclass(frozen=True, slots=True)
 class RawOutput:
-    """A call's raw output: a file to send, or bytes where it is small."""
+    """Raw content to send: a stored file, an open one of a workspace, which who sends it closes, or bytes."""
 
     size: int
     path: Path | None = None
     data: bytes | None = None
+    file: OpenFile | None = None

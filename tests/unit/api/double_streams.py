@@ -12,6 +12,7 @@ from app.runtime.cursors import read_seq
 from app.runtime.services import EventService, FileService
 from app.runtime.values.events import EventStream, LogPage
 from app.runtime.values.files import FileList, FileView
+from app.runtime.values.history import RawOutput
 from app.sessions import Status
 from tests.unit.api.memory import Memory
 
@@ -28,12 +29,13 @@ class InMemoryFiles(FileService):
         ]
         return FileList(path=path, items=tuple(items), truncated=False)
 
-    async def read(self, session_id: str, path: str) -> bytes:
+    async def open(self, session_id: str, path: str) -> RawOutput:
         self._memory.get(session_id)
         self._contained(path)
         if path not in self._memory.workspace:
             raise NotFoundError("There is no file at this path.", code="file_not_found")
-        return self._memory.workspace[path]
+        data = self._memory.workspace[path]
+        return RawOutput(size=len(data), data=data)
 
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
         self._memory.get(session_id)

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from app.connections import BoundedProtocol
+
 
 class Server(uvicorn.Server):
     """A real server in the test's own loop."""
@@ -24,8 +26,9 @@ class Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: FastAPI) -> AsyncIterator[Server]:
-    """Serves `app` on a free loopback port and stops within a few seconds at the end."""
+async def serving(app: FastAPI, http: type[BoundedProtocol] | None = None) -> AsyncIterator[Server]:
+    """Serves `app` on a free loopback port and stops within a few seconds at the end; `http` is the product's own
+    protocol, where its bounds matter."""
     ready = asyncio.Event()
 
     class Announcing(Server):
@@ -33,7 +36,9 @@ async def serving(app: FastAPI) -> AsyncIterator[Server]:
             await super().startup(*args, **kwargs)  # type: ignore[arg-type]
             ready.set()
 
-    config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=5, access_log=False)
+    config = uvicorn.Config(
+        app, http=http or "auto", port=0, log_level="error", timeout_graceful_shutdown=5, access_log=False
+    )
     server = Announcing(config)
     task = asyncio.create_task(server.serve())
     try:

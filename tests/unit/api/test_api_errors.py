@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
 from app.api import ApiConfig, create_app
-from app.api.body import MAX_DEPTH, parse_json
+from app.api.body import AT_ONCE_BYTES, parse_json
 from app.api.errors import MalformedJsonError, from_http_exception
 from app.errors import ProviderError, SandboxError, StorageError
 from app.sessions import Session
@@ -171,7 +171,7 @@ async def test_odd_json_never_makes_the_server_fail(client: httpx.AsyncClient, m
     ],
 )
 def test_surrogates_do_not_change_how_the_rest_is_read(text: bytes, value: object) -> None:
-    assert parse_json(text) == value
+    assert parse_json(bytearray(text)) == value
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_surrogates_do_not_change_how_the_rest_is_read(text: bytes, value: objec
 )
 def test_surrogates_let_nothing_else_in(body: bytes) -> None:
     with pytest.raises(MalformedJsonError):
-        parse_json(b'["\\udfff", %b]' % body)
+        parse_json(bytearray(b'["\\udfff", %b]' % body))
 
 
 async def test_nul_and_lone_surrogates_are_replaced(client: httpx.AsyncClient, session: Session) -> None:
@@ -257,15 +257,16 @@ values = st.recursive(
 )
 
 
-@given(values)
-def test_json_without_nul_is_read_as_it_stands(value: Any) -> None:
+@given(values, st.sampled_from([0, AT_ONCE_BYTES]))
+def test_json_without_nul_is_read_as_it_stands(value: Any, blanks: int) -> None:
     text = orjson.dumps(value)
-    assert parse_json(text) == orjson.loads(text.replace(b"\\u0000", "\ufffd".encode()))
+    read = parse_json(bytearray(text + b" " * blanks))
+    assert orjson.dumps(read) == orjson.dumps(orjson.loads(text.replace(b"\\u0000", "\ufffd".encode())))
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=30))
 def test_any_text_comes_out_storable(text: str) -> None:
-    read = parse_json(json.dumps({text: [text]}).encode())
+    read = parse_json(bytearray(json.dumps({text: [text]}).encode()))
     assert "\x00" not in json.dumps(read)
     orjson.dumps(read)
 
@@ -273,15 +274,6 @@ def test_any_text_comes_out_storable(text: str) -> None:
 @given(st.binary(max_size=60))
 def test_no_bytes_make_the_reader_fail_otherwise(body: bytes) -> None:
     try:
-        orjson.dumps(parse_json(body))
+        orjson.dumps(parse_json(bytearray(body)))
     except MalformedJsonError:
         return
-
-
-def test_nesting_ends_at_its_limit() -> None:
-    deepest = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
-    assert orjson.dumps(parse_json(deepest)) == deepest
-    with pytest.raises(MalformedJsonError, match="nested deeper"):
-        parse_json(b"[" + deepest + b"]")
-    wide = b"[" + b",".join([b"[]"] * 500) + b"]"
-    assert parse_json(wide) == [[]] * 500

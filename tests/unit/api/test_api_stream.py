@@ -14,12 +14,11 @@ import structlog
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Message, Scope
 
 from app.api import ApiConfig, create_app
-from app.api.connection import drop, remember
 from app.api.errors import MalformedEventIdError
 from app.api.stream import MAX_SEQ, encode, start_after
+from app.connections import bounded
 from app.messages import new_id
 from app.runtime.values.events import StreamItem
 from app.sessions import Session, Status
@@ -205,11 +204,9 @@ async def test_a_quiet_stream_gets_a_comment_every_five_seconds(service: InMemor
 async def test_a_reader_that_takes_nothing_is_dropped(
     next_send: str, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = create_app(
-        ApiConfig(send_timeout_s=0.2, ping_s=0.3 if next_send == "comment" else 15), services=service.services
-    )
+    app = create_app(ApiConfig(ping_s=0.3 if next_send == "comment" else 15), services=service.services)
     large = StreamItem("tool.result", 2, b'"' + b"x" * 32 * 1024 * 1024 + b'"')
-    async with serving(app) as server:
+    async with serving(app, http=bounded(100, stalled_s=0.2)) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as reader:
             reader.sendall(f"GET /v1/sessions/{session.id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             await service.wait_for_readers(1)
@@ -283,39 +280,3 @@ async def test_a_client_that_leaves_in_its_own_request_is_no_error(
         await upload
     assert [entry["event"] for entry in logs if entry["path"] != "/healthz"] == ["client_left", "request"]
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
-
-
-async def test_a_connection_is_dropped_once_the_server_has_noticed() -> None:
-    calls = []
-
-    class Cycle:
-        """What uvicorn's `send` is bound to."""
-
-        @property
-        def transport(self) -> Cycle:
-            return self
-
-        def abort(self) -> None:
-            calls.append("abort")
-
-        async def send(self, message: Message) -> None:
-            calls.append("send")
-
-    waiting = iter(["http.request", "http.disconnect"])
-
-    async def receive() -> Message:
-        return {"type": next(waiting)}
-
-    scope: Scope = {}
-    remember(scope, Cycle().send)
-    await drop(scope, receive)
-    assert (calls, list(waiting)) == (["abort"], [])
-
-
-async def test_without_a_server_there_is_no_connection_to_drop() -> None:
-    async def nothing(message: Message | None = None) -> Message:
-        raise AssertionError("nobody is asked")
-
-    scope: Scope = {}
-    remember(scope, nothing)  # type: ignore[arg-type]  # it is never called
-    await drop(scope, nothing)

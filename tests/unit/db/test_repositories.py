@@ -48,7 +48,7 @@ async def test_a_stale_owner_takes_no_seq(database: Database) -> None:
     with pytest.raises(StaleOwnerError):
         await database.writer.write(lambda c: write(c, 1))
     assert await database.writer.write(lambda c: write(c, 2)) == 2
-    stored = await database.read(lambda c: events.after(c, session_id, 0, 10))
+    stored = await database.read(lambda c: events.after(c, session_id, 0, 10, 99))
     assert [event.seq for event in stored] == [1, 2]
 
 
@@ -73,7 +73,7 @@ async def test_a_session_that_is_gone_gives_no_seq_and_has_no_rows(database: Dat
     assert caught.value.code == "session_not_found"
     with pytest.raises(StaleOwnerError):
         await database.writer.write(lambda c: events.allocate(c, session_id, 1, now(), epoch=0))
-    assert await database.read(lambda c: events.after(c, session_id, 0, 10)) == []
+    assert await database.read(lambda c: events.after(c, session_id, 0, 10, 99)) == []
     assert await database.writer.write(lambda c: sessions.claim(c, session_id)) is None
     with pytest.raises(NotFoundError):
         await database.read(lambda c: sessions.row(c, session_id))
@@ -83,9 +83,19 @@ async def test_the_log_is_read_in_pages(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     stored = [StoredEvent(n, "test", f'{{"n":{n}}}') for n in range(1, 11)]
     await database.writer.write(lambda c: events.append(c, session_id, stored))
-    assert await database.read(lambda c: events.after(c, session_id, 0, 4)) == stored[:4]
-    assert await database.read(lambda c: events.after(c, session_id, 4, 100)) == stored[4:]
-    assert await database.read(lambda c: events.after(c, session_id, 10, 4)) == []
+
+    async def page(after: int, limit: int, most: int, offset: int = 0) -> list[tuple[int, bytes, bool]]:
+        found = await database.read(lambda c: events.after(c, session_id, after, limit, most, offset))
+        assert all((piece.type, piece.offset) == ("test", offset) for piece in found)
+        return [(piece.seq, piece.data, piece.is_last) for piece in found]
+
+    whole = [(event.seq, event.data.encode(), True) for event in stored]
+    assert await page(0, 4, 1000) == whole[:4]
+    assert await page(4, 100, 1000) == whole[4:]
+    assert await page(10, 4, 1000) == []
+    assert await page(0, 100, 3 * len(stored[0].data) + 1) == whole[:3]
+    assert await page(0, 100, 4) == [(1, b'{"n"', False)], "an event that is too large by itself"
+    assert await page(0, 100, 4, offset=4) == [(1, b":1}", True)]
     await database.writer.write(lambda c: events.append(c, session_id, []))
 
 

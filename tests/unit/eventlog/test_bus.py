@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from itertools import pairwise
+from typing import Any
 
 import orjson
 import pytest
@@ -13,28 +14,28 @@ from hypothesis import strategies as st
 
 from app.errors import ServerBusyError
 from app.eventlog.bus import Bus
-from app.eventlog.channel import RECENT_BYTES, RECENT_EVENTS, TOOL_PREVIEW_CHARS, Channel, Reader
+from app.eventlog.channel import DELTA_CHARS, RECENT_BYTES, RECENT_EVENTS, TOOL_PREVIEW_CHARS, Channel, Reader
 from app.eventlog.feed import GLOBAL_EVENTS, GlobalFeed
-from app.eventlog.log import StreamItem
+from app.eventlog.log import PAGE_BYTES, StreamItem
 from app.eventlog.open_part import MAX_PIECES, OpenPart
 
 texts = st.text(st.sampled_from("a😀𝒳é\n"), min_size=1, max_size=5)
 
 
-def event(seq: int, type: str = "test", **fields: str) -> StreamItem:
+def event(seq: int, type: str = "test", **fields: Any) -> StreamItem:
     return StreamItem(type, seq, b"{}", **fields)
 
 
-@given(pieces=st.lists(texts, max_size=40), offset=st.integers(0, 250))
-def test_a_part_gives_what_follows_any_offset(pieces: list[str], offset: int) -> None:
+@given(pieces=st.lists(texts, max_size=40), offset=st.integers(0, 250), most=st.integers(1, 250))
+def test_a_part_gives_what_follows_any_offset(pieces: list[str], offset: int, most: int) -> None:
     part = OpenPart("text.delta", {})
     for piece in pieces:
         part.append(piece, "")
     whole = "".join(pieces)
     assert (part.text, part.end) == (whole, len(whole))
     offset = min(offset, len(whole))
-    expected = [(offset, whole[offset:], "")] if pieces else []
-    assert part.since(offset) == expected
+    expected = [(offset, whole[offset : offset + most], "")] if whole[offset:] else []
+    assert [run for run in part.since(offset, most) if run[1]] == expected
 
 
 def test_a_part_of_very_many_pieces_stays_whole_in_few() -> None:
@@ -46,7 +47,7 @@ def test_a_part_of_very_many_pieces_stays_whole_in_few() -> None:
         assert len(part._pieces) <= MAX_PIECES
     assert part.text == whole
     for offset in range(0, len(whole), 97):
-        assert part.since(offset) == [(offset, whole[offset:], "")]
+        assert part.since(offset, len(whole)) == [(offset, whole[offset:], "")]
 
 
 @given(
@@ -62,7 +63,7 @@ def test_a_preview_keeps_its_end_and_says_where_it_begins(
         part.append(text, stream)
     whole = "".join(text for text, _ in writes)
     streams = "".join(("o" if stream == "stdout" else "e") * len(text) for text, stream in writes)
-    runs = part.since(min(offset, len(whole)))
+    runs = part.since(min(offset, len(whole)), len(whole))
     at = runs[0][0] if runs else len(whole)
     assert min(offset, len(whole)) <= at <= max(offset, len(whole) - keep), "the last `keep` characters at least"
     for start, text, stream in runs:
@@ -82,7 +83,7 @@ def test_a_preview_of_single_characters_costs_little(streams: tuple[str, ...]) -
     held = sum(sys.getsizeof(value) for value in (part._starts, part._pieces, part._streams))
     held += sum(map(sys.getsizeof, part._starts))
     assert held < 1_500_000
-    shown = part.since(0)
+    shown = part.since(0, part.end)
     assert sum(len(text) for _, text, _ in shown) >= min(TOOL_PREVIEW_CHARS, 4096)
     assert shown[-1][0] + len(shown[-1][1]) == part.end
 
@@ -92,7 +93,7 @@ def test_one_huge_piece_of_a_preview_is_cut() -> None:
     part.append("a" * 1000, "stdout")
     part.append("b", "stderr")
     assert len(part.text) <= 21
-    assert part.since(0)[-1] == (1000, "b", "stderr")
+    assert part.since(0, 100)[-1] == (1000, "b", "stderr")
 
 
 # channels
@@ -149,10 +150,31 @@ def test_recent_events_are_bounded_in_number_and_size() -> None:
     last = channel.last_seq
     channel.publish([StreamItem("big", last + n, big) for n in range(1, 5)])
     assert sum(len(item.data) for item in channel.recent) <= RECENT_BYTES
-    huge = StreamItem("huge", last + 5, b"x" * (2 * RECENT_BYTES))
-    channel.publish([huge])
-    assert channel.durable_after(last + 4) == [huge]
-    assert channel.durable_after(last + 3) is None
+    assert channel.durable_after(last + 3) is None, "a large event is read in pieces, which only the log has"
+
+
+def test_a_reader_gets_no_more_at_a_time_than_it_may_hold() -> None:
+    channel, feed = Channel("s"), GlobalFeed()
+    items = [StreamItem("session.updated", n, b"x" * (PAGE_BYTES // 4)) for n in range(1, 10)]
+    channel.publish(items)
+    assert channel.durable_after(0) == items[:4]
+    assert channel.durable_after(4) == items[4:8]
+    feed.publish(items)
+    assert [len(feed.since(n) or []) for n in (0, 4, 8)] == [4, 4, 1]
+
+
+def test_an_open_part_is_told_in_deltas_that_a_reader_may_hold() -> None:
+    channel = Channel("s")
+    text = "".join(map(str, range(DELTA_CHARS)))
+    channel.open_part("p", "text.delta", {}).append(text, "")
+    channel.open_part("q", "text.delta", {}).append("end", "")
+    offsets: dict[str, int] = {}
+    told: list[dict[str, Any]] = []
+    while items := channel.deltas(offsets):
+        told += [orjson.loads(item.data) for item in items]
+        assert sum(len(orjson.loads(item.data)["text"]) for item in items) <= DELTA_CHARS
+    assert "".join(delta["text"] for delta in told) == text + "end"
+    assert [delta["offset"] for delta in told] == [*range(0, len(text), DELTA_CHARS), 0]
 
 
 def test_what_a_reader_knows_from_the_log_is_not_lost_by_a_late_publication() -> None:

@@ -19,7 +19,7 @@ from app.db.repositories import queue, sessions
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.bus import Bus
 from app.eventlog.feed import GLOBAL_EVENTS
-from app.eventlog.log import PAGE, Appender, EventLog, StreamItem
+from app.eventlog.log import PAGE, PAGE_BYTES, Appender, EventLog, StreamItem
 from app.eventlog.reader import Batches, follow, follow_all
 from app.events import MessageWithdrawn
 from app.messages import new_id, now
@@ -92,6 +92,32 @@ async def test_the_log_in_pages_then_what_comes(stage: Stage) -> None:
         items += await take(batches, 2)
     assert [item.seq for item in items] == list(range(1, 1206))
     assert len(stage.bus) == 0
+
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_a_large_event_comes_in_pieces_and_nothing_in_between(stage: Stage, live: bool) -> None:
+    stage.bus.channel(stage.session_id).running = True
+    stage.write("text")
+
+    def append(connection: Connection) -> list[StreamItem]:
+        appender = Appender(connection, stage.session_id)
+        for text in ("a", "ä" * PAGE_BYTES, "b"):
+            event = MessageWithdrawn(session_id="s", at=now(), message_id=text, mode=QueueMode.STEER)
+            appender.add(appender.take(), event)
+        return appender.flush()
+
+    stored = await stage.database.writer.write(append)
+    if live:
+        stage.bus.publish(stage.session_id, stored)
+    async with stage.follow() as batches:
+        items: list[StreamItem] = []
+        while not items or items[-1].seq != 3:
+            batch = await anext(batches)
+            assert sum(len(item.data) for item in batch) <= PAGE_BYTES
+            items += [item for item in batch if item.seq is not None]
+    assert [item.seq for item in items] == [1, 2, 2, 2, 3]
+    assert [(item.begins, item.ends) for item in items[1:4]] == [(True, False), (False, False), (False, True)]
+    assert b"".join(item.data for item in items) == b"".join(item.data for item in stored)
 
 
 async def test_a_seq_to_come_and_a_session_that_is_gone(stage: Stage) -> None:

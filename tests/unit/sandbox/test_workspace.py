@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,18 @@ def test_links_on_the_way_are_told_from_files_on_the_way(workspace: Workspace) -
         workspace.read("link/x", None)
     with pytest.raises(InvalidRequestError):
         workspace.read("file/x", None)
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_a_listing_keeps_no_more_names_than_it_gives(workspace: Workspace, recursive: bool) -> None:
+    for number in range(40_000):
+        os.close(os.open(workspace.root / f"{number:05}-{'x' * 60}", os.O_CREAT | os.O_WRONLY))
+    tracemalloc.start()
+    try:
+        found = workspace.list(".", recursive, 100)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [info.path[:5] for info in found] == [f"{number:05}" for number in range(100)]
+    print(f"most memory: {most:,} bytes")
+    assert most < 500_000

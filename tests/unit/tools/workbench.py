@@ -14,6 +14,7 @@ from typing import Any
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
 from app.events import PlanItem
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, Stream
+from app.sandbox.host import HostFile
 from app.tools.base import Arguments, NoHistory, SessionHistory, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
 
@@ -77,6 +78,9 @@ class DirectorySandbox:
         if max_bytes is not None and file.stat().st_size > max_bytes:
             raise TooLargeError(f"{path} is too large.")
         return file.read_bytes()
+
+    async def open(self, path: str) -> HostFile:
+        return HostFile(os.open(self._resolve(path), os.O_RDONLY), path)
 
     async def write(self, path: str, data: bytes) -> None:
         file = self._resolve(path, must_exist=False)

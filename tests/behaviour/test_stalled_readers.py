@@ -1,0 +1,113 @@
+"""Readers that ask for much and take nothing: each costs the server little, whatever it reads, and is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.connections import STALLED_S
+from tests.behaviour.attack import Most
+from tests.behaviour.harness import Client
+from tests.behaviour.process import ServerProcess
+from tests.behaviour.test_connections import memory_mb
+from tests.behaviour.test_slow_reader import ESTABLISHED
+from tests.provider import FakeProvider
+
+FIRST, READERS = 5, 40
+"""The first ones warm the server's threads and caches up, which costs about 30 MB however many come after them."""
+
+MOST_MB = 1
+"""What each of the others may cost, with all that the server does for it."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+
+
+@asynccontextmanager
+async def stalled(server: ServerProcess, path: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection that asks for `path`, takes the head of the answer and no more."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(server.url).port, limit=4096)
+    try:
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # of a socket
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+def all_dropped(server: ServerProcess) -> bool:
+    """Waits until the server has no connection. The end of one does not arrive behind all that is
+    not read, so the kernel's table is asked; there is nothing else to wait for."""
+    port = f":{httpx.URL(server.url).port:04X}"
+    deadline = time.monotonic() + STALLED_S + 15
+    while time.monotonic() < deadline:
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        if sum(row[1].endswith(port) and row[3] == ESTABLISHED for row in rows) == 0:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+async def sessions_log(client: Client) -> str:
+    """A session whose log has messages of half a megabyte, and one of 8 MB, which no reader may hold."""
+    texts = ["x" * 500_000] * 40 + ["ä" * 4_000_000] + ["x" * 500_000] * 40
+    messages = [{"role": "user", "content": "Go on."}, *({"role": "assistant", "content": text} for text in texts)]
+    session = await client.create(history={"format": "openai", "messages": messages})
+    return f"/v1/sessions/{session['id']}"
+
+
+async def workspace(client: Client) -> str:
+    """A session with a file of 50 MB."""
+    base = f"/v1/sessions/{(await client.create())['id']}"
+    assert (await client.http.put(f"{base}/files/large", content=b"x" * 50_000_000)).is_success
+    return base
+
+
+READ = {
+    "events": (sessions_log, "/events"),
+    "messages": (sessions_log, "/messages?limit=500"),
+    "export": (sessions_log, "/messages?limit=500&format=openai"),
+    "log": (sessions_log, "/log?limit=500"),
+    "file": (workspace, "/files/large"),
+    "archive": (workspace, "/archive"),
+}
+
+
+ENDLESS = ("events", "file", "archive")
+"""What does not fit into the kernel's buffers. Of the others nothing is left in the server, and they are idle."""
+
+
+@pytest.mark.parametrize("kind", READ)
+async def test_readers_that_take_nothing_cost_little_and_are_dropped(
+    provider: FakeProvider, tmp_path: Path, kind: str
+) -> None:
+    prepare, path = READ[kind]
+    start = partial(ServerProcess, tmp_path / "data", provider, "local-unsafe", "")
+    with start() as server:
+        async with Client(server.url) as client:
+            base = await prepare(client)
+    # Another server, whose memory has no room yet that the preparation has left.
+    with start() as server:
+        await attack(server, base + path, kind)
+
+
+async def attack(server: ServerProcess, target: str, kind: str) -> None:
+    async with AsyncExitStack() as stack:
+        for _ in range(FIRST):
+            await stack.enter_async_context(stalled(server, target))
+        before = memory_mb(server)
+        async with Most(lambda: memory_mb(server)) as most:
+            for _ in range(READERS):
+                await stack.enter_async_context(stalled(server, target))
+            held = memory_mb(server)
+        print(f"{kind}: {before:.0f} MB before, {most.value:.0f} MB at most, {held:.0f} MB with {READERS} readers")
+        assert held - before < READERS * MOST_MB
+        if kind in ENDLESS:
+            assert await asyncio.to_thread(all_dropped, server), "the server never let go of some"
