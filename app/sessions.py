@@ -136,10 +136,10 @@ class ApprovalRules(Value):
 
 class Approval(Value):
     """Which calls wait for a person's decision: none, all, or those that the rules say; and for how long, in seconds.
-    No answer in time is a denial."""
+    No answer in time is a denial; None waits without end."""
 
     policy: Literal["never", "always"] | ApprovalRules = "never"
-    timeout_s: float = Field(default=300, gt=0)
+    timeout_s: float | None = Field(default=300, gt=0)
 
 
 ApprovalDecision = Literal["approve", "deny", "cancelled"]

@@ -60,11 +60,12 @@ def denials(
             yield result_without_run(index, call, ToolStatus.DENIED, denial(decision, held.timeout_s))
 
 
-def denial(decision: Decision, timeout_s: float) -> str:
+def denial(decision: Decision, timeout_s: float | None) -> str:
     """What the model reads in place of the result of a call that was denied."""
     if decision.by == "timeout":
+        within = "in time" if timeout_s is None else f"within {timeout_s:g} s"
         return (
-            f"[denied: nobody answered within {timeout_s:g} s, so the call did not run. Do not ask for it again; go on"
+            f"[denied: nobody answered {within}, so the call did not run. Do not ask for it again; go on"
             " with what needs no approval, and say at the end what is left to do.]"
         )
     if decision.reason:

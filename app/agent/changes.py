@@ -76,12 +76,12 @@ class AttemptVoided:
 
 @dataclass(frozen=True, slots=True)
 class CallsHeld:
-    """Calls of a message wait for a person: `calls`, for `timeout_s` seconds. No call of the message starts before all
-    of them are decided, so it belongs to the change that would start them."""
+    """Calls of a message wait for a person: `calls`, for `timeout_s` seconds, or without end where that is None. No
+    call of the message starts before all of them are decided, so it belongs to the change that would start them."""
 
     message_id: str
     calls: tuple[ToolCallPart, ...]
-    timeout_s: float
+    timeout_s: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ async def show(client: Client, prefix: str, as_json: bool) -> None:
         return
     known = _ids(items)
     for item in items:
-        head = f"{ids.short(item['call_id'], known)}  {time_left(item)}, until {item['expires_at']}"
+        until = f", until {item['expires_at']}" if item["expires_at"] else ""
+        head = f"{ids.short(item['call_id'], known)}  {time_left(item)}{until}"
         typer.echo(visible(f"{head}\n  {whole(_call(item))}"))
 
 
@@ -64,6 +65,8 @@ def how_to_decide(client: Client, session_id: str, call: str) -> str:
 
 def time_left(item: dict[str, Any]) -> str:
     """How long a call still waits, by the clock of this machine."""
+    if item["expires_at"] is None:
+        return "no time limit"
     left = int((datetime.fromisoformat(item["expires_at"]) - now()).total_seconds())
     return f"{amounts.seconds(left)} left" if left > 0 else "time over"
 

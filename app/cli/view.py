@@ -165,7 +165,8 @@ class View:
 
     def _approval(self, data: Data) -> None:
         call_id = short(data["call_id"], self._pending)
-        self._note(f"call {call_id} waits for approval until {data['expires_at']}", fg="yellow")
+        until = f" until {data['expires_at']}" if data["expires_at"] else ""
+        self._note(f"call {call_id} waits for approval{until}", fg="yellow")
         self._note(whole(Call(data["name"], data["arguments"])), fg="yellow")
 
     def _approved(self, data: Data) -> None:

@@ -30,7 +30,10 @@ BUSY_TIMEOUT_MS = 5_000
 class Database:
     """The way to the tables: `writer` for all writes, `read()` for consistent snapshots."""
 
-    def __init__(self, write_engine: Engine, read_engine: Engine) -> None:
+    def __init__(self, write_engine: Engine, read_engine: Engine, path: Path) -> None:
+        self._path = path
+        self._opened: tuple[int, int] | None = None
+        event.listen(write_engine, "connect", self._note_file)
         self._engines = (write_engine, read_engine)
         self._read_engine = read_engine
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="db-reader")
@@ -52,6 +55,17 @@ class Database:
         except DBAPIError as error:
             raise refusal(error, "The database cannot be read") from error
 
+    def check_file(self) -> None:
+        """Raises `StorageError` where the file that is written to is no longer at its path. Blocks."""
+        if self._opened is not None and _identity(self._path) != self._opened:
+            raise StorageError(
+                f"The database's file is gone from {self._path}, and what is written is lost at the next start. Stop"
+                " the server, put the newest copy there and start it again."
+            )
+
+    def _note_file(self, *_: object) -> None:
+        self._opened = self._opened or _identity(self._path)
+
     async def aclose(self) -> None:
         """Commits what was submitted, then closes all connections."""
         await self.writer.aclose()
@@ -61,6 +75,14 @@ class Database:
         self._readers.shutdown()
         for engine in self._engines:
             engine.dispose()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _configure_sqlite(engine: Engine, *, begin: str, cache_kib: int, pragmas: tuple[str, ...]) -> None:
@@ -94,7 +116,8 @@ def open_database(url: str) -> Database:
     The URL may name any of SQLAlchemy's SQLite drivers: the event loop is kept free by our own threads, one hop for a
     whole transaction, so the plain driver is used underneath.
     """
-    plain = f"sqlite+pysqlite:///{sqlite_path(url)}"
+    path = sqlite_path(url)
+    plain = f"sqlite+pysqlite:///{path}"
     # A statement's values are people's texts, which have no place in the text of an error.
     arguments: dict[str, Any] = {
         "connect_args": {"check_same_thread": False},
@@ -109,4 +132,4 @@ def open_database(url: str) -> Database:
     wal = ("journal_mode=WAL", "synchronous=NORMAL")
     _configure_sqlite(write_engine, begin="BEGIN IMMEDIATE", cache_kib=WRITER_CACHE_KIB, pragmas=wal)
     _configure_sqlite(read_engine, begin="BEGIN", cache_kib=READER_CACHE_KIB, pragmas=("query_only=ON",))
-    return Database(write_engine, read_engine)
+    return Database(write_engine, read_engine, path)

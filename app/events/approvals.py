@@ -10,14 +10,14 @@ from app.sessions import ApprovalDecision, ApprovalEnd
 
 
 class ApprovalRequested(SessionEvent):
-    """The call waits for a person. Without a decision by `expires_at` it is denied; no call of its message starts
-    before all of them are decided."""
+    """The call waits for a person. Without a decision by `expires_at` it is denied, and where that is null it waits
+    without end; no call of its message starts before all of them are decided."""
 
     type: ClassVar[str] = "approval.requested"
     call_id: str
     name: str
     arguments: dict[str, Any] | str
-    expires_at: Timestamp
+    expires_at: Timestamp | None
 
 
 class ApprovalResolved(SessionEvent):

@@ -6,7 +6,7 @@ A session is `awaiting_approval` exactly while one of its approvals is open; bot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -30,7 +30,7 @@ def events_of(change: CallsHeld) -> int:
 def hold(connection: Connection, appender: Appender, seq: int, change: CallsHeld) -> None:
     """Has calls wait, in the transaction that would have started them."""
     session_id, at = appender.session_id, appender.at
-    expires_at = at + timedelta(seconds=change.timeout_s)
+    expires_at = None if change.timeout_s is None else at + timedelta(seconds=change.timeout_s)
     ids = [call.call_id for call in change.calls]
     approvals.add(connection, session_id, change.message_id, ids, at=at, expires_at=expires_at)
     parts.hold_calls(connection, session_id, change.message_id)
@@ -64,10 +64,15 @@ def decide(
     if row.decision is not None:
         raise ConflictError(f"The call waits no more: {_ending(row)}.", code="approval_resolved")
     appender = Appender(connection, session_id)
-    if row.expires_at <= appender.at:
+    if is_over(row, appender.at):
         raise ConflictError("The time to answer is over: the call is denied.", code="approval_resolved")
     resolve(connection, appender, [row], answer.decision, "user", answer.reason)
     return None, appender.flush()
+
+
+def is_over(row: Row[Any], at: datetime) -> bool:
+    """Whether the time to answer is over."""
+    return row.expires_at is not None and row.expires_at <= at
 
 
 def _ending(row: Row[Any]) -> str:

@@ -17,7 +17,7 @@ from app.agent.ports import Decision
 from app.db.repositories import approvals, messages, parts, queue, steps
 from app.eventlog.log import Appender, StreamItem
 from app.messages import FinishReason, now
-from app.runtime.approvals import resolve, withdraw
+from app.runtime.approvals import is_over, resolve, withdraw
 from app.runtime.recorder import Recorder
 from app.sessions import ApprovalEnd, ContextState, QueueMode
 
@@ -49,11 +49,11 @@ class StoredDesk:
                 # Before it is read: what is decided later rings again.
                 self._rung.clear()
                 rows = await self._recorder.submit(lambda c: self._settle(c, message_id))
-                waiting = [row.expires_at for row in rows if row.decision is None]
+                waiting = [row for row in rows if row.decision is None]
                 if not waiting:
                     return {row.call_id: Decision(row.decision, row.decided_by, row.reason) for row in rows}
                 self._rest(True)
-                await self._wait_until(min(waiting))
+                await self._wait_until(min((row.expires_at for row in waiting if row.expires_at), default=None))
         finally:
             # Before anything that was approved begins.
             self._rest(False)
@@ -63,14 +63,17 @@ class StoredDesk:
         appender = Appender(connection, self._session_id, epoch=self._epoch)
         appender.take(0)
         rows = approvals.of_message(connection, self._session_id, message_id)
-        late = [row for row in rows if row.decision is None and row.expires_at <= appender.at]
+        late = [row for row in rows if row.decision is None and is_over(row, appender.at)]
         if late:
             resolve(connection, appender, late, "deny", "timeout")
             rows = approvals.of_message(connection, self._session_id, message_id)
         return rows, appender.flush()
 
-    async def _wait_until(self, moment: datetime) -> None:
+    async def _wait_until(self, moment: datetime | None) -> None:
         """Waits for a ring, or for the moment."""
+        if moment is None:
+            await self._rung.wait()
+            return
         while (left := (moment - now()).total_seconds()) > 0:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._rung.wait(), min(left, RECHECK_S))
@@ -98,7 +101,8 @@ def waiting_step(connection: Connection, row: Row[Any]) -> WaitingStep | None:
     held = approvals.of_message(connection, row.id, attempt.message_id)
     calls = parts.calls(connection, row.id, attempt.message_id)
     waited = {each.call_id for each in held}
-    timeout_s = (held[0].expires_at - held[0].requested_at).total_seconds()
+    first = held[0]
+    timeout_s = (first.expires_at - first.requested_at).total_seconds() if first.expires_at is not None else None
     usage = steps.usage_of(connection, row.id, attempt.step)
     # A session whose cost is not known has what is known of it read from its steps, this one included.
     known = row.usage["cost_usd"] is not None

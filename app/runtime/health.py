@@ -128,6 +128,7 @@ def looks(
         sessions.touch(connection)
 
     async def database_look() -> Component:
+        await asyncio.to_thread(database.check_file)
         await database.read(_read)
         await database.writer.write(touch)
         return _ok("writes and reads")

@@ -27,7 +27,7 @@ from app.messages import (
     new_id,
     now,
 )
-from app.runtime.approvals import resolve
+from app.runtime.approvals import is_over, resolve
 from app.runtime.changes import events_of, write_changes
 from app.runtime.left_outputs import LeftOutput
 from app.sessions import ContextState, Outcome
@@ -102,7 +102,7 @@ def _left_waiting(connection: Connection, session_id: str, epoch: int) -> list[S
 
 def _would_go_on(connection: Connection, session_id: str) -> bool:
     """Whether a run whose calls were held has nothing to wait for any more: all is decided, or the time for it over."""
-    return all(row.expires_at <= now() for row in approvals.open_ones(connection, session_id))
+    return all(is_over(row, now()) for row in approvals.open_ones(connection, session_id))
 
 
 def _verdict(row: Row[Any]) -> RunResult | None:

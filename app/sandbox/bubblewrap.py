@@ -32,7 +32,7 @@ from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
 from app.sandbox.process import Commands, Spawn, memory_file
 from app.sandbox.syscalls import filter_program
-from app.sandbox.usage import DiskUse, can_see_trees
+from app.sandbox.usage import NICENESS, DiskUse, can_see_trees
 from app.sandbox.view import HOME, USER_ID, View
 from app.sandbox.watch import HostDisk, HostWatch
 from app.sandbox.workspace import Workspace
@@ -41,9 +41,6 @@ FIRST_UID = 30_000
 UIDS = 20_000
 """The uids that sessions get where the server is root: above people's and services', below 65,536, which is all that a
 container's user namespace maps as a rule. Two sessions may share one; their namespaces keep them apart."""
-
-NICENESS = 10
-"""A process of it gets about a tenth of the time that the server gets where both want all of it."""
 
 _LIMITS_WITHOUT_CGROUP = {
     True: "rlimits and a watch",

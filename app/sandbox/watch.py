@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from app.sandbox.usage import Count, DiskUse, count, free_space, memory_of, unnamed
+from app.sandbox.usage import Count, DiskUse, count, free_space, memory_of, put_behind, unnamed
 
 T = TypeVar("T")
 
@@ -99,8 +99,10 @@ class HostWatch:
         return use.describe() if use.full else None
 
     def _look(self, pid: int, *, must_know: bool) -> str | None:
-        if self._memory is not None and memory_of(pid, self._memory) > self._memory:
-            return f"its processes used more than the {self._memory // 2**20:,} MiB of memory that they may have"
+        if self._memory is not None:
+            put_behind(pid)
+            if memory_of(pid, self._memory) > self._memory:
+                return f"its processes used more than the {self._memory // 2**20:,} MiB of memory that they may have"
         self._disk.look(pid, must_know=must_know)
         use = self._disk.use
         # One that found too much may make it less.

@@ -18,7 +18,7 @@ from tests.requirements import need
 __all__ = ["start"]
 
 
-async def _waiting(client: Client, provider: FakeProvider, task: str, timeout_s: float = 60) -> str:
+async def _waiting(client: Client, provider: FakeProvider, task: str, timeout_s: float | None = 60) -> str:
     """A session with two calls that wait."""
     provider.script_for(task, Reply(Text("Both."), command("one"), command("two")), Reply(Text("done")))
     made = await client.create(task, model=ANTHROPIC, approval={**ALWAYS, "timeout_s": timeout_s})
@@ -79,3 +79,21 @@ async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider
         assert set(statuses(events)) <= {"completed", "interrupted", "cancelled"}
         assert await runs(client, decided) in ("", "one\n", "one\ntwo\n")
     assert provider.refusals == []
+
+
+async def test_calls_may_wait_without_end(start: Start, provider: FakeProvider) -> None:
+    """Through a restart too, in which the time of others would have run out."""
+    need("bubblewrap")
+    first = start()
+    async with Client(first.url) as client:
+        session_id = await _waiting(client, provider, "endless", timeout_s=None)
+        assert [item["expires_at"] for item in await pending(client, session_id)] == [None, None]
+        assert (await client.session(session_id))["approval"]["timeout_s"] is None
+        first.end(signal.SIGKILL)
+    async with Client(start().url) as client:
+        assert (await client.session(session_id))["status"] == "awaiting_approval"
+        await approve_all(client, session_id)
+        await client.until_idle(session_id)
+        assert await runs(client, session_id) == "one\ntwo\n"
+        events = await assert_sound(client, session_id)
+        assert [event.data["expires_at"] for event in of_type(events, "approval.requested")] == [None, None]

@@ -132,6 +132,19 @@ async def test_a_locked_database(client: Client, server: RunningServer, provider
     assert [event.data["message_id"] for event in of_type(events, "message.dequeued")][1:] == [message["id"]]
 
 
+async def test_a_database_whose_file_is_gone(client: Client, server: RunningServer) -> None:
+    """SQLite goes on writing to a file that nobody will find again."""
+    path = server.settings.data_dir / "palimpsest.db"
+    await told(client, "database", "ok")
+    away = path.rename(path.with_name("away.db"))
+    found = await told(client, "database", "unavailable")
+    assert (found["ready"], str(path) in found["components"]["database"]["detail"]) == (False, True)
+    make_database(path)
+    await told(client, "database", "unavailable")
+    away.replace(path)
+    await told(client, "database", "ok", ready=True)
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[EngineProxy]:
     need("docker")

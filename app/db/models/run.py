@@ -30,7 +30,7 @@ approvals = Table(
     session_id(),
     Column("call_id", String(36), primary_key=True),
     Column("message_id", String(36), nullable=False, comment="The message that asked for the call."),
-    Column("expires_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, comment="Null waits without end."),
     Column("decision", String(20), comment="Null while the call waits."),
     Column("decided_by", String(20)),
     Column("reason", Text, comment="Told to the model with a denial."),

@@ -33,9 +33,9 @@ def add(
     call_ids: Iterable[str],
     *,
     at: datetime,
-    expires_at: datetime,
+    expires_at: datetime | None,
 ) -> None:
-    """Has calls of a message wait."""
+    """Has calls of a message wait, without end where `expires_at` is None."""
     row = {"session_id": session_id, "message_id": message_id, "requested_at": at, "expires_at": expires_at}
     connection.execute(insert(approvals), [{**row, "call_id": call_id} for call_id in call_ids])
 

@@ -13,14 +13,14 @@ MAX_REASON_CHARS = 4_000
 
 
 class PendingApproval(Value):
-    """A call that waits; it is denied when nobody has answered by `expires_at`."""
+    """A call that waits; it is denied when nobody has answered by `expires_at`, if it has one."""
 
     call_id: str
     message_id: str
     name: str
     arguments: dict[str, Any] | str
     requested_at: Timestamp
-    expires_at: Timestamp
+    expires_at: Timestamp | None
 
 
 class ApprovalList(Value):

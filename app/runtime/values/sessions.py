@@ -133,10 +133,11 @@ class ApprovalRulesRequest(Value):
 
 
 class ApprovalRequest(Value):
-    """Which calls wait for a person, and for how long, in seconds; no answer in time is a denial."""
+    """Which calls wait for a person, and for how long, in seconds; no answer in time is a denial. Null waits without
+    end."""
 
     policy: Annotated[Literal["never", "always"] | ApprovalRulesRequest, BeforeValidator(_approval_policy)] = "never"
-    timeout_s: Annotated[float, Field(gt=0, le=MAX_APPROVAL_S), JsonNumber] = 300
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_APPROVAL_S), JsonNumber] | None = 300
 
 
 class HistoryImport(Value):

@@ -28,7 +28,7 @@ const TOOLS = [
 
 /** `byDefault` names the choice that leaves it to the server, where there is one; `timeout` is what an empty field
  * stands for. */
-export function ApprovalFields({ byDefault, timeout = "" }) {
+export function ApprovalFields({ byDefault, timeout = "no time limit" }) {
   const { values } = useContext(Form);
   return html`<fieldset>
     <legend>Approval</legend>

@@ -107,7 +107,7 @@ function Approval({ approval, place, decide }) {
     <header>
       <h2 id=${id} tabindex="-1">Run <code>${plainLine(name)}</code>?</h2>
       ${place && html`<span class="dim">${place}</span>`}
-      <${Countdown} until=${Date.parse(expiresAt)} />
+      ${expiresAt && html`<${Countdown} until=${Date.parse(expiresAt)} />`}
     </header>
     <${CallArguments} name=${name} args=${args} />
     ${hasReason && html`<${Reason} value=${reason} onInput=${setReason} onEnter=${deny} />`}

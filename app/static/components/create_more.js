@@ -17,7 +17,7 @@ export function CreateMore() {
     <${CompactionField} />
     <${SandboxFields} />
     <${LimitFields} />
-    <${ApprovalFields} byDefault="Server’s default" timeout="300, or the server’s default" />
+    <${ApprovalFields} byDefault="Server’s default" timeout="300, or the server’s default; “none” waits" />
     <${AreaField} name="systemPrompt" label="System prompt" rows="3" placeholder="the server’s own" />
   </div>`;
 }

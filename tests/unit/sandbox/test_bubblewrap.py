@@ -22,9 +22,11 @@ from app.sandbox.base import SandboxLimits
 from app.sandbox.bubblewrap import BubblewrapFactory
 from app.sandbox.cgroup import Cgroups
 from app.sandbox.syscalls import FAMILIES, MACHINES, filter_program
+from app.sandbox.usage import NICENESS
 from app.sandbox.view import View
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 
+HAS_AUTOGROUPS = Path("/proc/self/autogroup").exists()
 NOBODY = 65534
 REPOSITORY = Path(__file__).parents[3]
 
@@ -109,6 +111,16 @@ async def test_each_command_has_a_keyring_of_its_own(walled: Shell, monkeypatch:
     if here < 0:
         pytest.skip("this kernel has no keyrings")
     assert len({int(ring) for ring in rings} | {here}) == 4
+
+
+async def test_a_session_of_its_own_is_no_way_to_the_front(walled: Shell) -> None:
+    """It has an autogroup of its own, which is put behind the server too."""
+    if not HAS_AUTOGROUPS:
+        pytest.skip("this kernel has no autogroups")
+    read = "read -r said </proc/self/autogroup; case $said in *10) break ;; esac"
+    look = f"for i in $(seq 100); do {read}; sleep 0.1; done"
+    ran = await walled.run(f"setsid sh -c '{look}; echo $said'")
+    assert ran.out.endswith(f" nice {NICENESS}\n")
 
 
 def test_a_machine_whose_calls_are_unknown_has_no_filter() -> None:

@@ -1,0 +1,27 @@
+"""approvals that wait without end
+
+Revision: 0011
+After: 0010
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("approvals") as batch:
+        batch.alter_column(
+            "expires_at", existing_type=sa.BigInteger(), nullable=True, comment="Null waits without end."
+        )
+
+
+def downgrade() -> None:
+    # A time that has passed: what waits is denied, as a version that knows no endless wait has to.
+    op.execute("UPDATE approvals SET expires_at = requested_at WHERE expires_at IS NULL")
+    with op.batch_alter_table("approvals") as batch:
+        batch.alter_column("expires_at", existing_type=sa.BigInteger(), nullable=False)
