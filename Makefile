@@ -11,7 +11,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test soak fuzz check bench docs vendor build clean
+.PHONY: help install run test soak fuzz attack check bench docs vendor build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ soak: $(DEV) ## Ten minutes of random users and faults, every invariant checked
 
 fuzz: $(DEV) ## Hostile input at every border, ten minutes each
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+attack: $(DEV) ## Every attack that docs/security.md names, with its full load
+	@PALIMPSEST_TEST_LONG=1 $(BIN)/python -m pytest $(ARGS) \
+		$$(grep -oE '`(unit|behaviour|dashboard)/[^`]+::[^`]+`' docs/security.md | tr -d '`' | sort -u | sed 's|^|tests/|')
 
 check: $(DEV) ## Lint, format, types, layers and spelling; changes nothing
 	@$(BIN)/ruff check .
