@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from urllib.parse import quote
 
 import anyio
@@ -123,8 +124,11 @@ class RawResponse(ArchiveResponse):
 
     async def stream_response(self, send: Send) -> None:
         if self.raw.file is not None:
-            self.body_iterator = self.raw.file.read(self.part)
-            await super().stream_response(send)
+            async with aclosing(self.raw.file.read(self.part)) as pieces:
+                # Before the head is sent: a file that cannot be read has an answer of its own.
+                first = await anext(pieces, b"")
+                self.body_iterator = _with(first, pieces)
+                await super().stream_response(send)
             return
         if self.raw.path is None:
             self.body_iterator = _of_bytes((self.raw.data or b"")[self.part.start : self.part.stop])
@@ -166,3 +170,9 @@ async def _nothing() -> AsyncIterator[bytes]:
     """A placeholder until the content is opened."""
     return
     yield b""
+
+
+async def _with(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in pieces:
+        yield piece

@@ -52,6 +52,8 @@ find . -mindepth 1 -maxdepth "$3" -exec stat -c "$2 %f %s %Y %n" -- {{}} + 2>/de
 """
 _ENTRY = re.compile(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,19}) (.*)", re.DOTALL)
 _MAX_DEPTH = 200
+READS = 3
+"""How often a file is fetched at most that changes at that instant."""
 
 
 class ContainerFile:
@@ -65,6 +67,20 @@ class ContainerFile:
         self._path = path
 
     async def read(self, part: range) -> AsyncGenerator[bytes, None]:
+        for again in reversed(range(READS)):
+            has_begun = False
+            try:
+                async with aclosing(self._read(part)) as pieces:
+                    async for piece in pieces:
+                        has_begun = True
+                        yield piece
+                return
+            except SandboxError:
+                # The Engine's archive breaks off where a command swaps the file meanwhile.
+                if has_begun or not again:
+                    raise
+
+    async def _read(self, part: range) -> AsyncGenerator[bytes, None]:
         start = 0
         with _refusals(self._path):
             async with (
@@ -78,6 +94,8 @@ class ContainerFile:
                         yield wanted
                     if start >= part.stop:
                         break
+        if start == 0 < part.stop:  # it was replaced since it was looked at
+            raise paths.not_a_file(self._path)
         if start < part.stop:
             raise paths.became_shorter(self._path)
 
