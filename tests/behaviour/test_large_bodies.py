@@ -15,14 +15,15 @@ import httpx
 import pytest
 
 from tests.behaviour import probe
-from tests.behaviour.attack import Most
+from tests.behaviour.attack import LONG, Most
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_connections import answers, memory_mb
 from tests.provider import FakeProvider
 
 MIB = 1024 * 1024
 MOST_MB = 300
-P99_MS = 100
+P99_MS = 100 if LONG else 400
+"""Of `/healthz`: as promised on a quiet machine, and below what it was without the bounds on a busy one."""
 AT_ONCE, ROUNDS = 4, 4
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
