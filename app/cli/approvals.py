@@ -58,9 +58,13 @@ async def waiting_lines(client: Client, session_id: str) -> list[str]:
 
 def how_to_decide(client: Client, session_id: str, call: str) -> str:
     """The command that approves a call, as it can be typed on this machine, and how to deny it."""
-    server = f" --server {shlex.quote(client.url)}" if client.has_to_be_named else ""
-    rest = f"{session_id} {call}{server}"
+    rest = f"{session_id} {call}{_server(client)}"
     return f"`palimpsest approve {rest}` lets it run, `deny` in place of `approve` does not"
+
+
+def _server(client: Client) -> str:
+    """What a command needs to reach the same server, if anything."""
+    return f" --server {shlex.quote(client.url)}" if client.has_to_be_named else ""
 
 
 def time_left(item: dict[str, Any]) -> str:
@@ -94,8 +98,8 @@ async def _past_call(client: Client, session_id: str, piece: str) -> str:
     found = ids.matching(piece, [call_id async for call_id in _all_calls(client, session_id)])
     if len(found) != 1:
         raise CliError(
-            f"No call that waits in {session_id} begins or ends with {piece}; `palimpsest approvals {session_id}`"
-            " lists those that do wait.",
+            f"No call that waits in {session_id} begins or ends with {piece};"
+            f" `palimpsest approvals {session_id}{_server(client)}` lists those that do wait.",
             code="approval_not_found",
         )
     return found[0]

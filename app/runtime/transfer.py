@@ -41,8 +41,8 @@ def store_history(connection: Connection, session_id: str, history: Sequence[Mes
 
 
 def export_page(connection: Connection, session_id: str, format: WireFormat, after: int, limit: int) -> ExportPage:
-    """A page of the history in a wire format, of `limit` messages of ours or a few more, or of fewer where they are
-    large: a call stays with its results, and what the format joins in one message stays together. A step under way is
+    """A page of the history in a wire format, of about `limit` stored messages: fewer where they are large, and a few
+    more where a call would be parted from its results, or what the format joins in one message. A step under way is
     left out until it has ended; summaries are left out for good, since all that they stand for is there."""
     last_seq = sessions.row(connection, session_id).last_seq
     begins = after == 0

@@ -1,12 +1,11 @@
 """The commands that run in one container, and how they are ended.
 
-What belongs to a command is told by its age: the processes that are younger than it and descend from no older one and
-from no other command, whatever they did to detach themselves. A script in the container kills them. It is such a
-process itself, so two side by side would end each other; commands that are to be ended at the same time, as a
-cancellation has it, are therefore ended by one script.
+The processes of a command are those that started after it and descend neither from an older process nor from another
+command, however they detached themselves. A script in the container kills them. The script looks like such a process
+itself, so two scripts at once would kill each other: commands that end together, as in a cancellation, share one.
 
-What runs in the container may deceive the script, or stop it. So the Engine's own list of processes says whether the
-commands are dead, and the whole container is killed where they are not.
+A process in the container can deceive the script or stop it. So the Engine's own list of processes decides whether the
+commands are dead; if they are not, the whole container is killed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Watches what a session's processes put on the Engine's disk, which Docker's usual storage does not bound.
 
-It goes on for as long as anything lives in the container, commands that have ended in the background included. Where
-the Engine stores its files on this host and this server may read them, a look costs nothing and sees all. Elsewhere it
-is a small script in the container, so it is taken seldom, and what runs there may deceive it.
+The watch runs for as long as anything runs in the container, background processes of earlier commands included. If the
+Engine stores its files on this host and this server may read them, a look is cheap and complete. Otherwise a look is a
+small script in the container: it is taken less often, and what runs there can deceive it.
 
-A process gets beyond the limit by what it writes between two looks. One file alone cannot, and neither can a command
-that begins when there is too much already; those are bounded by the kernel.
+A process can exceed the limit by what it writes between two looks. A single file cannot, and neither can a command that
+starts in a full workspace; the kernel bounds those.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ class ContainerWatch:
             self._watched.remove(watched)
 
     async def recount(self) -> None:
-        """Before a command: what is there already is not what it is ended for, and where there was too much, files may
-        have gone with the processes that held them."""
+        """Brings the account up to date before a command, so that the command is not ended for what others wrote, and
+        so that space freed by processes that have ended counts as free."""
         with suppress(SandboxError, TimeoutError):
             await self._place.locate()
             if self._place.here:

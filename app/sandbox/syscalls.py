@@ -17,26 +17,20 @@ from dataclasses import dataclass
 from functools import cache
 
 # From the kernel's tables arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
-_DENIED_X86_64 = {
-    "mount": 165, "umount2": 166, "pivot_root": 155, "setns": 308, "unshare": 272,
-    "add_key": 248, "request_key": 249, "keyctl": 250,
-    "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246, "kexec_file_load": 320,
-    "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "open_by_handle_at": 304, "lookup_dcookie": 212,
-    "acct": 163, "quotactl": 179, "swapon": 167, "swapoff": 168, "reboot": 169, "syslog": 103, "vhangup": 153,
-    "settimeofday": 164, "clock_settime": 227, "adjtimex": 159, "clock_adjtime": 305,
-    "iopl": 172, "ioperm": 173,
+_DENIED = {
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "setns": (308, 268), "unshare": (272, 97),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "open_by_handle_at": (304, 265), "lookup_dcookie": (212, 18), "acct": (163, 89), "quotactl": (179, 60),
+    "swapon": (167, 224), "swapoff": (168, 225), "reboot": (169, 142), "syslog": (103, 116), "vhangup": (153, 58),
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
 }  # fmt: skip
-_DENIED_AARCH64 = {
-    "mount": 40, "umount2": 39, "pivot_root": 41, "setns": 268, "unshare": 97,
-    "add_key": 217, "request_key": 218, "keyctl": 219,
-    "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294,
-    "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "open_by_handle_at": 265, "lookup_dcookie": 18,
-    "acct": 89, "quotactl": 60, "swapon": 224, "swapoff": 225, "reboot": 142, "syslog": 116, "vhangup": 58,
-    "settimeofday": 170, "clock_settime": 112, "adjtimex": 171, "clock_adjtime": 266,
-}  # fmt: skip
+"""Each call with its number on x86-64 and on aarch64."""
+_X86_ONLY = {"iopl": 172, "ioperm": 173}
 # The same everywhere: io_uring_setup, io_uring_enter, io_uring_register, open_tree, move_mount, fsopen, fsconfig,
 # fsmount, fspick, mount_setattr, quotactl_fd
-_DENIED = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443)
+_DENIED_EVERYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443)
 _CLONE3 = 435
 """Its flags are out of a filter's sight; the C libraries fall back to clone where it is unknown."""
 _NEW_NAMESPACES = 0x7E020000
@@ -63,8 +57,8 @@ class Machine:
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, _DENIED_X86_64, 41, 53, 56),
-    "aarch64": Machine(0xC00000B7, _DENIED_AARCH64, 198, 199, 220),
+    "x86_64": Machine(0xC000003E, {name: x86 for name, (x86, _) in _DENIED.items()} | _X86_ONLY, 41, 53, 56),
+    "aarch64": Machine(0xC00000B7, {name: arm for name, (_, arm) in _DENIED.items()}, 198, 199, 220),
 }
 
 
@@ -78,13 +72,14 @@ def filter_program(machine: str | None = None) -> bytes | None:
 def _program(machine: Machine) -> list[bytes]:
     family = [_load(_FIRST_ARGUMENT), *(step for number in FAMILIES for step in _when(_EQUAL, number, _allow()))]
     family.append(_refuse(errno.EAFNOSUPPORT))
+    denied = (*machine.denied.values(), *_DENIED_EVERYWHERE)
     return [
         _load(_ARCHITECTURE),
         _step(_EQUAL, machine.architecture, 1, 0),
         _refuse(errno.ENOSYS),
         _load(_NUMBER),
         *_when(_AT_LEAST, _X32, _refuse(errno.ENOSYS)),
-        *(step for call in (*machine.denied.values(), *_DENIED) for step in _when(_EQUAL, call, _refuse(errno.EPERM))),
+        *(step for call in denied for step in _when(_EQUAL, call, _refuse(errno.EPERM))),
         *_when(_EQUAL, _CLONE3, _refuse(errno.ENOSYS)),
         *_when(_EQUAL, machine.socket, *family),
         *_when(_EQUAL, machine.socketpair, *family),

@@ -40,8 +40,8 @@ class HostDisk:
         self._next_count = 0.0
 
     def look(self, tree: int | None, *, must_know: bool) -> None:
-        """Brings the account up to date; `must_know` asks for a count where there was none yet. `tree` is the process
-        from which all others descend that may hold files without a name, None where there is none. Blocks."""
+        """Brings the account up to date; `must_know` asks for a count where there was none yet. `tree` is the
+        process whose descendants may hold deleted files open, None if nothing runs. Blocks."""
         with suppress(OSError):  # the workspace is being removed
             self.use.saw(free_space(self._roots[0]))
         wanted = self.use.doubtful or (must_know and self.use.used is None)
@@ -76,7 +76,7 @@ class HostWatch:
 
     async def begin(self) -> None:
         await in_thread(partial(self._disk.look, None, must_know=False))
-        if self._disk.use.doubtful:  # it is not ended for what is there already
+        if self._disk.use.doubtful:  # The command must not be ended for what was written before it.
             await in_thread(partial(self._disk.count, None))
         self._held = max(self._disk.use.used or 0, self._disk.use.limit)
 

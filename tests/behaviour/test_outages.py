@@ -133,7 +133,7 @@ async def test_a_locked_database(client: Client, server: RunningServer, provider
 
 
 async def test_a_database_whose_file_is_gone(client: Client, server: RunningServer) -> None:
-    """SQLite goes on writing to a file that nobody will find again."""
+    """SQLite keeps writing to the deleted file."""
     path = server.settings.data_dir / "palimpsest.db"
     await told(client, "database", "ok")
     away = path.rename(path.with_name("away.db"))

@@ -17,8 +17,13 @@ async function highlighter(language) {
 }
 
 self.onmessage = async ({ data: { text, language } }) => {
-  const library = await highlighter(language);
-  // From here on the time counts, and not that of the network.
-  self.postMessage("begun");
-  self.postMessage(library.highlight(text, { language, ignoreIllegals: true })._emitter.rootNode.children);
+  try {
+    const library = await highlighter(language);
+    // From here on the time counts, and not that of the network.
+    self.postMessage("begun");
+    self.postMessage(library.highlight(text, { language, ignoreIllegals: true })._emitter.rootNode.children);
+  } catch {
+    loaded.delete(language);
+    self.postMessage(null);
+  }
 };

@@ -15,7 +15,8 @@ yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).resolve().parents[3]
 CONTRACT_TARGETS = {
-    *("help", "install", "run", "test", "soak", "fuzz", "check", "bench", "docs", "vendor", "build", "clean"),
+    *("help", "install", "run", "test", "soak", "fuzz", "attack", "check", "bench", "docs", "vendor", "build"),
+    "clean",
 }
 
 

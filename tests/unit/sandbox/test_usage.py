@@ -132,7 +132,7 @@ async def test_files_without_a_name_count(narrow: Shell, how: str) -> None:
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("how", ["named", "unnamed"])
 async def test_what_a_background_process_writes_counts(narrow: Shell, how: str) -> None:
-    """Its command has long ended; it is ended with all that runs, and the next command is told."""
+    """Its command has ended long before. All that runs is ended, and the next command says so."""
     if narrow.kind != "docker":
         pytest.skip("a command's namespace ends with it")
     seconds = unique_seconds()
