@@ -14,16 +14,21 @@ from app.db.repositories import messages, parts, queue
 from app.messages import Message
 from app.runtime import compactions as rounds
 
-RECENT = 100
+RECENT = 50
 """Messages at the end of a history that are read also where a summary covers them: the loop guard looks back over the
-steps since the user's last message, however they are shown."""
+steps since the user's last message, 18 with its defaults, however they are shown."""
 
 PAGE = 500
 """Messages that are read at a time where all of them are: bounds what is in memory at once."""
 
 
 def read_shown(
-    connection: Connection, session_id: str, checkpoints: Sequence[Checkpoint], task_id: str | None
+    connection: Connection,
+    session_id: str,
+    checkpoints: Sequence[Checkpoint],
+    task_id: str | None,
+    *,
+    recent: int = RECENT,
 ) -> list[Message]:
     """The messages that contexts with these checkpoints, and with such as come later, are made of, and the newest, in
     order; what a summary stands for is not read. `checkpoints` are in the order in which they were made, and `task_id`
@@ -33,8 +38,8 @@ def read_shown(
     messages the task and the latest, one of which a later round may keep.
     """
     applied = not_taken_up(checkpoints)
-    recent = messages.newest_seq(connection, session_id, RECENT)
-    ranges = [(c.first_seq, min(c.last_seq, recent - 1)) for c in applied if c.first_seq < recent]
+    end = messages.newest_seq(connection, session_id, recent)
+    ranges = [(c.first_seq, min(c.last_seq, end - 1)) for c in applied if c.first_seq < end]
     found = {
         message.id: message
         for after, before in gaps(ranges)

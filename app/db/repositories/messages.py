@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select, update
 
 from app.db.models import messages
 from app.db.repositories import parts
@@ -157,9 +157,16 @@ def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:
 
 
 def writers(connection: Connection, session_id: str) -> frozenset[str | None]:
-    """The models of the answers, None for one that is not known."""
-    query = select(messages.c.model).where(messages.c.session_id == session_id, messages.c.role == Role.ASSISTANT)
-    return frozenset(connection.execute(query.distinct()).scalars())
+    """The models of the answers, None for one that is not known. Models are few, and answers many: each is looked up by
+    the one before it in the index."""
+    model = messages.c.model
+    answers = select(func.min(model)).where(messages.c.session_id == session_id, messages.c.role == Role.ASSISTANT)
+    unknown = answers.with_only_columns(messages.c.id).where(model.is_(None)).limit(1)
+    found: set[str | None] = set() if connection.execute(unknown).first() is None else {None}
+    last: str | None = ""
+    while (last := connection.execute(answers.where(model > last)).scalar()) is not None:
+        found.add(last)
+    return frozenset(found)
 
 
 def first_id(connection: Connection, session_id: str) -> str | None:
