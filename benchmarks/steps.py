@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.http import Connection, StreamReader
 from benchmarks.processes import PROVIDER, Bench
@@ -36,12 +37,13 @@ class Worker:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, bench: Bench, model: str) -> AsyncIterator[Self]:
+    async def open(cls, bench: Bench, model: str, **fields: Any) -> AsyncIterator[Self]:
+        """`fields` are more of the session's."""
         async with Connection(bench.service.port) as service, Connection(bench.source.port) as source:
-            body = {"model": f"{PROVIDER}/{model}", "limits": {"max_steps": 1_000_000}}
+            body = {"model": f"{PROVIDER}/{model}", "limits": {"max_steps": 1_000_000}, **fields}
             session = await service.ask("POST", "/v1/sessions", body)
             path = f"/v1/sessions/{session['id']}"
-            reader = await StreamReader.open(bench.service.port, f"{path}/events")
+            reader = await StreamReader.open(bench.service.port, f"{path}/events?after={session['last_seq']}")
             yield cls(service, source, reader, path, model)
             reader.close()
 
@@ -52,6 +54,19 @@ class Worker:
         await self.reader.until_idle()
         calls = await self.source.ask("GET", f"/calls/{self.model}")
         return [(begin, end, received) for begin, end, received in calls]
+
+    async def first_byte_ms(self) -> float:
+        """The time from the post of a message until its model request begins."""
+        calls = await self.run(0)
+        return (calls[0][0] - self.service.sent_at) * 1000
+
+    async def compact(self) -> None:
+        """Makes a round of compaction, which has to complete."""
+        await self.service.ask("POST", f"{self.path}/compactions", {})
+        while (await self.service.ask("GET", self.path))["compaction"]["in_progress"]:  # noqa: ASYNC110 - it is in another process
+            await asyncio.sleep(0.1)
+        session = await self.service.ask("GET", self.path)
+        assert session["compaction"]["count"] == 1, "the history was not compacted"
 
 
 async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> list[Result]:
@@ -109,8 +124,7 @@ async def measure_first_byte(bench: Bench, *, posts: int) -> list[Result]:
     times: list[float] = []
     async with Worker.open(bench, "reply") as worker:
         for _ in range(posts):
-            calls = await worker.run(0)
-            times.append((calls[0][0] - worker.service.sent_at) * 1000)
+            times.append(await worker.first_byte_ms())
     warm = times[WARM_STEPS:]
     return [
         Result(
@@ -120,4 +134,55 @@ async def measure_first_byte(bench: Bench, *, posts: int) -> list[Result]:
             10,
             note=f"To an idle session, {len(warm)} times; p90 {percentile(warm, 0.9):.1f} ms.",
         )
+    ]
+
+
+async def measure_history(bench: Bench, *, messages: int, posts: int) -> list[Result]:
+    """The same with a short history, and with a long one of which a summary covers all but as many messages."""
+    short: list[float] = []
+    long: list[float] = []
+    keep = {"policy": "threshold", "recent_messages_to_keep": SHORT_MESSAGES}
+    async with (
+        Worker.open(bench, "history-short", history=_history(SHORT_MESSAGES), compaction=keep) as few,
+        Worker.open(bench, "history-long", history=_history(messages), compaction=keep) as many,
+    ):
+        await many.compact()
+        for _ in range(posts):
+            short.append(await few.first_byte_ms())
+            long.append(await many.first_byte_ms())
+    short, long = short[WARM_STEPS:], long[WARM_STEPS:]
+    ratios = [much / little for much, little in zip(long, short, strict=True)]
+    return [
+        Result(
+            f"Message posted → model request, {messages:,} messages, compacted",
+            median(long),
+            "ms",
+            50,
+            against=median(short),
+            against_what=f"{SHORT_MESSAGES} messages",
+            paired_ratio=median(ratios),
+            spread=spread(ratios),
+            note=f"To idle sessions with imported histories, {len(long)} times in turn;"
+            f" p90 {percentile(long, 0.9):.1f} ms.",
+        )
+    ]
+
+
+def _history(messages: int) -> dict[str, Any]:
+    """A history to import: turns of a request, a call, its result and an answer."""
+    turns = (_turn(number) for number in range(messages // 4 + 1))
+    return {"format": "openai", "messages": [message for turn in turns for message in turn][:messages]}
+
+
+def _turn(number: int) -> list[dict[str, Any]]:
+    function = {"name": "read_file", "arguments": f'{{"path": "part-{number}.txt"}}'}
+    return [
+        {"role": "user", "content": f"Do part {number} of the work."},
+        {
+            "role": "assistant",
+            "content": "I read it first.",
+            "tool_calls": [{"id": f"call-{number}", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": f"call-{number}", "content": f"part {number}: " + "work " * 100},
+        {"role": "assistant", "content": f"Part {number} is done."},
     ]

@@ -90,6 +90,7 @@ class Compactor:
         """Makes the round that somebody asked for, whatever the size of the context. Nothing depends on it: a run goes
         on with the context as it was."""
         await self.discard()
+        await self._setup.know_past()
         conversation, budget = self._conversation, self._setup.budget(config, asked.settings)
         round = await apart(conversation.rows, asked_round, conversation, config, asked, budget)
         covered = await apart(conversation.rows, asked_selection, conversation, round)
@@ -142,6 +143,7 @@ class Compactor:
         round = Round(conversation.round + 1, config, config.settings, target, batch)
         if await self._prune(round):
             return Room.MADE
+        await self._setup.know_past()
         swapped = await self._swap_in(round)
         if swapped is not None:
             return swapped

@@ -105,8 +105,8 @@ class Conversation(ShownHistory):
     def _cache_key(self) -> str | None:
         """One for the session's whole life, since new generations mostly begin with the same instructions and tools.
         Hashed, so that our ids do not leave the server."""
-        history = self.history
-        return hashlib.sha256(history[0].id.encode()).hexdigest()[:32] if history else None
+        first_id = self._record.first_id
+        return hashlib.sha256(first_id.encode()).hexdigest()[:32] if first_id else None
 
     def sound_request(self, config: AgentConfig) -> ModelRequest:
         """As `request`, fit to be sent at any time, and with messages that stay as they are when a step adds more."""

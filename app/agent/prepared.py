@@ -76,6 +76,7 @@ class Background:
         before = max(conversation.estimate, conversation.state(config.budget).tokens)
         target = Target(config.budget.usable, before)
         round = Round(conversation.round + 1, config, config.settings, target)
+        await self._setup.know_past()
         found = await apart(conversation.rows, selection, conversation, round)
         if found is None or not await self._frees_much(round, found):
             self._lull.begin(conversation, config)

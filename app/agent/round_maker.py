@@ -52,6 +52,7 @@ class RoundMaker:
         await self._setup.taken()
         made = await self._recounted(round, made)
         if not await self._setup.ladder.commit(round, made):
+            await self._setup.reread()
             return False
         if made.counted:
             self._setup.conversation.recounted(made.tokens)

@@ -16,7 +16,7 @@ from app.context.policies import CompactionSettings
 
 
 async def _nothing() -> None:
-    """Nobody keeps notes."""
+    """Nobody keeps notes, and the whole history was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class RoundSetup:
     """One for a conversation. `refreshed` gives a configuration with the workspace's standing notes read again, which a
     new checkpoint takes into its system text; `taken` is awaited when one does. `budget_of` divides a model's window as
     other settings than the session's have it; without it there are none. `places` are those of summaries in the
-    background."""
+    background. `know_past` is awaited before a round is worked out, which needs what no step does of a history, and
+    `reread` after one that a revert has overtaken."""
 
     sink: Sink
     conversation: Conversation
@@ -34,6 +35,8 @@ class RoundSetup:
     taken: Callable[[], Awaitable[None]] = _nothing
     budget_of: Callable[[str, CompactionSettings], Budget] | None = None
     places: Places = field(default_factory=Places)
+    know_past: Callable[[], Awaitable[None]] = _nothing
+    reread: Callable[[], Awaitable[None]] = _nothing
 
     def budget(self, config: AgentConfig, settings: CompactionSettings) -> Budget:
         """The budget of the configuration's model under these settings."""

@@ -11,7 +11,7 @@ from app.agent.changes import GenerationOpened
 from app.agent.config import AgentConfig
 from app.agent.gauge import Gauge
 from app.agent.generations import Generations
-from app.agent.record import Record
+from app.agent.record import Outline, Past, Record
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.generation import Generation, GenerationReason
 from app.context.projection import Transcript
@@ -54,13 +54,15 @@ class ShownHistory:
         task_id: str | None = None,
         model: str | None = None,
         repairs: Iterable[Repair] = (),
+        outline: Outline | None = None,
     ) -> None:
         """`generation` is the stored one, if any, and `last_usage` what its last step reported: the size of all up to
         and with the message of seq `reported_until`. `checkpoints` and `pruned` (call ids) are those in force now; the
         generation may be older than they are, and `shown_pruned` is what it clears, where that differs. `task_id` is
         the message that carries the session's task, and `model` the one that the `calibration` is of, if that is not
-        the generation's. `repairs` were made before, in this generation or an earlier one."""
-        self._record = Record(history, checkpoints)
+        the generation's. `repairs` were made before, in this generation or an earlier one. With an
+        `outline`, `history` is only what a context can be made of now, and the newest messages."""
+        self._record = Record(history, checkpoints, outline)
         self._in_force = InForce(tuple(checkpoints), frozenset(pruned))
         self._generations = Generations(generation, self._in_force.pruned if shown_pruned is None else shown_pruned)
         self.plan = tuple(plan)
@@ -89,18 +91,33 @@ class ShownHistory:
 
     @property
     def history(self) -> Sequence[Message]:
-        """All messages, those that the model does not see included."""
+        """The messages that were read and all that came since, those that the model does not see included."""
         return self._record.messages
 
     @property
+    def known(self) -> Sequence[Message]:
+        """As `history`, with the messages that a revert has brought back."""
+        return self._record.known
+
+    @property
     def rows(self) -> Sequence[Message]:
-        """The messages that a context can be made of while nothing in force is reverted, and all of the user's."""
+        """The messages that a context can be made of while nothing in force is reverted, with the task and the user's
+        latest message."""
         return self._record.rows(self._in_force.checkpoints)
 
     @property
     def has_reasoning(self) -> bool:
         """Whether a model has reasoned in this conversation."""
         return self._record.has_reasoning
+
+    @property
+    def lacks_past(self) -> bool:
+        """Whether `know` has to come before the next round of compaction: only a part of the history was read."""
+        return self._record.lacks_past
+
+    def know(self, past: Past) -> None:
+        """Takes what rounds need of the whole history, as far as that was stored when a part of it was read."""
+        self._record.know(past)
 
     @property
     def in_force(self) -> InForce:
@@ -166,8 +183,10 @@ class ShownHistory:
         self._gauge.take_model(config.model, config.calibration)
         self._take(opened, shown)
 
-    def revert(self, in_force: InForce) -> None:
-        """Takes what is in force after a round was reverted; the next `refresh` starts a generation."""
+    def revert(self, in_force: InForce, found: Sequence[Message] = ()) -> None:
+        """Takes what is in force after a round was reverted; the next `refresh` starts a generation. `found` are the
+        messages that the context has then, as they are stored, where only a part of the history was read."""
+        self._record.restore(found)
         self._in_force = in_force
 
     def draft(self, config: AgentConfig, reason: GenerationReason, in_force: InForce) -> GenerationOpened:

@@ -17,7 +17,7 @@ async def refresh(conversation: Conversation, config: AgentConfig) -> Generation
     opened = conversation.due_generation(config)
     if opened is not None:
         work = conversation.shown_by
-        shown = await apart(conversation.history, work, opened.generation, conversation.in_force)
+        shown = await apart(conversation.known, work, opened.generation, conversation.in_force)
         conversation.begin(opened, shown, config)
     return opened
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from app.messages import Message, Role
 
@@ -78,11 +79,31 @@ def rounds_in_force(rows: Sequence[Message], checkpoints: Sequence[Checkpoint]) 
     summaries = {message.id: message for message in rows if message.is_summary}
     known = [checkpoint for checkpoint in checkpoints if checkpoint.summary_message_id in summaries]
     known.sort(key=lambda checkpoint: summaries[checkpoint.summary_message_id].seq)
-    in_force = [c for place, c in enumerate(known) if not any(later.replaces(c) for later in known[place + 1 :])]
     return [
         AppliedRound(c, tuple(_kept(rows, c)), summaries[c.summary_message_id])
-        for c in sorted(in_force, key=lambda checkpoint: checkpoint.first_seq)
+        for c in sorted(not_taken_up(known), key=lambda checkpoint: checkpoint.first_seq)
     ]
+
+
+def not_taken_up(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """Those of the checkpoints, given in the order in which they were made, that no later one replaces."""
+    return [
+        c
+        for place, c in enumerate(checkpoints)
+        if not any(later.replaces(c) for later in islice(checkpoints, place + 1, None))
+    ]
+
+
+def gaps(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int | None]]:
+    """What lies outside of ranges of seqs, each given by its first and last: pairs of a seq after which a gap begins
+    and one before which it ends, None for the gap at the end."""
+    found: list[tuple[int, int | None]] = []
+    after = 0
+    for first, last in sorted(ranges):
+        if first > after + 1:
+            found.append((after, first))
+        after = max(after, last)
+    return [*found, (after, None)]
 
 
 def reachable(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> list[Message]:

@@ -98,6 +98,10 @@ class Ledger:
         """Takes in what of the history is new since the last time; what was there must not have changed."""
         fresh = history[self._next :]
         self._next = len(history)
+        self.take(fresh)
+
+    def take(self, fresh: Sequence[Message]) -> None:
+        """Takes in the history's next messages."""
         for message in lived(fresh):
             if message.role is Role.USER and readable(message).strip():
                 self._asked.append(message)

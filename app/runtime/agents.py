@@ -12,6 +12,7 @@ from app.agent.conversation import AgentConfig, Conversation
 from app.agent.loop_guard import NO_GUARD, GuardRules
 from app.agent.model_calls import ModelCalls
 from app.agent.places import Places
+from app.agent.record import Outline
 from app.context.budget import BelievedSource, Budget, believed_window, make_budget
 from app.context.generation import Generation
 from app.context.policies import CompactionSettings
@@ -19,12 +20,13 @@ from app.context.projection import Checkpoint
 from app.context.prompts import Notes, PromptEnvironment, render_notes, render_system, template_for
 from app.context.tokens import Calibration
 from app.context.validator import Repair
-from app.db.repositories import compactions, messages, queue, steps
+from app.db.repositories import compactions, queue, steps
 from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
 from app.llm.effort import offered_effort
 from app.messages import Message, Role, Usage
 from app.runtime import compactions as rounds
+from app.runtime.reading import in_force_of, read_outline, read_shown
 from app.runtime.windows import LearnedWindows
 from app.sessions import Approval
 from app.tools.lean import tools_for
@@ -128,12 +130,14 @@ class AgentSetup:
             task_id=stored.first_queued if row.task is not None else None,
             model=model,
             repairs=stored.repairs,
+            outline=stored.outline,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """What the database holds of a conversation. `last_usage` is the size of the context after the last step of this
+    """What the database holds of a conversation; with an `outline`, `history` is only what its context is made of; see
+    `reading`. `last_usage` is the size of the context after the last step of this
     generation, if its provider reported it; it covers the history up to and with the seq `reported_until`.
     `checkpoints` and `pruned` are those in force, `shown_pruned` the outputs that the generation clears, and
     `first_queued` is the message that was posted first, which carries the task of a session made with one. `repairs`
@@ -150,23 +154,27 @@ class StoredConversation:
     first_queued: str | None
     repairs: tuple[Repair, ...] = ()
     unused: int = 0
+    outline: Outline | None = None
 
 
-def load_conversation(connection: Connection, session_id: str) -> StoredConversation:
-    """Reads a conversation whole; for the start of a run, never for a step."""
+def load_conversation(connection: Connection, session_id: str, *, whole: bool = False) -> StoredConversation:
+    """Reads what a conversation's context is made of, or the `whole` of it; for the start of a run, never for a
+    step."""
     row = steps.generation(connection, session_id)
-    history = messages.history(connection, session_id)
     checkpoints = rounds.checkpoints(connection, session_id)
-    pruned = compactions.pruned_calls(connection, session_id)
+    outline = read_outline(connection, session_id) if checkpoints and not whole else None
     first = queue.first_id(connection, session_id)
+    history = read_shown(connection, session_id, checkpoints if outline is not None else (), first)
+    pruned = in_force_of(history, checkpoints).pruned
     if row is None:
-        return StoredConversation(history, None, None, 0, checkpoints, pruned, pruned, first)
-    shown = compactions.pruned_in(connection, session_id, row.number)
+        return StoredConversation(history, None, None, 0, checkpoints, pruned, pruned, first, outline=outline)
+    read = {result.call_id for message in history for result in message.tool_results}
+    shown = compactions.pruned_in(connection, session_id, row.number) & read
     mended = tuple(Repair(**repair) for repair in steps.repairs(connection, session_id))
     unused = compactions.prepared_in_vain(connection, session_id)
     reported, until = _reported(connection, session_id, row, history, checkpoints)
     return StoredConversation(
-        history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended, unused
+        history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended, unused, outline
     )
 
 

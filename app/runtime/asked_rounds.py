@@ -7,6 +7,7 @@ from app.agent.conversation import Conversation
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.runtime import compactions
+from app.runtime.reading import read_again
 from app.runtime.recorder import Recorder
 
 
@@ -49,7 +50,7 @@ class AskedRounds:
         """The round that somebody has asked for, once; a revert is taken over first."""
         if self._reverted:
             self._reverted = False
-            conversation.revert(await self._database.read(lambda c: compactions.in_force(c, self._session_id)))
+            conversation.revert(*await self._database.read(lambda c: read_again(c, self._session_id)))
         if not self._asked:
             return None
         self._asked = self._in_vain = False

@@ -17,6 +17,7 @@ from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.events import PlanItem
 from app.runtime.agents import StoredConversation
 from app.runtime.owned import OwnedSession
+from app.runtime.reading import read_again, read_past
 from app.runtime.recall import StoredHistory
 from app.runtime.recorder import Recorder
 from app.runtime.setup import RuntimeSetup
@@ -29,6 +30,15 @@ async def open_conversation(
     """A session's conversation as it was left, and what keeps it within its window."""
     agents = setup.agents
     conversation = await apart(stored.history, agents.conversation, stored, session.row)
+    last_seq = stored.history[-1].seq if stored.history else 0
+
+    async def know_past() -> None:
+        if conversation.lacks_past:
+            conversation.know(await setup.database.read(lambda c: read_past(c, session.id, last_seq)))
+
+    async def reread() -> None:
+        conversation.revert(*await setup.database.read(lambda c: read_again(c, session.id)))
+
     rounds = RoundSetup(
         recorder,
         conversation,
@@ -38,6 +48,8 @@ async def open_conversation(
         session.keep_notes,
         agents.budget,
         agents.places,
+        know_past,
+        reread,
     )
     return conversation, Compactor(rounds, unused=stored.unused)
 

@@ -76,7 +76,7 @@ class OwnedSession:
         return row
 
     async def conversation(self) -> StoredConversation:
-        """Its conversation as it is stored, read whole."""
+        """Its conversation as it is stored."""
         return await self._setup.database.read(lambda c: load_conversation(c, self.id))
 
     async def refresh_notes(self) -> None:

@@ -38,15 +38,15 @@ async def opening(
 async def preview(
     database: Database, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> CompactionPreview:
-    """Reads the conversation and measures the context that a round would leave. `notes` are those of the workspace now,
-    which a round takes into its system text; None where they cannot be read. Raises `NotFoundError`."""
-    row, stored = await database.read(lambda c: _read(c, session_id))
+    """Reads the whole conversation and measures the context that a round would leave. `notes` are those of the
+    workspace now, which a round takes into its system text; None where they cannot be read. Raises `NotFoundError`."""
+    row, stored = await database.read(lambda c: _read(c, session_id, whole=True))
     return await apart(stored.history, _preview, row, stored, asked, agents, notes)
 
 
-def _read(connection: Connection, session_id: str) -> tuple[Row[Any], StoredConversation]:
+def _read(connection: Connection, session_id: str, *, whole: bool = False) -> tuple[Row[Any], StoredConversation]:
     """All that is needed of the database: what is made of it takes long, and others wait for the connection."""
-    return sessions.row(connection, session_id), load_conversation(connection, session_id)
+    return sessions.row(connection, session_id), load_conversation(connection, session_id, whole=whole)
 
 
 def _preview(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Index, Integer, String, Table, Text
+from sqlalchemy import Boolean, Column, Index, Integer, String, Table, Text, text
 
 from app.db.models.base import Json, UtcTime, metadata, session_id
 
@@ -23,6 +23,7 @@ messages = Table(
     Column("created_at", UtcTime, nullable=False),
 )
 Index("ix_messages_session_id_seq", messages.c.session_id, messages.c.seq, unique=True)
+Index("ix_messages_role", messages.c.session_id, messages.c.role, messages.c.model, messages.c.seq)
 
 message_parts = Table(
     "message_parts",
@@ -43,6 +44,14 @@ message_parts = Table(
 )
 Index("ix_message_parts_message", message_parts.c.session_id, message_parts.c.message_id, message_parts.c.index)
 Index("ix_message_parts_call", message_parts.c.session_id, message_parts.c.call_id)
+Index(
+    "ix_message_parts_open",
+    message_parts.c.session_id,
+    message_parts.c.message_id,
+    message_parts.c.index,
+    sqlite_where=message_parts.c.closed.is_(False),
+)
+Index("ix_message_parts_open_call", message_parts.c.session_id, sqlite_where=text("status IN ('pending', 'running')"))
 Index(
     "ix_message_parts_output",
     message_parts.c.session_id,

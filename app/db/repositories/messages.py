@@ -3,11 +3,11 @@ attempt is voided, or when a mark is set on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, LargeBinary, Row, bindparam, cast, func, insert, select, update
+from sqlalchemy import Connection, LargeBinary, Row, Select, bindparam, cast, func, insert, select, update
 
 from app.db.models import message_parts, messages
 from app.db.repositories import parts
@@ -79,7 +79,32 @@ def history(
     if before is not None:
         query = query.where(messages.c.seq < before)
     rows = connection.execute(query.order_by(messages.c.seq).limit(limit)).all()
-    ids = None if limit is None else [row.id for row in rows]
+    if limit is not None:
+        return _with_parts(connection, session_id, rows, [row.id for row in rows])
+    is_part = after > 0 or before is not None
+    return _with_parts(connection, session_id, rows, query.with_only_columns(messages.c.id) if is_part else None)
+
+
+def named(connection: Connection, session_id: str, ids: Collection[str]) -> list[Message]:
+    """The messages with these ids, in order."""
+    query = select(messages).where(messages.c.session_id == session_id, messages.c.id.in_(ids))
+    rows = connection.execute(query.order_by(messages.c.seq)).all()
+    return _with_parts(connection, session_id, rows, list(ids))
+
+
+def requests(connection: Connection, session_id: str, *, newest_first: bool) -> Iterator[Message]:
+    """The user's messages, read one by one while they are asked for."""
+    # The user's have no model, as a summary in their place has; so this is the order of an index.
+    query = select(messages).where(
+        messages.c.session_id == session_id, messages.c.role == Role.USER, messages.c.model.is_(None)
+    )
+    for row in connection.execute(query.order_by(messages.c.seq.desc() if newest_first else messages.c.seq)):
+        yield from _with_parts(connection, session_id, [row], [row.id])
+
+
+def _with_parts(
+    connection: Connection, session_id: str, rows: Sequence[Row[Any]], ids: Sequence[str] | Select[tuple[str]] | None
+) -> list[Message]:
     found = parts.by_message(connection, session_id, ids)
     return [_message(row, found.get(row.id, ())) for row in rows]
 
@@ -152,6 +177,31 @@ _VOIDED_AT = select(messages.c.voided_at).where(
 
 def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:
     return connection.execute(_VOIDED_AT, {"sid": session_id, "mid": message_id}).scalar() is not None
+
+
+def writers(connection: Connection, session_id: str) -> frozenset[str | None]:
+    """The models of the answers, None for one that is not known. Models are few, and answers many: each is looked up by
+    the one before it in the index."""
+    model = messages.c.model
+    answers = select(func.min(model)).where(messages.c.session_id == session_id, messages.c.role == Role.ASSISTANT)
+    unknown = answers.with_only_columns(messages.c.id).where(model.is_(None)).limit(1)
+    found: set[str | None] = set() if connection.execute(unknown).first() is None else {None}
+    last: str | None = ""
+    while (last := connection.execute(answers.where(model > last)).scalar()) is not None:
+        found.add(last)
+    return frozenset(found)
+
+
+def first_id(connection: Connection, session_id: str) -> str | None:
+    """The id of the history's first message."""
+    query = select(messages.c.id).where(messages.c.session_id == session_id).order_by(messages.c.seq).limit(1)
+    return connection.execute(query).scalar()
+
+
+def newest_seq(connection: Connection, session_id: str, place: int) -> int:
+    """The seq of the message at a place counted back from the newest, which is 1; 0 where there are not so many."""
+    query = select(messages.c.seq).where(messages.c.session_id == session_id).order_by(messages.c.seq.desc())
+    return connection.execute(query.offset(place - 1).limit(1)).scalar() or 0
 
 
 def last_id(connection: Connection, session_id: str) -> str | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, select, text, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from app.db.models import message_parts, messages
@@ -150,8 +150,10 @@ def part_of(row: Row[Any]) -> Part:
     return _TYPES[row.type].model_validate(fields)
 
 
-def by_message(connection: Connection, session_id: str, ids: Sequence[str] | None) -> dict[str, list[Part]]:
-    """The parts of these messages, or of all, each message's in order."""
+def by_message(
+    connection: Connection, session_id: str, ids: Sequence[str] | Select[tuple[str]] | None
+) -> dict[str, list[Part]]:
+    """The parts of these messages, or of all, each message's in order; `ids` may be a query that gives them."""
     query = select(message_parts).where(message_parts.c.session_id == session_id)
     if ids is not None:
         query = query.where(message_parts.c.message_id.in_(ids))
@@ -195,6 +197,14 @@ def tokens_of(connection: Connection, session_id: str, message_id: str) -> int:
     return connection.execute(query).scalar() or 0
 
 
+def messages_with(connection: Connection, session_id: str, ids: Collection[str]) -> set[str]:
+    """The ids of the messages that these parts belong to."""
+    query = select(message_parts.c.message_id).where(
+        message_parts.c.session_id == session_id, message_parts.c.id.in_(ids)
+    )
+    return set(connection.execute(query).scalars())
+
+
 def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
     """Parts that were being written when their owner went away; those of a void attempt need no end."""
     same_message = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
@@ -203,20 +213,19 @@ def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
         .join(messages, same_message)
         .where(
             message_parts.c.session_id == session_id,
-            message_parts.c.closed == False,  # noqa: E712
+            message_parts.c.closed.is_(False),
             messages.c.voided_at.is_(None),
         )
     )
     return list(connection.execute(query.order_by(message_parts.c.message_id, message_parts.c.index)).all())
 
 
+_IS_OPEN = text("message_parts.status IN ('pending', 'running')")
+"""Spelled out, since SQLite takes a partial index only for a condition in the index's own words."""
+
+
 def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
-    """Calls without a result, of messages that count, in order."""
-    results = (
-        select(message_parts.c.call_id)
-        .where(message_parts.c.session_id == session_id, message_parts.c.type == "tool_result")
-        .scalar_subquery()
-    )
+    """Calls without a result, of messages that count, in order. With its result a call gets that one's status."""
     query = (
         select(message_parts, messages.c.seq)
         .join(
@@ -226,7 +235,7 @@ def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
         .where(
             message_parts.c.session_id == session_id,
             message_parts.c.type == "tool_call",
-            message_parts.c.call_id.not_in(results),
+            _IS_OPEN,
             messages.c.voided_at.is_(None),
         )
         .order_by(messages.c.seq, message_parts.c.index)

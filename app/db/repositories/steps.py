@@ -122,13 +122,13 @@ def page(connection: Connection, session_id: str, *, after_seq: int, limit: int)
 def newest(connection: Connection, session_id: str) -> Row[Any] | None:
     """The newest attempt."""
     query = select(steps).where(steps.c.session_id == session_id)
-    return connection.execute(query.order_by(steps.c.opened_seq.desc()).limit(1)).first()
+    return connection.execute(query.order_by(steps.c.step.desc(), steps.c.attempt.desc()).limit(1)).first()
 
 
 def last_closed(connection: Connection, session_id: str) -> Row[Any] | None:
     """The newest attempt that has ended."""
     query = select(steps).where(steps.c.session_id == session_id, steps.c.finish_reason.is_not(None))
-    return connection.execute(query.order_by(steps.c.opened_seq.desc()).limit(1)).first()
+    return connection.execute(query.order_by(steps.c.step.desc(), steps.c.attempt.desc()).limit(1)).first()
 
 
 _ADD_USAGE = upsert(daily_usage)
