@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @dataclass
 class ServerProcess:
     """`python -m app serve`, on a free port unless one is given. Its log goes to a file, or to the descriptor `stderr`;
-    `files` is how many it may have open.
+    `files` is how many it may have open: the soft limit and the hard one.
     Leaving the context kills it if it still runs."""
 
     data_dir: Path
@@ -39,7 +39,7 @@ class ServerProcess:
     more: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
     stderr: int | None = None
-    files: int | None = None
+    files: tuple[int, int] | None = None
     url: str = ""
     _process: subprocess.Popen[str] | None = None
 
@@ -94,7 +94,7 @@ class ServerProcess:
 
     def _limit_files(self) -> None:
         assert self.files is not None
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
+        resource.setrlimit(resource.RLIMIT_NOFILE, self.files)
 
     @property
     def pid(self) -> int:
