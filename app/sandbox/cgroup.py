@@ -48,8 +48,8 @@ class Cgroups:
         with suppress(OSError):  # no swap, or the controller is not handed down
             _write(group / "memory.swap.max", 0)
         with suppress(OSError):
-            _write(group / "cpu.weight", WEIGHT)
             _write(group / "cpu.max", f"{round(limits.cpus * PERIOD_US)} {PERIOD_US}")
+            _write(group / "cpu.weight", WEIGHT)
 
     def add(self, session_id: str, pid: int) -> None:
         """Puts a process, with all that it will start, into the session's group."""

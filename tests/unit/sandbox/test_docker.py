@@ -168,6 +168,10 @@ DECEPTIONS = {
     "a second beginning": "echo {mark} 1 99999999999; (setsid sleep {n} &) ; sleep {n}",
     "an end and a second beginning": "echo {mark} 1 99999999999; echo {mark} 0; (setsid sleep {n} &) ; sleep {n}",
     "a killed script": "(setsid sleep {n} &) ; kill -9 $PPID; sleep {n}",
+    "a kill script that is killed": (
+        "sleep {n} & while :; do for each in /proc/[0-9]*; do each=${{each#/proc/}};"
+        " [ $each -gt $! ] && kill -9 $each; done; done"
+    ),
     "a kill script that is stopped": "while :; do kill -STOP $(ls /proc | grep '[0-9]' | tail -n 2); done & sleep {n}",
 }
 
