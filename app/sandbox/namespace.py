@@ -118,7 +118,7 @@ class Namespace:
             self._init = await asyncio.to_thread(self._meet, pid)
         if pid is not None and self._init is not None:
             await self._connect(pid)
-            self._handshake.go_on()
+            await asyncio.to_thread(self._handshake.go_on)
             self._watching = asyncio.create_task(self._watch(pid, self._init))
 
     async def _watch(self, pid: int, pidfd: int) -> None:

@@ -52,7 +52,7 @@ class Gateway:
 
     async def connect(self, name: str, port: int, turn: asyncio.Semaphore) -> Connection:
         """A connection to an allowed name, which is resolved once: what is dialed is what was checked. `turn` bounds
-        the lookups of one sandbox. Raises `RefusedError` where all addresses are out of bounds, and `UnreachableError`."""
+        the lookups of one sandbox. Raises `RefusedError` where no address may be reached, and `UnreachableError`."""
         addresses = await self._lookup(name, turn)
         allowed = [address for address in addresses if may_be_reached(address)]
         if not allowed:
