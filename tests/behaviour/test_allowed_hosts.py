@@ -109,7 +109,7 @@ WAYS: dict[str, tuple[str, str | None]] = {
     "another port": ("get http://packages.example.com:8080/", PORT),
     "a tunnel to another port": ("tunnel packages.example.com:22", PORT),
     "a tunnel to the port of HTTP": ("tunnel packages.example.com:80", PORT),
-    "a name that is rebound": ("get http://rebinding.example.org/page; get http://rebinding.example.org/page", NOT_PUBLIC),
+    "a name that is rebound": ("for i in 1 2; do get http://rebinding.example.org/page; done", NOT_PUBLIC),
     "a second request on the connection": (
         r"via 'GET http://packages.example.com/page HTTP/1.1\r\nHost: a\r\n\r\n"
         r"GET http://elsewhere.example.net/ HTTP/1.1\r\nHost: elsewhere.example.net\r\n\r\n'",
@@ -155,7 +155,7 @@ WAYS: dict[str, tuple[str, str | None]] = {
     ),
     "a name without the proxy": ("getent hosts direct.example.org; timeout 4 nslookup direct.example.org", None),
     "sockets of the host": ("cat /proc/net/unix; ls /run /var/run; tail -n +2 /proc/net/route", None),
-    "a route of one's own": ("ip link add x type veth; ip addr add 10.0.0.1 dev lo; echo 1 >/proc/sys/net/ipv4/ip_forward", None),
+    "a route of one's own": ("(ip link add x type veth || ip addr add 10.0.0.1 dev lo) && echo REACHED", None),
     "the proxies of others": ("for i in 2 3 4; do ask 127.0.0.$i 3128 </dev/null && echo REACHED; done", None),
 }  # fmt: skip
 """Each way around the list, with what it meets; None where nothing answers at all."""
@@ -257,7 +257,8 @@ for name in ('pip.zip', 'ca.pem'):
     urllib.request.urlretrieve('http://packages.example.com/' + name, name)
 " && export PYTHONPATH=pip.zip GIT_SSL_CAINFO=$PWD/ca.pem &&
 """
-PIP = """python3 -m pip install --quiet --cert ca.pem --index-url https://packages.example.com/simple/ --target out demo &&
+PIP = """python3 -m pip install --quiet --cert ca.pem --index-url https://packages.example.com/simple/ \\
+    --target out demo &&
 PYTHONPATH=out python3 -c 'import demo; print(demo.WORD)'
 """
 CLONE = "git clone --quiet {scheme}://code.example.org/demo.git {scheme} && cat {scheme}/README"
