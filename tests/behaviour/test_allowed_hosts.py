@@ -8,15 +8,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from app.hostnames import is_covered
+from app.sessions import AllowedHosts
+from app.settings import Settings
+from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.public_web import WORD, PublicWeb, need_network_namespaces, public_web
@@ -25,6 +31,7 @@ from tests.behaviour.web_server import ALLOWED
 from tests.provider import FakeProvider, Reply, Text
 from tests.provider.server import running_provider
 from tests.requirements import need
+from tests.unit.sandbox.shell import unique_seconds, until_gone, until_sleeping
 
 IMAGE = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
 FULL_IMAGE = "palimpsest/test-full:latest"
@@ -286,3 +293,88 @@ def need_image(kind: str) -> None:
     """Skips the test where the image with Python and git is missing."""
     if kind == "docker" and subprocess.run(["docker", "image", "inspect", FULL_IMAGE], capture_output=True).returncode:
         pytest.skip(f"{FULL_IMAGE} is missing; `.ci/docker-engine full` makes it")
+
+
+@pytest.fixture
+def seconds() -> str:
+    return unique_seconds()
+
+
+async def test_a_server_that_is_killed_leaves_no_way_open(kind: str, tmp_path: Path, seconds: str) -> None:
+    """And the one that follows it opens its own."""
+
+    def start() -> ServerProcess:
+        return ServerProcess(tmp_path / "data", provider, kind, IMAGE, more=OPERATOR)
+
+    with running_provider() as provider:
+        provider.script(
+            Reply(command(f"sleep {seconds}")),
+            Reply(command(f"{HELPERS} get http://elsewhere.example.net/")),
+            Reply(Text("Done.")),
+        )
+        with start() as server:
+            async with Client(server.url) as client:
+                session_id = (await client.create("wait", sandbox={"kind": kind, "network": HOSTS}))["id"]
+            await until_sleeping(seconds)
+            assert listens(seconds)
+            server.end(signal.SIGKILL)
+        assert not listens(seconds)
+        with start() as server:
+            async with Client(server.url) as client:
+                events = await client.until_idle(session_id)
+                await client.http.delete(f"/v1/sessions/{session_id}")
+    assert UNLISTED in results_of(events)[-1].data["output"]
+    await until_gone(seconds)
+
+
+def listens(seconds: str) -> bool:
+    """Whether the proxy's port is open in the network of the command that sleeps for so long."""
+    found = False
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and seconds.encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                found |= "0100007F:0C38" in (process / "net/tcp").read_text()
+    return found
+
+
+async def test_a_request_s_list_is_checked(start_server: StartServer, provider: FakeProvider) -> None:
+    server = start_server(sandbox_network={"allowed_hosts": ["packages.example.com", "*.example.org"]})
+    async with Client(server.url) as client:
+
+        async def ask(*hosts: str) -> httpx.Response:
+            sandbox = {"kind": "bubblewrap", "network": {"allowed_hosts": hosts}}
+            return await client.http.post("/v1/sessions", json={"sandbox": sandbox})
+
+        for wrong in ((), ("*",), ("*.com",), ("localhost",), ("127.0.0.1",), ("[::1]",), ("a.example.org",) * 65):
+            answer = await ask(*wrong)
+            assert (answer.status_code, answer.json()["code"]) == (422, "validation_error"), wrong
+        for beyond in ("example.org", "elsewhere.example.net", "*.packages.example.com"):
+            answer = await ask("packages.example.com", beyond)
+            assert (answer.status_code, answer.json()["code"]) == (403, "sandbox_not_allowed"), beyond
+            assert "packages.example.com, *.example.org" in answer.json()["detail"]
+        made = (await ask("API.Example.ORG")).json()
+        assert made["sandbox"]["network"] == {"allowed_hosts": ["api.example.org"]}
+        forked = (await client.http.post(f"/v1/sessions/{made['id']}/fork", json={})).json()
+        assert forked["sandbox"]["network"] == {"allowed_hosts": ["api.example.org"]}
+        plain = await client.create()
+        assert plain["sandbox"]["network"] == {"allowed_hosts": ["packages.example.com", "*.example.org"]}
+        off = await client.create(sandbox={"kind": "bubblewrap", "network": "off"})
+        assert off["sandbox"]["network"] is False
+
+
+async def test_the_model_is_told_what_it_may_reach_and_what_was_refused(
+    start_server: StartServer, provider: FakeProvider, sandbox: str
+) -> None:
+    server = start_server(sandbox_network=HOSTS)
+    provider.script(Reply(command(f"{HELPERS} get http://elsewhere.example.net/ >seen")), Reply(Text("Done.")))
+    async with Client(server.url) as client:
+        _, events = await client.run("look")
+    assert "packages.example.com, *.example.org" in str(provider.requests[0].body)
+    (result,) = results_of(events)
+    assert result.data["output"].endswith(f"[network: elsewhere.example.net was refused: {UNLISTED}]")
+    assert f"elsewhere.example.net was refused: {UNLISTED}" in str(provider.requests[-1].body)
+
+
+def test_local_unsafe_takes_no_list() -> None:
+    with pytest.raises(ValueError, match="local-unsafe cannot limit"):
+        Settings(_env_file=None, sandbox="local-unsafe", sandbox_network=AllowedHosts(allowed_hosts=ALLOWED))

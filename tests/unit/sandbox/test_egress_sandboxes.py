@@ -180,7 +180,7 @@ async def test_who_takes_the_proxy_s_port_is_ended(container: Shell) -> None:
     await container.run("true")
     await container.sandbox._session.egress.close()  # type: ignore[attr-defined]
     seconds = unique_seconds()
-    squatter = f"(nc -l -p {PORT} -e sleep {seconds} &) ; until grep -q :0C38 /proc/net/tcp; do :; done"
+    squatter = f"(nc -l -p {PORT} -e sleep {seconds} &) ; until grep -q :0C38 /proc/net/tcp6; do :; done"
     await _without_proxy(container, squatter)
     with pytest.raises(SandboxError, match="can be run again"):
         await container.run("true")
