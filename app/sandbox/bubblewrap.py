@@ -148,7 +148,7 @@ class BubblewrapSandbox(HostSandbox):
     async def _connect(self, proxy: Proxy, pid: int) -> None:
         """Opens the way to the allowed hosts, where there are any, in the network of a command's first process."""
         if self._config.allowed_hosts:
-            await proxy.serve(await enter(pid))
+            proxy.serve(await enter(pid))
 
     async def stop(self) -> None:
         await super().stop()

@@ -4,14 +4,13 @@ for what goes on in the background."""
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.errors import SandboxError
-from app.sandbox.egress import Gateway, Proxy, Refusals, open_listener, unavailable
+from app.sandbox.egress import Gateway, PortTakenError, Proxy, Refusals, enter
 from app.sandbox.engine import Engine
 
 
@@ -66,22 +65,20 @@ class ContainerEgress:
             life = f"{shown['Id']} {shown['State']['StartedAt']}"
             if self._proxy is None or life != self._life:
                 await self._close()
-                # The container's own files are mounted from a directory with its id: the process is not another
-                # machine's that has the same number here.
-                listener = await self._enter(shown["State"]["Pid"], f"/{shown['Id']}/")
+                listener = await self._enter(shown["State"]["Pid"], shown["Id"])
                 proxy = Proxy(self._gateway, hosts)
-                await proxy.serve(listener)
+                proxy.serve(listener)
                 self._proxy, self._life = proxy, life
             return self._proxy
 
-    async def _enter(self, pid: int, mark: str) -> socket.socket:
+    async def _enter(self, pid: int, container_id: str) -> socket.socket:
         try:
-            return await asyncio.to_thread(open_listener, pid, mark)
-        except OSError as exc:
-            if exc.errno != errno.EADDRINUSE:
-                raise unavailable(f"the network of its container cannot be entered ({exc})") from exc
-        await self._engine.kill(self._container)
-        raise SandboxError(
-            "A process in the sandbox had taken the port of the network's proxy. All that ran in it was ended; the"
-            " command can be run again."
-        )
+            # Its own files are mounted from a directory with its id: so the process is not one of this machine that
+            # has the number of another machine's by chance.
+            return await enter(pid, f"/{container_id}/")
+        except PortTakenError as exc:
+            await self._engine.kill(self._container)
+            raise SandboxError(
+                "A process in the sandbox had taken the port of the network's proxy. All that ran in it was ended; the"
+                " command can be run again."
+            ) from exc

@@ -13,7 +13,7 @@ from app.sandbox.egress.refusals import RefusedError
 CONNECT_S = 15.0
 """How long it may take to resolve a name, and to connect to one of its addresses, in seconds each."""
 MAX_CONNECTIONS = 256
-"""Of all sandboxes together; each takes two descriptors of the server's."""
+"""Connections of all sandboxes that are served at the same time; each takes two descriptors of the server's."""
 _RESOLVERS = 8
 _MOST_ADDRESSES = 4
 
@@ -44,7 +44,7 @@ class Gateway:
     def __init__(self, resolve: Resolve = _resolve, dial: Dial = asyncio.open_connection) -> None:
         """`resolve` gives the addresses of a name, and blocks; `dial` connects to an address and a port."""
         self.refused = 0
-        self.connections = 0
+        self.slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self._resolve = resolve
         self._dial = dial
         # Its own, since a name server that does not answer must not hold up the threads of everything else.

@@ -16,7 +16,7 @@ import h11
 
 from app.hostnames import is_covered
 from app.sandbox.egress.client_hello import server_name
-from app.sandbox.egress.gateway import MAX_CONNECTIONS, Gateway, UnreachableError
+from app.sandbox.egress.gateway import Gateway, UnreachableError
 from app.sandbox.egress.messages import (
     READ_BYTES,
     BadRequestError,
@@ -30,9 +30,12 @@ from app.sandbox.egress.messages import (
 from app.sandbox.egress.refusals import Refusals, RefusedError, printable
 
 SANDBOX_CONNECTIONS = 32
-"""Open connections of one sandbox."""
+"""Connections of one sandbox that are served at the same time."""
 SANDBOX_LOOKUPS = 2
 """Names that are resolved at the same time for one sandbox."""
+ACCEPT_S = 0.002
+"""Between two connections of one sandbox, in seconds: a flood of them would take the event loop from everyone."""
+RETRY_S = 0.1
 HEAD_S = 15.0
 """How long a client may take for a request's head, and for the first message of TLS, in seconds."""
 IDLE_S = 300.0
@@ -48,21 +51,25 @@ class Proxy:
         self._gateway = gateway
         self._hosts = hosts
         self._lookups = asyncio.Semaphore(SANDBOX_LOOKUPS)
-        self._serving: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(SANDBOX_CONNECTIONS)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._noted: list[Refusals] = []
-        self._server: asyncio.Server | None = None
 
-    async def serve(self, listener: socket.socket) -> None:
-        """Serves connections of a listening socket, which it closes at its end."""
-        self._server = await asyncio.start_server(self._accept, sock=listener)
+    def serve(self, listener: socket.socket) -> None:
+        """Begins to serve connections of a listening socket, which `close` closes."""
+        self._start(self._accept(listener))
 
     async def close(self) -> None:
         """Ends all connections."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._serving:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     @contextmanager
     def noting(self) -> Iterator[Refusals]:
@@ -74,30 +81,36 @@ class Proxy:
         finally:
             self._noted.remove(refusals)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        gateway = self._gateway
-        if len(self._serving) >= SANDBOX_CONNECTIONS or gateway.connections >= MAX_CONNECTIONS:
-            writer.transport.abort()
-            return
-        gateway.connections += 1
-        task = asyncio.create_task(self._serve(Peer(h11.SERVER, reader, writer)))
-        self._serving.add(task)
-        task.add_done_callback(self._served)
+    async def _accept(self, listener: socket.socket) -> None:
+        """Takes in no more than is served, and no faster than that leaves the event loop to others; what is beyond
+        waits in the kernel."""
+        listener.setblocking(False)
+        with listener:
+            while True:
+                await self._slots.acquire()
+                connection = await self._next(listener)
+                self._start(self._serve(connection)).add_done_callback(lambda _: self._slots.release())
+                await asyncio.sleep(ACCEPT_S)
 
-    def _served(self, task: asyncio.Task[None]) -> None:
-        self._serving.discard(task)
-        self._gateway.connections -= 1
+    async def _next(self, listener: socket.socket) -> socket.socket:
+        while True:
+            try:
+                return (await asyncio.get_running_loop().sock_accept(listener))[0]
+            except OSError:  # out of descriptors, or the client has left
+                await asyncio.sleep(RETRY_S)
 
-    async def _serve(self, client: Peer) -> None:
+    async def _serve(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection)
         try:
-            await self._answer(client)
-            client.writer.close()
-            async with asyncio.timeout(IDLE_S):
-                await client.writer.wait_closed()
+            async with self._gateway.slots:
+                await self._answer(Peer(h11.SERVER, reader, writer))
+                writer.close()
+                async with asyncio.timeout(IDLE_S):
+                    await writer.wait_closed()
         except (OSError, TimeoutError, h11.ProtocolError):
             pass  # who breaks off gets no answer
         finally:
-            client.writer.transport.abort()
+            writer.transport.abort()
 
     async def _answer(self, client: Peer) -> None:
         host = ""
