@@ -34,8 +34,14 @@ PIECE_BYTES = 64 * 1024
 STALLED_S = 30.0
 """Seconds in which a reader that takes nothing of what waits for it is dropped."""
 
-RESERVED_FILES = 512
-"""Descriptors that connections leave to the server's own work: database, sandboxes, pipes of commands, providers."""
+RESERVED_FILES = 256
+"""Descriptors that connections leave to the server's own work: database, log, providers, downloads."""
+
+FILES_PER_RUN = 10
+"""Descriptors that are left to each run: its command takes eight, for pipes and to end it, its model's answer one."""
+
+SPARE_CONNECTIONS = 64
+"""Connections that readers of streams leave to requests."""
 
 log = structlog.get_logger(__name__)
 
@@ -64,9 +70,15 @@ def raise_file_limit() -> int:
     return wanted
 
 
-def connections_for(files: int, readers: int) -> int:
-    """How many connections there may be with so many descriptors and readers of streams."""
-    return min(max(MAX_CONNECTIONS, 2 * readers), max(files // 2, files - RESERVED_FILES))
+def connections_for(files: int, readers: int, runs: int) -> int:
+    """How many connections there may be with so many descriptors, readers of streams and runs at the same time."""
+    room = files - RESERVED_FILES - FILES_PER_RUN * runs
+    return min(max(MAX_CONNECTIONS, 2 * readers), max(files // 2, room))
+
+
+def most_readers(connections: int) -> int:
+    """How many readers of streams fit into so many connections."""
+    return max(1, connections - SPARE_CONNECTIONS)
 
 
 class BoundedProtocol(HttpToolsProtocol):

@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from app.api.config import no_metrics
 from app.api.main import ApiConfig, create_app
 from app.bootstrap import Prompts, Runtime, build, default_model, exposes_server, provider_configs, secrets_of
-from app.connections import bounded, connections_for, raise_file_limit
+from app.connections import bounded, connections_for, most_readers, raise_file_limit
 from app.context.policies import resolve
 from app.errors import PalimpsestError, UnknownModelError
 from app.llm.catalog import Catalog
@@ -202,11 +202,14 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
     """The server of these settings, not started; `on_ready` is called when the service is built and answers. Raises
     `StartError`."""
     check_model(settings)
+    files = raise_file_limit()
+    connections = connections_for(files, settings.max_readers, settings.max_runs)
+    settings = _with_room(settings, files, most_readers(connections))
     app = create_app(_api_config(settings, lambda: server.metrics()))
     server = Server(
         uvicorn.Config(
             app,
-            http=bounded(connections_for(raise_file_limit(), settings.max_readers)),
+            http=bounded(connections),
             lifespan="off",
             # There are no WebSockets here, and a handshake with a body would never have an answer.
             ws="none",
@@ -222,6 +225,21 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
         on_ready,
     )
     return server
+
+
+def _with_room(settings: Settings, files: int, readers: int) -> Settings:
+    """The settings with as many readers as there is room for. Raises `StartError` where more were asked for; where
+    nobody asked, there are just fewer of them."""
+    if settings.max_readers <= readers:
+        return settings
+    if "max_readers" in settings.model_fields_set:
+        raise _unusable(
+            "PALIMPSEST_MAX_READERS",
+            f"with {files:,} open files there is room for {readers:,} readers beside {settings.max_runs:,} runs; raise"
+            " the hard limit of open files (ulimit -Hn), or lower it or PALIMPSEST_MAX_RUNS",
+        )
+    log.warning("fewer_readers", most=readers, files=files)
+    return settings.model_copy(update={"max_readers": readers})
 
 
 def _api_config(settings: Settings, metrics: Callable[[], bytes]) -> ApiConfig:

@@ -206,7 +206,10 @@ class Settings(BaseSettings):
         1000, ge=0, description="Runs that may wait for their turn; what would begin another one is answered with 503."
     )
     max_readers: int = Field(
-        1000, ge=1, description="Streams of events that are open at the same time; further ones are answered with 503."
+        1000,
+        ge=1,
+        description="Streams of events that are open at the same time; further ones are answered with 503. Without a"
+        " value, fewer where the limit of open files has no room for them.",
     )
     max_background_summaries: int = Field(
         8,

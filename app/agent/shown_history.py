@@ -60,8 +60,8 @@ class ShownHistory:
         and with the message of seq `reported_until`. `checkpoints` and `pruned` (call ids) are those in force now; the
         generation may be older than they are, and `shown_pruned` is what it clears, where that differs. `task_id` is
         the message that carries the session's task, and `model` the one that the `calibration` is of, if that is not
-        the generation's. `repairs` were made before, in this generation or an earlier one. With an
-        `outline`, `history` is only what a context can be made of now, and the newest messages."""
+        the generation's. `repairs` were made before, in this generation or an earlier one. With an `outline`,
+        `history` is only what a context can be made of now, and the newest messages."""
         self._record = Record(history, checkpoints, outline)
         self._in_force = InForce(tuple(checkpoints), frozenset(pruned))
         self._generations = Generations(generation, self._in_force.pruned if shown_pruned is None else shown_pruned)

@@ -86,7 +86,7 @@ class Catalog:
     ) -> None:
         self._models = dict(models or {})
         self._providers = {provider.id: provider for provider in get_snapshot().providers}
-        self._base_urls = dict(base_urls or {})
+        self._at_url = {name: self._provider_at(url) for name, url in (base_urls or {}).items()}
         self._found: dict[str, tuple[PricedProvider | None, PricedModel | None]] = {}
 
     def info(self, name: str, key_present: bool) -> ModelInfo:
@@ -185,8 +185,10 @@ class Catalog:
         key = provider.lower()
         if (data := self._providers.get(_ALIASES.get(key, key))) is not None:
             return data
-        url = self._base_urls.get(provider)
-        if not url or not urlsplit(url).hostname:
+        return self._at_url.get(provider)
+
+    def _provider_at(self, url: str) -> PricedProvider | None:
+        if not urlsplit(url).hostname:
             return None
         return next((p for p in self._providers.values() if re.match(p.api_pattern, url)), None)
 

@@ -137,12 +137,11 @@ class AgentSetup:
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
     """What the database holds of a conversation; with an `outline`, `history` is only what its context is made of; see
-    `reading`. `last_usage` is the size of the context after the last step of this
-    generation, if its provider reported it; it covers the history up to and with the seq `reported_until`.
-    `checkpoints` and `pruned` are those in force, `shown_pruned` the outputs that the generation clears, and
-    `first_queued` is the message that was posted first, which carries the task of a session made with one. `repairs`
-    were made in its requests, and `unused` is how large the context was, in tokens, when the last summary of what is in
-    force was prepared in vain, 0 without one."""
+    `reading`. `last_usage` is the size of the context after the last step of this generation, if its provider reported
+    it; it covers the history up to and with the seq `reported_until`. `checkpoints` and `pruned` are those in force,
+    `shown_pruned` the outputs that the generation clears, and `first_queued` is the message that was posted first,
+    which carries the task of a session made with one. `repairs` were made in its requests, and `unused` is how large
+    the context was, in tokens, when the last summary of what is in force was prepared in vain, 0 without one."""
 
     history: list[Message]
     generation: Generation | None
@@ -187,12 +186,13 @@ def _reported(
 ) -> tuple[Usage | None, int]:
     """What a provider has counted of a generation's context, and the seq up to which the count goes: at its last step,
     or before the first one when the round was made that it began with."""
-    last = steps.last_closed(connection, session_id)
+    newest = steps.newest(connection, session_id)
+    is_waiting = newest is not None and newest.finish_reason is None
+    last = steps.last_closed(connection, session_id) if is_waiting else newest
     if last is not None and last.generation == generation.number:
         if not _was_reported(last):
             return None, 0
-        newest = steps.newest(connection, session_id)
-        waiting = newest.message_id if newest is not None and newest.finish_reason is None else None
+        waiting = newest.message_id if newest is not None and is_waiting else None
         # What a step leaves in the context was counted at its end, its results included; only what was said to the
         # model since then comes on top.
         until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.id != waiting), default=0)

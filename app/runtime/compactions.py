@@ -88,6 +88,14 @@ def request(
     return compactions.view(row), appender.flush()
 
 
+def claim(connection: Connection, session_id: str) -> tuple[Row[Any] | None, list[StreamItem]]:
+    """Takes a session over from its earlier owner, and closes the rounds that one had under way by itself; gives the
+    row as it is then, None if the session is gone."""
+    row = sessions.claim(connection, session_id)
+    items = [] if row is None else abandon(connection, session_id, row.epoch, asked_too=False)
+    return (sessions.row(connection, session_id) if items else row), items
+
+
 def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked_too: bool) -> list[StreamItem]:
     """Closes the rounds that an owner who went away had under way; those that somebody asked for only if
     `asked_too`."""

@@ -37,6 +37,8 @@ def read_shown(
     They are those outside the ranges in force; in them what is kept, or shown in part; the summaries; and of the user's
     messages the task and the latest, one of which a later round may keep.
     """
+    if not checkpoints:
+        return messages.history(connection, session_id)
     applied = not_taken_up(checkpoints)
     end = messages.newest_seq(connection, session_id, recent)
     ranges = [(c.first_seq, min(c.last_seq, end - 1)) for c in applied if c.first_seq < end]
@@ -45,15 +47,14 @@ def read_shown(
         for after, before in gaps(ranges)
         for message in messages.history(connection, session_id, after=after, before=before)
     }
-    if applied:
-        wanted = {c.summary_message_id for c in applied}.union(*(c.kept for c in applied))
-        clipped = {part_id for c in applied for part_id, _ in c.clips}
-        if clipped:
-            wanted |= parts.messages_with(connection, session_id, clipped)
-        if task_id is not None:
-            wanted.add(task_id)
-        named = messages.named(connection, session_id, wanted - found.keys())
-        found |= {message.id: message for message in (*named, *_ends_of_requests(connection, session_id))}
+    wanted = {c.summary_message_id for c in applied}.union(*(c.kept for c in applied))
+    clipped = {part_id for c in applied for part_id, _ in c.clips}
+    if clipped:
+        wanted |= parts.messages_with(connection, session_id, clipped)
+    if task_id is not None:
+        wanted.add(task_id)
+    named = messages.named(connection, session_id, wanted - found.keys())
+    found |= {message.id: message for message in (*named, *_ends_of_requests(connection, session_id))}
     return sorted(found.values(), key=lambda message: message.seq)
 
 

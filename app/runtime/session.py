@@ -21,7 +21,7 @@ from app.agent.updates import refresh
 from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Role, Usage, now
-from app.runtime import compactions, left_runs, runs
+from app.runtime import left_runs, runs
 from app.runtime.agents import StoredConversation
 from app.runtime.asked_rounds import AskedRounds
 from app.runtime.assembly import make_step, open_conversation
@@ -125,7 +125,6 @@ class SessionOwner:
         self._desk = StoredDesk(recorder, self._session_id, row.epoch, self._rest)
         stack.callback(self._session.release)
         epoch = row.epoch
-        await recorder.submit(lambda c: (None, compactions.abandon(c, self._session_id, epoch, asked_too=False)))
         if row.status == Status.IDLE:
             try:
                 await self._compact_idle(recorder)

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Row
 from app.agent.collecting import Collector
 from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import sessions
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
+from app.runtime import compactions
 from app.runtime.agents import AgentSetup
 from app.runtime.fence import holds
 from app.runtime.sandboxes import Sandboxes
@@ -52,13 +52,8 @@ class RuntimeSetup:
         return value
 
     async def claim(self, session_id: str) -> Row[Any] | None:
-        """Makes this server the session's owner; see `repositories.sessions.claim`. Raises `SupersededError`."""
-
-        def work(connection: Connection) -> Row[Any] | None:
-            self.fence(connection)
-            return sessions.claim(connection, session_id)
-
-        return await self.database.writer.write(work)
+        """Makes this server the session's owner; see `compactions.claim`. Raises `SupersededError`."""
+        return await self.write(session_id, lambda c: compactions.claim(c, session_id))
 
     async def holds_database(self) -> bool:
         """Whether this server holds the database still, asked before something is done that is no write of it; see

@@ -12,6 +12,8 @@ MOUNT = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 PERIOD_US = 100_000
 """The kernel's own default period of `cpu.max`."""
+WEIGHT = 1
+"""The least; a group has 100 where nobody has said otherwise."""
 
 
 class Cgroups:
@@ -46,6 +48,7 @@ class Cgroups:
         with suppress(OSError):  # no swap, or the controller is not handed down
             _write(group / "memory.swap.max", 0)
         with suppress(OSError):
+            _write(group / "cpu.weight", WEIGHT)
             _write(group / "cpu.max", f"{round(limits.cpus * PERIOD_US)} {PERIOD_US}")
 
     def add(self, session_id: str, pid: int) -> None:

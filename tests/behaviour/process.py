@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @dataclass
 class ServerProcess:
     """`python -m app serve`, on a free port unless one is given. Its log goes to a file, or to the descriptor `stderr`;
-    `files` is how many it may have open, `wrapper` a program that starts it.
+    `files` is how many it may have open: the soft limit and the hard one. `wrapper` is a program that starts it.
     Leaving the context kills it if it still runs."""
 
     data_dir: Path
@@ -39,7 +39,7 @@ class ServerProcess:
     more: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
     stderr: int | None = None
-    files: int | None = None
+    files: tuple[int, int] | None = None
     wrapper: Sequence[str] = ()
     url: str = ""
     _process: subprocess.Popen[str] | None = None
@@ -95,7 +95,7 @@ class ServerProcess:
 
     def _limit_files(self) -> None:
         assert self.files is not None
-        resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))
+        resource.setrlimit(resource.RLIMIT_NOFILE, self.files)
 
     @property
     def pid(self) -> int:

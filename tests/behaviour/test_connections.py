@@ -122,9 +122,9 @@ async def test_some_requests_may_be_pipelined(guarded: ServerProcess) -> None:
 
 async def test_idle_connections_make_room(tmp_path: Path, provider: FakeProvider) -> None:
     """Three hundred descriptors at most: the oldest idle connections go, requests are answered."""
-    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", files=300) as server:
+    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", files=(300, 300)) as server:
         async with AsyncExitStack() as stack:
-            most = connections_for(300, 1_000)
+            most = connections_for(300, 1_000, 100)
             held = [await stack.enter_async_context(connected(server)) for _ in range(most + 20)]
             async with asyncio.timeout(5):
                 with suppress(ConnectionResetError):

@@ -24,6 +24,8 @@ TYPE_OF = {".html": HTML, ".js": JS, ".css": CSS, ".svg": SVG}
 IMPORT = re.compile(r"""(?<!["'\w.])(?:import|export)\b(?:[\w\s*{},$]*\bfrom)?\s*\(?\s*["']([^"'\n]+)["']""")
 """What a module loads, by any way of importing."""
 
+WORKER = re.compile(r"""new URL\("(\.[^"]+)", import\.meta\.url\)""")
+
 
 @pytest.fixture
 async def stranger(start_server: StartServer) -> AsyncIterator[Client]:
@@ -54,7 +56,7 @@ async def loaded(client: Client) -> dict[str, httpx.Response]:
         if address == "/":
             waiting += linked(answer.text)
         elif address.endswith(".js"):
-            targets = IMPORT.findall(without_comments(answer.text))
+            targets = IMPORT.findall(without_comments(answer.text)) + WORKER.findall(answer.text)
             assert not [target for target in targets if not target.startswith(("./", "../"))], address
             waiting += [httpx.URL(address).join(target).path for target in targets]
     return found
@@ -64,7 +66,7 @@ async def test_all_that_the_page_loads_is_there_for_a_stranger(stranger: Client)
     found = await loaded(stranger)
     assert len(found) > 40
     plain = {re.sub("v-[0-9a-f]{16}/", "", address) for address in found}
-    assert {"/static/main.js", "/static/vendor/preact.js", "/static/styles/base.css"} <= plain
+    assert {"/static/main.js", "/static/worker.js", "/static/vendor/preact.js", "/static/styles/base.css"} <= plain
     for address, answer in found.items():
         expected = HTML if address == "/" else TYPE_OF[Path(address).suffix]
         assert answer.headers["content-type"].partition(";")[0] == expected, address
@@ -76,9 +78,9 @@ async def test_the_page_and_its_files_have_the_headers_of_a_closed_page(client: 
         policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
         assert policy == {
             "default-src": "'none'",
-            **dict.fromkeys(("script-src", "style-src", "img-src", "connect-src"), "'self'"),
+            **dict.fromkeys(("script-src", "worker-src", "style-src", "img-src", "connect-src"), "'self'"),
             **dict.fromkeys(("base-uri", "form-action", "frame-ancestors"), "'none'"),
-            "trusted-types": "highlighter",
+            "trusted-types": "worker",
             "require-trusted-types-for": "'script'",
         }
         assert answer.headers["x-content-type-options"] == "nosniff"
@@ -100,7 +102,10 @@ def test_the_page_is_nothing_but_what_its_policy_lets_run() -> None:
 def test_our_modules_put_in_no_markup() -> None:
     modules = [path for path in STATIC.rglob("*.js") if "vendor" not in path.parts]
     assert len(modules) > 20
-    sinks = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.srcdoc")
+    sinks = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\.srcdoc"
+        r"|\beval\(|new Function|createHTML|createScript\b"
+    )
     for path in modules:
         text = without_comments(path.read_text("utf-8"))
         assert not sinks.search(text), path
@@ -139,8 +144,9 @@ async def test_the_page_names_all_modules_that_it_loads_at_once(stranger: Client
     named = set(re.findall(r'<link rel="modulepreload" href="([^"]+)"', page))
     (start,) = re.findall(r'<script\b[^>]*\bsrc="([^"]+)"', page)
     modules = {address for address in await loaded(stranger) if address.endswith(".js")}
-    # A language is loaded when something is written in it.
-    assert {address for address in modules if "/vendor/highlight/" not in address} == {*named, start}
+    # The worker loads its own when there is something for it to read.
+    later = ("/worker.js", "/core/colours.js", "/vendor/highlight/core.js")
+    assert {address for address in modules if not address.endswith(later)} == {*named, start}
 
 
 async def test_the_head_of_a_file_is_told_alone(client: Client) -> None:

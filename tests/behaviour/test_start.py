@@ -96,6 +96,12 @@ def test_settings_that_cannot_be_served(serve: Serve, refused: Refused) -> None:
     assert_not_started(ended, refused.code, refused.word)
 
 
+def test_more_readers_than_there_is_room_for(serve: Serve) -> None:
+    few = ("prlimit", "--nofile=600:600")
+    ended = serve(before=few, PALIMPSEST_MAX_READERS="1000")
+    assert_not_started(ended, "invalid_settings", "PALIMPSEST_MAX_READERS", "600 open files", "236 readers")
+
+
 @pytest.mark.parametrize(
     ("content", "fault"),
     [

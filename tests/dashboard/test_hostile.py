@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -193,6 +194,74 @@ async def test_the_page_answers_with_huge_outputs_and_lines(
 
     record_property("click answered, ms", json.dumps(took))
     assert max(took.values()) < 1_000, took
+
+
+BOUND_S = 30
+"""How long the page may take for all that is asked of it here, in seconds."""
+
+LONGEST_TASK_MS = 3_000
+"""How long nothing else may happen in the page; it is some 300 ms where the machine has nothing else to do."""
+
+ENDLESS = {
+    "links in code": ("markdown", "[a](" * 6_000),
+    "emphasis": ("", f"x {'*a_' * 3_000}\n\n" * 20 + "The end."),
+}
+"""A language, if it is code, and a text that keeps the libraries busy for longer than their worker may run."""
+
+UNDRAWABLE = {
+    "templates in code": ("javascript", "`${" * 8_000),
+    "a line of digits in code": ("javascript", "1 " * 24_000),
+    "quotes": ("", ">" * 1_200 + " deep"),
+}
+"""Texts that are read at once, and that no browser can draw as they are read."""
+
+LONG_TASKS = """
+window.longestTask = 0;
+new PerformanceObserver((list) => {
+  for (const { duration } of list.getEntries()) window.longestTask = Math.max(window.longestTask, duration);
+}).observe({ type: "longtask" });
+"""
+
+SHORT = f"""# Read as ever
+
+{"More than is read on the page's own thread. " * 50}
+
+```python
+import this
+```
+"""
+
+
+@pytest.mark.parametrize("name", [*ENDLESS, *UNDRAWABLE])
+async def test_the_page_answers_whatever_a_text_takes_to_read_and_draw(
+    page: Page, site: Site, client: Client, record_property: Any, name: str
+) -> None:
+    language, text = {**ENDLESS, **UNDRAWABLE}[name]
+    shown = f"```{language}\n{text}\n```" if language else text
+    made, events = await client.run(site.task("Read this", Reply(Text(shown)), Reply(Text(SHORT))))
+    await client.post(made["id"], "And this.")
+    await client.until_idle(made["id"], after=max(event.id or 0 for event in events))
+    stopped = asyncio.Event()
+    page.on("worker", lambda worker: worker.on("close", lambda _: stopped.set()))
+    await page.add_init_script(LONG_TASKS)
+    async with asyncio.timeout(BOUND_S):
+        await open_session(page, made["id"])
+        await expect(messages(page, "assistant")).to_have_count(2)
+        answered = await page.evaluate(ANSWERS, "Usage")
+        await tab(page, "Conversation").click()
+        await expect(page.get_by_role("heading", name="Read as ever")).to_be_visible()
+        await expect(page.locator(".hl-keyword").get_by_text("import")).to_be_visible()
+        await page.get_by_role("feed", name="Messages").press("Home")
+        await expect(messages(page, "assistant").first).to_contain_text(text[:100])
+        whole = await messages(page, "assistant").first.text_content()
+        if name in ENDLESS:
+            await stopped.wait()
+        longest = await page.evaluate("() => window.longestTask")
+
+    record_property("click answered, longest task, ms", json.dumps([answered, longest]))
+    assert answered < 1_000
+    assert longest < LONGEST_TASK_MS
+    assert text.replace("\n", "") in (whole or "").replace("\n", "")
 
 
 async def test_a_violation_is_seen_by_these_tests(page: Page, faults: Faults) -> None:

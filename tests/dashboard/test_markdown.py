@@ -109,6 +109,7 @@ HARD = {
     "lists": "".join(f"{' ' * n}- x\n" for n in range(600)),
     "brackets": "[" * 20_000,
     "stars": "*a" * 10_000,
+    "tildes": "~" * 8_000,
     "ticks": "`" * 5_000 + "a" + "`" * 4_999,
     "emphasis": "**a _b " * 3_000,
     "links": "[a](" * 3_000,
@@ -130,6 +131,66 @@ async def test_no_text_takes_long_to_read(bare: Page, name: str) -> None:
 
     assert found["ms"] < 3_000, json.dumps(found)
     assert found["isAll"]
+
+
+HARDER = {**HARD, "emphasis in emphasis": "*a_" * 3_300}
+"""Texts that only the worker reads may take longer than that."""
+
+
+@pytest.mark.parametrize("name", HARDER)
+async def test_no_text_that_grows_holds_up_the_page(bare: Page, name: str) -> None:
+    script = """({ GrowingMarkdown }, text) => {
+      const growing = new GrowingMarkdown((rest, take) => take(null));
+      const begun = performance.now();
+      for (const share of [0.01, 0.1, 0.5, 1]) growing.update(text.slice(0, text.length * share), false, share * 1e9);
+      growing.update(text, true);
+      return performance.now() - begun;
+    }"""
+
+    assert await module(bare, "core/markdown.js", script, HARDER[name]) < 1_000
+
+
+LONG = f"Before\n\n{''.join(f'- item {n} with *stress*{chr(10)}' for n in range(200))}\nBetween\n\nAfter"
+
+ELSEWHERE = """({ GrowingMarkdown, blocksOf }, [text, isInTime]) => {
+  const shape = ({ groups, tail }) => JSON.stringify([...groups.flat(), ...tail]);
+  const sent = [];
+  const growing = new GrowingMarkdown((rest, take) => sent.push(() => take(isInTime ? blocksOf(rest) : null)));
+  const here = new GrowingMarkdown();
+  const unlike = [];
+  let isPutOff = true;
+  for (let end = 50; end <= text.length; end += 50) {
+    growing.update(text.slice(0, end), false, end * 1e6);
+    here.update(text.slice(0, end), false, end * 1e6);
+    if (sent.length) isPutOff &&= growing.update(text.slice(0, end + 1), false, end * 1e6) === Infinity;
+    sent.splice(0).forEach((parse) => parse());
+    if (shape(growing) !== shape(here)) unlike.push(end);
+  }
+  const kinds = growing.tail.map(({ type }) => type);
+  growing.update(text, true);
+  here.update(text, true);
+  const isSent = sent.length > 0;
+  sent.forEach((parse) => parse());
+  return { unlike, isPutOff, isSent, kinds, last: growing.tail.at(-1), isSame: shape(growing) === shape(here) };
+}"""
+
+
+async def test_what_is_parsed_elsewhere_is_what_would_be_parsed_here(bare: Page) -> None:
+    found = await module(bare, "core/markdown.js", ELSEWHERE, [LONG, True])
+
+    assert found["unlike"] == []
+    assert found["isPutOff"]
+    assert found["isSent"]
+    assert found["isSame"]
+
+
+async def test_what_took_too_long_elsewhere_is_shown_as_it_is(bare: Page) -> None:
+    found = await module(bare, "core/markdown.js", ELSEWHERE, [LONG, False])
+
+    assert found["unlike"] != []
+    assert found["kinds"][-1] == "plain"
+    assert found["isSent"], "once more, when it is whole"
+    assert found["last"] == {"type": "plain", "raw": LONG, "text": LONG}
 
 
 PIECES = ("\n", "\n\n", "- a", "  ", "# h", "```", "> ", "|a|b|\n", "|-|-|\n", "**b**", "`c`", "1. x", "    y", "z ")

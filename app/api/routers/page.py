@@ -15,6 +15,7 @@ POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
+        "worker-src 'self'",
         "style-src 'self'",
         "img-src 'self'",
         "connect-src 'self'",
@@ -22,7 +23,7 @@ POLICY = "; ".join(
         "form-action 'none'",
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
-        "trusted-types highlighter",
+        "trusted-types worker",
     )
 )
 UNUSED = (

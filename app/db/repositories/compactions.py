@@ -121,6 +121,8 @@ def checkpoints(
     else:
         query = query.where(compaction_events.c.round.in_(rounds))
     found = [(row.round, row.checkpoint) for row in connection.execute(query)]
+    if len(found) < 2:
+        return found
     made = _seqs(connection, session_id, [checkpoint["summary_message_id"] for _, checkpoint in found])
     return sorted(found, key=lambda stored: made[stored[1]["summary_message_id"]])
 

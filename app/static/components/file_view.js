@@ -1,21 +1,19 @@
 /** One file of the workspace: its text with line numbers and colours, as far as it is text. */
 
 import { bytes, count, day, plain, plainLine } from "../core/format.js";
-import { highlighted } from "../core/highlighter.js";
 import { filePath } from "../core/http.js";
 import { copy } from "../core/save.js";
-import { flatTokens, pieces, textRows } from "../core/text_rows.js";
+import { pieces, textRows } from "../core/text_rows.js";
 import { html, signal, useEffect, useMemo, useState } from "../core/ui.js";
 import { folderOf, nameOf, SHOWN_BYTES } from "../state/files.js";
 import { Button, Failure, say } from "./basic.js";
 import { FixedRows } from "./fixed_rows.js";
-import { languageOf } from "./highlight.js";
+import { coloured, highlighted, languageOf } from "./highlight.js";
 
 /** Height of a line in px, as the style sheet has it. */
 const LINE = 20;
-/** Longer texts, and texts with longer lines, in characters, are shown without colours: they take too long. */
+/** Longer texts, in characters, are shown without colours. */
 const COLOURED = 200_000;
-const COLOURED_LINE = 2_000;
 /** Lines that are not wrapped are broken all the same after so many columns, so that one of a megabyte can be drawn. */
 const UNWRAPPED = 1_000;
 const FEWEST = 20;
@@ -70,7 +68,7 @@ function Text({ path, text: raw }) {
   const fit = (width) => setFitting(Math.max(FEWEST, Math.floor(width / characterWidth()) - NUMBERS));
   const row = (index) => html`<div key=${index} class="line">
     <span class="line-number" aria-hidden="true">${rows.lines[index] || ""}</span>
-    <code>${pieces(text, rows.starts[index], rows.ends[index], tokens).map(piece)}</code>
+    <code>${pieces(text, rows.starts[index], rows.ends[index], tokens).map(coloured)}</code>
   </div>`;
   return html`<${FixedRows}
     class="file-lines"
@@ -84,24 +82,20 @@ function Text({ path, text: raw }) {
   />`;
 }
 
-const piece = ({ text, scope }) => (scope ? html`<span class=${`hl-${scope.split(".")[0]}`}>${text}</span>` : text);
-
-/** The coloured stretches of a text; none until they are found, or where that would take too long. */
+/** The coloured stretches of a text; none until they are found, or where that takes too long. */
 function useTokens(path, text) {
   const [found, setFound] = useState({ text: null, tokens: [] });
   useEffect(() => {
     const language = languageOf(path);
-    if (!language || text.length > COLOURED || hasLongLine(text)) return undefined;
+    if (!language || text.length > COLOURED) return undefined;
     let isWanted = true;
-    highlighted(text, language).then((tree) => isWanted && tree && setFound({ text, tokens: flatTokens(tree) }));
+    highlighted(text, language).then((tokens) => isWanted && tokens && setFound({ text, tokens }));
     return () => {
       isWanted = false;
     };
   }, [path, text]);
   return found.text === text ? found.tokens : [];
 }
-
-const hasLongLine = (text) => new RegExp(`[^\\n]{${COLOURED_LINE}}`).test(text);
 
 let width = null;
 

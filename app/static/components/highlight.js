@@ -1,8 +1,9 @@
-/** Code with its words in colours, by the tokens of highlight.js. Languages are loaded as they are met. */
+/** Code with its words in colours, as the worker finds them with highlight.js. */
 
 import { inBlocks } from "./long_text.js";
 import { plain } from "../core/format.js";
-import { highlighted } from "../core/highlighter.js";
+import { BoundedWorker } from "../core/in_worker.js";
+import { pieces } from "../core/text_rows.js";
 import { html, useEffect, useState } from "../core/ui.js";
 
 /** Longer code is shown without colours. */
@@ -44,42 +45,48 @@ export function languageOf(path) {
 export function Code({ text, language, isOpen = false }) {
   const shown = plain(text);
   const known = isOpen || shown.length > LONGEST ? null : languageNamed(language ?? "");
-  const tree = useTree(shown, known);
-  return html`<pre class="code">${tree ? tree.map(element) : pieces(shown)}</pre>`;
+  const tokens = useTokens(shown, known);
+  // Without a direction of its own, each change has the browser look for one in all of it, where it is digits alone.
+  return html`<pre class="code" dir="ltr">
+    ${tokens ? pieces(shown, 0, shown.length, tokens).map(coloured) : blocks(shown)}
+  </pre>`;
 }
 
-function pieces(text) {
+function blocks(text) {
   const cut = inBlocks(text);
   return cut.length === 1 ? text : cut.map((piece, place) => html`<div key=${place} class="block">${piece}</div>`);
 }
 
-function element(node) {
-  if (typeof node === "string") return node;
-  const children = node.children.map(element);
-  return node.scope ? html`<span class=${`hl-${node.scope.split(".")[0]}`}>${children}</span>` : children;
-}
+/** A piece of a text, in the colour of its kind if it has one. */
+export const coloured = ({ text, scope }) =>
+  scope ? html`<span class=${`hl-${scope.split(".")[0]}`}>${text}</span>` : text;
 
-const trees = new Map();
+const worker = new BoundedWorker();
+const colours = new Map();
 
-/** The tokens of a text as a tree, or null while there are none. */
-function useTree(text, language) {
+/** The coloured stretches of a text, or null until they are found and where they are not. */
+function useTokens(text, language) {
   const key = `${language}\n${text}`;
   const [, ready] = useState(null);
   useEffect(() => {
-    if (!language || trees.has(key)) return undefined;
+    if (!language || colours.has(key)) return undefined;
     let isWanted = true;
-    highlighted(text, language).then((tree) => {
-      keep(key, tree);
+    highlighted(text, language).then((tokens) => {
+      keep(key, tokens);
       if (isWanted) ready(key);
     });
     return () => {
       isWanted = false;
     };
   }, [key]);
-  return language ? (trees.get(key) ?? null) : null;
+  return language ? (colours.get(key) ?? null) : null;
 }
 
-function keep(key, tree) {
-  trees.set(key, tree);
-  if (trees.size > KEPT) trees.delete(trees.keys().next().value);
+function keep(key, tokens) {
+  colours.set(key, tokens);
+  if (colours.size > KEPT) colours.delete(colours.keys().next().value);
 }
+
+/** The stretches of a text that have a colour, `{start, end, scope}`, in a language that `languageOf` gave; null where
+ * they are not found in time. */
+export const highlighted = (text, language) => worker.run("colours", text, language);

@@ -4,26 +4,30 @@
 import { Code } from "./highlight.js";
 import { inBlocks } from "./long_text.js";
 import { plain, plainLine } from "../core/format.js";
+import { BoundedWorker } from "../core/in_worker.js";
 import { GrowingMarkdown, safeAddress, unescaped } from "../core/markdown.js";
-import { h, html, useEffect, useLayoutEffect, useState } from "../core/ui.js";
+import { h, html, signal, useEffect, useLayoutEffect, useState } from "../core/ui.js";
 
 /** Parsed texts that are kept for rows that scroll out of sight and back. */
 const KEPT = 150;
 const parsed = new Map();
+/** Not the one for code: what can be read does not wait for colours. */
+const worker = new BoundedWorker();
 /** Elements by their block or list of blocks: one that is drawn again as it was costs nothing. */
 const drawn = new WeakMap();
 
 /** A text in Markdown. `id` is the same for as long as it is the same text; it grows until it `isWhole`. */
 export function Markdown({ id, text, isWhole }) {
   const [, again] = useState(0);
-  const markdown = parsedOf(id);
+  const { markdown, arrived } = parsedOf(id);
+  arrived.value; // draws again what was parsed elsewhere
   const began = performance.now();
   const wait = markdown.update(text, isWhole);
   useLayoutEffect(() => {
     if (wait === 0) markdown.spent(performance.now() - began);
   });
   useEffect(() => {
-    if (wait === 0) return undefined;
+    if (wait === 0 || wait === Infinity) return undefined;
     const timer = setTimeout(() => again((count) => count + 1), wait);
     return () => clearTimeout(timer);
   });
@@ -37,11 +41,20 @@ export function Markdown({ id, text, isWhole }) {
 }
 
 function parsedOf(id) {
-  const markdown = parsed.get(id) ?? new GrowingMarkdown();
+  const held = parsed.get(id) ?? fresh();
   parsed.delete(id);
-  parsed.set(id, markdown);
+  parsed.set(id, held);
   if (parsed.size > KEPT) parsed.delete(parsed.keys().next().value);
-  return markdown;
+  return held;
+}
+
+function fresh() {
+  const arrived = signal(0);
+  const elsewhere = async (text, take) => {
+    take(await worker.run("blocks", text));
+    arrived.value += 1;
+  };
+  return { markdown: new GrowingMarkdown(elsewhere), arrived };
 }
 
 function once(key, draw) {

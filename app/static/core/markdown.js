@@ -13,19 +13,27 @@ export const LONGEST = 200_000;
 const LONGEST_BLOCK = 50_000;
 /** Longer paragraphs are shown as they are; the parser's time grows with the square of some. */
 const LONGEST_INLINE = 10_000;
+/** So are blocks with more levels in one another: drawing them would end in an overflow of the stack. */
+const DEEPEST = 100;
 /** Blocks that are drawn together once they are settled. */
 const GROUP = 40;
 /** Parsing and drawing take at most this share of the time while a text grows. */
 const SHARE = 1 / 6;
-/** A fence at the beginning of the rest that nothing has closed yet. */
-const OPEN_FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*\n/;
+/** Longer texts, in characters, are parsed elsewhere, if that can be: some of this length take the parser 100 ms. */
+const ON_PAGE = 2_000;
+/** A fence at the beginning of a line. */
+const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 
 /** The blocks of a text that is all there: marked's tokens. */
 export function blocksOf(text) {
   if (text.length > LONGEST) return [plainBlock(text)];
-  return lex(text.replace(/\r\n?/g, "\n")).map((block) =>
-    block.raw.length > LONGEST_BLOCK && block.type !== "code" ? plainBlock(block.raw) : block,
-  );
+  return lex(text.replace(/\r\n?/g, "\n")).map((block) => (canBeDrawn(block) ? block : plainBlock(block.raw)));
+}
+
+const canBeDrawn = (block) => (block.type === "code" || block.raw.length <= LONGEST_BLOCK) && !isDeeper(block, DEEPEST);
+
+function isDeeper({ tokens = [], items = [], header = [], rows = [] }, levels) {
+  return levels === 0 || [tokens, items, header, ...rows].flat().some((inner) => isDeeper(inner, levels - 1));
 }
 
 function lex(source) {
@@ -57,11 +65,23 @@ export class GrowingMarkdown {
   #settled = 0;
   #cost = 0;
   #parsedAt = 0;
+  #elsewhere;
+  #isAway = false;
+  /** Whether what was not settled took too long elsewhere. */
+  #isTooHard = false;
+
+  /** `elsewhere(text, take)` calls `take` once, later, with the `blocksOf` a long text, null where they took too long;
+   * updates are put off until then. Without it, texts of all lengths are parsed at once. */
+  constructor(elsewhere = null) {
+    this.#elsewhere = elsewhere;
+  }
 
   /** Brings the blocks up to date. `isWhole` says that nothing follows. Gives the time in ms after which to call again,
-   * where parsing is put off so that the page stays quick; 0 where the blocks are those of the text. */
+   * where parsing is put off so that the page stays quick; Infinity until `elsewhere` is done; 0 where the blocks are
+   * those of the text, or will be. */
   update(text, isWhole, now = performance.now()) {
     if (text === this.#text && isWhole === this.#isWhole) return 0;
+    if (this.#isAway) return Infinity;
     const wait = this.#parsedAt + this.#cost / SHARE - now;
     if (!isWhole && wait > 0) return wait;
     this.#parse(text, isWhole);
@@ -75,26 +95,47 @@ export class GrowingMarkdown {
   }
 
   #parse(text, isWhole) {
-    const grows = !isWhole && this.#text !== null && text.startsWith(this.#text);
+    const isAll = isWhole || text.length > LONGEST;
+    const isFirst = this.#text === null;
+    const grows = !isAll && !isFirst && !this.#isWhole && text.startsWith(this.#text);
     this.#text = text;
     this.#isWhole = isWhole;
-    if (!grows || text.length > LONGEST) {
+    if (!grows) this.#isTooHard = false;
+    const begin = grows ? this.#settled : 0;
+    const rest = isAll ? text : copied(text.slice(begin)).replace(/\r\n?/g, "\n");
+    const open = isAll ? null : openFence(rest);
+    if (open) this.#take(open, rest, begin);
+    else if (this.#isTooHard) this.#take([plainBlock(rest)], rest, begin);
+    else if (!this.#elsewhere || rest.length <= ON_PAGE || text.length > LONGEST) {
+      this.#take(blocksOf(rest), rest, begin);
+    } else {
+      if (isFirst) this.tail = [plainBlock(rest)];
+      this.#send(rest, begin);
+    }
+  }
+
+  #send(rest, begin) {
+    this.#isAway = true;
+    this.#elsewhere(rest, (blocks) => {
+      this.#isAway = false;
+      this.#isTooHard = blocks === null;
+      this.#take(blocks ?? [plainBlock(rest)], rest, begin);
+    });
+  }
+
+  /** Puts the blocks of the text from `begin` on in the place of those that were there. */
+  #take(blocks, rest, begin) {
+    if (begin === 0) {
       this.groups = [];
       this.#recent = [];
       this.#settled = 0;
     }
-    if (isWhole || text.length > LONGEST) {
-      this.#settle(blocksOf(text));
-      this.tail = this.#recent;
-      return;
-    }
-    const rest = copied(text.slice(this.#settled)).replace(/\r\n?/g, "\n");
-    const open = openFence(rest) ?? (rest.length > LONGEST_BLOCK ? [plainBlock(rest)] : lex(rest));
-    const first = firstOpen(open);
+    const open = [...blocks];
+    const first = this.#isWhole ? open.length : firstOpen(open);
     const left = open.slice(first).map(({ raw }) => raw).join("");
     // A text with carriage returns is longer than what was parsed of it: it settles where none are left behind.
-    if (first > 0 && rest.endsWith(left) && text.endsWith(left)) {
-      this.#settled = text.length - left.length;
+    if (first > 0 && rest.endsWith(left) && this.#text.endsWith(left)) {
+      this.#settled = this.#text.length - left.length;
       this.#settle(open.splice(0, first));
     }
     this.tail = [...this.#recent, ...open];
@@ -124,15 +165,16 @@ function firstOpen(blocks) {
   return first;
 }
 
-/** A code block that is still being written needs no parser. */
+/** A code block at the beginning of the rest that nothing has closed yet; it needs no parser. */
 function openFence(rest) {
-  const opened = OPEN_FENCE.exec(rest);
-  if (!opened) return null;
-  const [head, fence, lang] = opened;
+  const end = rest.indexOf("\n");
+  const [head, fence] = FENCE.exec(rest) ?? [];
+  if (!head || end < 0) return null;
+  const info = rest.slice(head.length, end).trim();
   const closing = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`, "m");
-  const text = rest.slice(head.length);
-  if (closing.test(text)) return null;
-  return [{ type: "code", raw: rest, lang, text: text.replace(/\n$/, ""), isOpen: true }];
+  const text = rest.slice(end + 1);
+  if (info.includes("`") || closing.test(text)) return null;
+  return [{ type: "code", raw: rest, lang: info.split(/\s/, 1)[0], text: text.replace(/\n$/, ""), isOpen: true }];
 }
 
 /** Whether an address may be a link: http, https and mailto may. */

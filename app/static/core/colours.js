@@ -1,0 +1,22 @@
+/** The words of code by their kind, from highlight.js, which takes minutes for some texts: only the worker asks it. */
+
+import { flatTokens } from "./text_rows.js";
+import library from "../vendor/highlight/core.js";
+
+const loaded = new Map();
+
+/** Loads a language, and gives the function that finds the stretches of the text that have a colour. Raises where the
+ * language does not load. */
+export async function coloursOf(text, language) {
+  if (!loaded.has(language)) {
+    loaded.set(
+      language,
+      import(`../vendor/highlight/${language}.js`).then((module) => library.registerLanguage(language, module.default)),
+    );
+  }
+  await loaded.get(language).catch((error) => {
+    loaded.delete(language);
+    throw error;
+  });
+  return () => flatTokens(library.highlight(text, { language, ignoreIllegals: true })._emitter.rootNode.children);
+}
