@@ -12,7 +12,7 @@ from app.sandbox.egress.refusals import RefusedError
 
 CONNECT_S = 15.0
 """How long it may take to resolve a name, and to connect to one of its addresses, in seconds each."""
-MAX_CONNECTIONS = 256
+MAX_CONNECTIONS = 128
 """Connections of all sandboxes that are served at the same time; each takes two descriptors of the server's."""
 _RESOLVERS = 8
 _MOST_ADDRESSES = 4
