@@ -27,8 +27,8 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class SandboxConfig:
-    """How one session's sandbox is made. `image` matters to Docker alone. `network` is a network of its own or the
-    host's; without it, `allowed_hosts` are reached all the same, through the egress proxy."""
+    """How one session's sandbox is made. `image` matters to Docker alone. `network` gives it its own network or
+    the host's; without it, `allowed_hosts` are reached through the egress proxy."""
 
     session_id: str
     image: str

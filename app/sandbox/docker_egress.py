@@ -1,5 +1,5 @@
 """The egress proxy of a container: its port is opened with the first command and stays as long as the container runs,
-for what goes on in the background."""
+for background processes too."""
 
 from __future__ import annotations
 

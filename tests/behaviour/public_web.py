@@ -1,6 +1,6 @@
 """A web on public addresses that exists on this machine alone: a network namespace behind a pair of interfaces.
 
-The server under test runs as always; only its `/etc/resolv.conf` is another one, in a mount namespace of its own.
+The server under test runs as always; only its `/etc/resolv.conf` is another one, in its own mount namespace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def need_network_namespaces() -> None:
     tools = [tool for tool in ("ip", "unshare", "openssl", "git") if shutil.which(tool) is None]
     if os.geteuid() == 0 and not tools:
         return
-    reason = f"a web of its own needs root and ip, unshare, openssl, git; missing: {tools or 'root'}"
+    reason = f"the test's web needs root and ip, unshare, openssl, git; missing: {tools or 'root'}"
     if "bubblewrap" in required():
         pytest.fail(reason)
     pytest.skip(reason)

@@ -38,7 +38,7 @@ def open_listener(pid: int, mark: str = "") -> socket.socket:
             if _has_ended(process):
                 raise ProcessLookupError("it has ended")
             if os.fstat(network).st_ino == os.stat("/proc/self/ns/net").st_ino:
-                raise PermissionError("it has no network of its own")
+                raise PermissionError("it shares the server's network")
             return _enter(network)
         finally:
             os.close(network)
@@ -70,8 +70,9 @@ def _enter(network: int) -> socket.socket:
             raise TimeoutError("the network cannot be entered in time") from exc
         if done.returncode:
             raise OSError(done.returncode, os.strerror(done.returncode))
-        _, descriptors, _, _ = socket.recv_fds(ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
-    return socket.socket(fileno=descriptors[0])
+        _, (listener,), _, _ = socket.recv_fds(ours, 1, 1)
+    os.set_inheritable(listener, False)  # Python 3.11 leaves out the flag that would
+    return socket.socket(fileno=listener)
 
 
 def _open(network: int) -> None:

@@ -1,10 +1,11 @@
-"""Sandboxes that reach some hosts alone: what is in them, what is told of refusals, and what is left at their end."""
+"""Sandboxes that reach some hosts alone: what is in them, how refusals are reported, and what is left at their end."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -127,8 +128,22 @@ async def test_after_a_stop_the_network_is_another_and_works(box: Shell) -> None
 
 
 def test_the_server_s_own_network_is_never_entered() -> None:
-    with pytest.raises(PermissionError, match="no network of its own"):
+    with pytest.raises(PermissionError, match="shares the server's network"):
         open_listener(os.getpid())
+
+
+def test_a_network_inside_a_user_namespace_is_entered(bubblewrap: None) -> None:
+    """As bubblewrap makes them where the server is not root; loopback is down in there, as it may be then."""
+    argv = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", "echo ready; read -r end"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        with open_listener(process.pid) as listener:
+            assert listener.getsockname() == ("127.0.0.1", PORT)
+            assert not os.get_inheritable(listener.fileno())
+            with pytest.raises(OSError, match="in use"):
+                open_listener(process.pid)
+        process.communicate(b"end\n")
 
 
 def test_a_process_that_is_not_the_container_s_is_never_entered() -> None:
