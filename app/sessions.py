@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, StringConstraints
 
+from app.hostnames import MAX_NAME_CHARS, host_pattern, is_covered
 from app.messages import Timestamp, Usage, Value
 
 
@@ -116,12 +117,42 @@ MIN_CPUS = 0.1
 nothing is no limit at all to the kernel."""
 
 
+MAX_HOSTS = 64
+"""Most names and patterns of hosts in one list."""
+
+
+class AllowedHosts(Value):
+    """A network of which a sandbox reaches these hosts alone, over HTTP and HTTPS: names, or `*.` and a name for all
+    names below it."""
+
+    allowed_hosts: Annotated[
+        tuple[Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS), AfterValidator(host_pattern)], ...],
+        Field(min_length=1, max_length=MAX_HOSTS, examples=[["packages.example.com", "*.example.org"]]),
+    ]
+
+
+Network = bool | AllowedHosts
+"""Whether commands reach the network, or the hosts of it that they reach."""
+
+
+def network_within(asked: Network, most: Network) -> Network:
+    """As much of a network as another one has too."""
+    if isinstance(asked, bool):
+        return asked and most
+    if isinstance(most, bool):
+        return most and asked
+    one, other = asked.allowed_hosts, most.allowed_hosts
+    shared = [name for name in one if is_covered(name, other)]
+    shared += [name for name in other if is_covered(name, one) and not is_covered(name, shared)]
+    return AllowedHosts(allowed_hosts=tuple(shared[:MAX_HOSTS])) if shared else False
+
+
 class SandboxSpec(Value):
     """What a session asked for: a kind and limits. None takes the server's setting."""
 
     kind: Literal["docker", "bubblewrap", "local-unsafe"]
     image: str | None = None
-    network: bool | None = None
+    network: Network | None = None
     memory_mb: int | None = Field(default=None, ge=64)
     cpus: float | None = Field(default=None, gt=0)
     pids: int | None = Field(default=None, ge=16)

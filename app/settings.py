@@ -7,12 +7,12 @@ start and the CLI read them.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.sessions import MIN_CPUS, ReasoningEffort
+from app.sessions import MIN_CPUS, AllowedHosts, ReasoningEffort
 
 DEMO_MODEL = "scripted/demo"
 
@@ -147,10 +147,11 @@ class Settings(BaseSettings):
         "python:3.12-bookworm",
         description="Image of Docker sandboxes, pulled if absent; our own is in `docker/`.",
     )
-    sandbox_network: Literal["on", "off"] | None = Field(
+    sandbox_network: Literal["on", "off"] | AllowedHosts | None = Field(
         None,
-        description="Whether commands reach the network; unset is on in Docker, off in bubblewrap, where on means the"
-        " host's own network and therefore needs `api_keys`.",
+        description="Whether commands reach the network, or JSON with the hosts that they reach, `{allowed_hosts}`;"
+        " unset is on in Docker, off in bubblewrap, where on means the host's own network and therefore needs"
+        " `api_keys`. A session may only ask for less.",
     )
     sandbox_memory_mb: int = Field(2048, ge=64, description="Memory of one sandbox in MiB.")
     sandbox_cpus: float = Field(2.0, ge=MIN_CPUS, description="Processor cores of one sandbox.")
@@ -277,6 +278,12 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(item.strip() for item in value.split(",") if item.strip())
         return value
+
+    @model_validator(mode="after")
+    def _without_a_sandbox_no_hosts_are_kept(self) -> Self:
+        if self.sandbox == "local-unsafe" and isinstance(self.sandbox_network, AllowedHosts):
+            raise ValueError("sandbox_network: local-unsafe cannot limit commands to a list of hosts")
+        return self
 
     @field_validator("approval", "compaction", mode="before")
     @classmethod

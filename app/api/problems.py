@@ -146,6 +146,11 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ServerBusyError("1,000 runs are waiting already; try again when some have begun.", code="too_many_runs"),
     ServerBusyError("1,000 streams of events are open already.", code="too_many_readers"),
     SandboxUnavailableError("All 100 sandboxes are in use; try again when one is free.", code="too_many_sandboxes"),
+    SandboxUnavailableError(
+        "The sandbox cannot be limited to allowed_hosts: the server cannot enter networks of docker here, as root on"
+        " one machine can.",
+        code="allowed_hosts_unavailable",
+    ),
     UnavailableError(
         "Not all parts of the server answer.",
         code="not_ready",

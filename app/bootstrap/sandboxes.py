@@ -49,7 +49,8 @@ async def build_sandboxes(settings: Settings, instance_id: str) -> tuple[Sandbox
     """The sandboxes of this server, and the kinds that are left out, with the reasons. Having none is not the end:
     sessions can be read, `readyz` says what is missing, and an Engine that answers later is taken in then."""
     factories, left_out = await open_factories(settings, instance_id)
-    network = None if settings.sandbox_network is None else settings.sandbox_network == "on"
+    set_to = settings.sandbox_network
+    network = set_to == "on" if isinstance(set_to, str) else set_to
     limits = SandboxLimits(
         settings.sandbox_memory_mb, settings.sandbox_cpus, settings.sandbox_pids, settings.sandbox_disk_mb
     )

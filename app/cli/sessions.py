@@ -95,8 +95,13 @@ def _facts(session: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _sandbox(sandbox: dict[str, Any]) -> str:
-    network = "with network" if sandbox.get("network") else "without network"
-    return ", ".join(part for part in (sandbox["kind"], sandbox.get("image"), network) if part)
+    return ", ".join(part for part in (sandbox["kind"], sandbox.get("image"), _network(sandbox.get("network"))) if part)
+
+
+def _network(network: bool | dict[str, Any] | None) -> str:
+    if isinstance(network, dict):
+        return f"network limited to {' '.join(network['allowed_hosts'])}"
+    return "with network" if network else "without network"
 
 
 async def follow(client: Client, prefix: str, as_json: bool) -> int:

@@ -12,6 +12,7 @@ import orjson
 
 from app.context.tokens import estimate_text
 from app.events import PlanItem
+from app.sessions import AllowedHosts, Network
 
 
 def _packaged(name: str) -> str:
@@ -36,6 +37,13 @@ _NETWORK = {
     True: "on. Packages can be installed and pages fetched.",
     False: "off. Nothing can be downloaded; work with what is there.",
 }
+
+_HOSTS = (
+    "HTTP and HTTPS to these hosts alone, through the proxy that the environment variables name: {hosts}. Nothing else"
+    " can be reached, and names are resolved by the proxy only."
+)
+SHOWN_HOSTS = 20
+"""Hosts that the system text names: there may be a few more, and each of them takes room in every request."""
 
 PLAN_HEAD = (
     "## Your plan\nThis is the plan as it was when this context began. Where a result of `update_plan` follows in the"
@@ -85,7 +93,7 @@ class PromptEnvironment:
     in one line."""
 
     sandbox: str
-    network: bool
+    network: Network
     command_timeout_s: float
     max_command_timeout_s: float
     output_chars: int
@@ -166,11 +174,18 @@ def render_environment(environment: PromptEnvironment) -> str:
     return (_LEAN_ENVIRONMENT if environment.lean else _ENVIRONMENT).substitute(
         sandbox=_SANDBOXES.get(environment.sandbox, f"a sandbox of the kind {environment.sandbox}"),
         workspace=environment.workspace,
-        network=_NETWORK[environment.network],
+        network=_render_network(environment.network),
         command_timeout=f"{environment.command_timeout_s:g}",
         max_command_timeout=f"{environment.max_command_timeout_s:g}",
         output_chars=environment.output_chars,
     )
+
+
+def _render_network(network: Network) -> str:
+    if not isinstance(network, AllowedHosts):
+        return _NETWORK[network]
+    names, more = network.allowed_hosts[:SHOWN_HOSTS], len(network.allowed_hosts) - SHOWN_HOSTS
+    return _HOSTS.format(hosts=", ".join(names) + (f" and {more} more" if more > 0 else ""))
 
 
 def render_notes(notes: Notes, usable: int) -> str:

@@ -28,7 +28,7 @@ from app.messages import Message, Role, Usage
 from app.runtime import compactions as rounds
 from app.runtime.reading import in_force_of, read_outline, read_shown
 from app.runtime.windows import LearnedWindows
-from app.sessions import Approval
+from app.sessions import Approval, SandboxSpec
 from app.tools.lean import tools_for
 from app.tools.registry import ToolRegistry
 
@@ -95,7 +95,7 @@ class AgentSetup:
         """The system text of a session, the plan apart, with notes that this budget has room for."""
         environment = PromptEnvironment(
             sandbox=row.sandbox["kind"],
-            network=bool(row.sandbox["network"]),
+            network=SandboxSpec(**row.sandbox).network or False,
             command_timeout_s=self.command_timeout_s,
             max_command_timeout_s=self.max_command_timeout_s,
             output_chars=self.output_chars,

@@ -71,6 +71,11 @@ def _add_sandboxes(metrics: Metrics, sandboxes: Sandboxes) -> None:
     slots = sandboxes.slots
     metrics.gauge("palimpsest_sandboxes", "Sandboxes that may run, idle ones too.", lambda: slots.taken)
     metrics.gauge("palimpsest_sandbox_waiters", "Calls that wait for a sandbox to get free.", lambda: slots.waiting)
+    metrics.counter(
+        "palimpsest_sandbox_connections_refused",
+        "Connections to hosts that the session may not reach.",
+        lambda: sandboxes.refused_connections,
+    )
     metrics.counter("palimpsest_sandboxes_refused", "Calls that waited for a sandbox in vain.", lambda: slots.refused)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.errors import ForbiddenError, SandboxUnavailableError
 from app.sandbox.base import SandboxConfig, SandboxLimits
-from app.sessions import MIN_CPUS, SandboxSpec
+from app.sessions import MIN_CPUS, AllowedHosts, Network, SandboxSpec, network_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class SandboxPolicy:
     seconds; `most` is how many run at the same time."""
 
     image: str
-    network: bool | None
+    network: Network | None
     limits: SandboxLimits
     idle_s: float
     wait_s: float = 60
@@ -32,11 +32,12 @@ class SandboxPolicy:
         network = self._network(kind, networks)
         wanted = spec or SandboxSpec(kind=kind)
         _forbid(wanted.image not in (None, self.image), "image", self.image)
-        _forbid(wanted.network is True and not network, "network", "off")
+        chosen = network if wanted.network is None else wanted.network
+        _forbid(network_within(chosen, network) != chosen, "network", _describe(network))
         return SandboxSpec(
             kind=kind,
             image=self.image if kind == "docker" else None,
-            network=network if wanted.network is None else wanted.network,
+            network=chosen,
             memory_mb=int(_tightened("memory_mb", wanted.memory_mb, self.limits.memory_mb)),
             cpus=_tightened("cpus", wanted.cpus, self.limits.cpus),
             pids=int(_tightened("pids", wanted.pids, self.limits.pids)),
@@ -51,13 +52,13 @@ class SandboxPolicy:
         return SandboxSpec(
             kind=own.kind,
             image=self.image if own.kind == "docker" else None,
-            network=self._network(own.kind, networks) and own.network is not False,
+            network=network_within(True if own.network is None else own.network, self._network(own.kind, networks)),
             memory_mb=min(own.memory_mb or most.memory_mb, most.memory_mb),
             cpus=min(own.cpus or most.cpus, most.cpus),
             pids=min(own.pids or most.pids, most.pids),
         )
 
-    def _network(self, kind: str, networks: Mapping[str, bool]) -> bool:
+    def _network(self, kind: str, networks: Mapping[str, bool]) -> Network:
         return networks[kind] if self.network is None else self.network
 
     def config(self, session_id: str, spec: SandboxSpec) -> SandboxConfig:
@@ -69,7 +70,8 @@ class SandboxPolicy:
             pids=spec.pids or self.limits.pids,
             disk_mb=self.limits.disk_mb,
         )
-        return SandboxConfig(session_id, spec.image or self.image, bool(spec.network), limits)
+        hosts = spec.network.allowed_hosts if isinstance(spec.network, AllowedHosts) else ()
+        return SandboxConfig(session_id, spec.image or self.image, spec.network is True, limits, hosts)
 
 
 def kind_not_here(kind: str) -> SandboxUnavailableError:
@@ -93,6 +95,10 @@ def kind_of(spec: SandboxSpec | None, kinds: Mapping[str, object]) -> str:
             code="sandbox_not_allowed",
         )
     return spec.kind
+
+
+def _describe(network: Network) -> str:
+    return ", ".join(network.allowed_hosts) if isinstance(network, AllowedHosts) else "on" if network else "off"
 
 
 def _forbid(refused: bool, name: str, allowed: object) -> None:

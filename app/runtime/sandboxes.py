@@ -14,8 +14,9 @@ from app.errors import PalimpsestError, SandboxUnavailableError
 from app.runtime.lease import Lease
 from app.runtime.sandbox_policy import SandboxPolicy, kind_not_here, kind_of
 from app.runtime.slots import Slots
+from app.sandbox import egress
 from app.sandbox.base import Sandbox, SandboxFactory
-from app.sessions import SandboxSpec
+from app.sessions import AllowedHosts, SandboxSpec
 
 REMOVAL_WAIT_S = 10.0
 """How long the deletion of a session waits for those who use its files."""
@@ -72,12 +73,25 @@ class Sandboxes:
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
         """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
-        return self._policy.complete(asked, self._networks())
+        return self._limitable(self._policy.complete(asked, self._networks()))
 
     def within(self, own: SandboxSpec) -> SandboxSpec:
         """The complete spec of a new session that takes over another one's; see `SandboxPolicy.within` for its errors.
         May be called from any thread."""
-        return self._policy.within(own, self._networks())
+        return self._limitable(self._policy.within(own, self._networks()))
+
+    def _limitable(self, spec: SandboxSpec) -> SandboxSpec:
+        """The spec, unless its kind cannot be held to a list of hosts here."""
+        if isinstance(spec.network, AllowedHosts) and not self._factories[spec.kind].network_can_be_limited:
+            raise egress.unavailable(
+                f"the server cannot enter networks of {spec.kind} here, as root on one machine can"
+            )
+        return spec
+
+    @property
+    def refused_connections(self) -> int:
+        """How many connections of all sandboxes were refused by the list of their hosts."""
+        return sum(factory.refused_connections for factory in list(self._factories.values()))
 
     def _networks(self) -> dict[str, bool]:
         # A list first, since a kind may be added meanwhile.

@@ -27,24 +27,28 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class SandboxConfig:
-    """How one session's sandbox is made. `image` matters to Docker alone."""
+    """How one session's sandbox is made. `image` matters to Docker alone. `network` gives it its own network or
+    the host's; without it, `allowed_hosts` are reached through the egress proxy."""
 
     session_id: str
     image: str
     network: bool
     limits: SandboxLimits
+    allowed_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
     """How a command ended; its output went to `on_output`. `exit_code` is None where the command was killed by its
     time-out or for what it used; a command ended by signal N has 128 + N, as a shell reports it. `remark` says what the
-    sandbox has met with: a limit that ended the command, or will stop the next one."""
+    sandbox has met with: a limit that ended the command, or will stop the next one. `refused_hosts` says of each host
+    that the egress proxy did not let the command reach why not."""
 
     exit_code: int | None
     timed_out: bool
     duration_ms: int
     remark: str | None = None
+    refused_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,16 @@ class SandboxFactory(Protocol):
 
     kind: str
     network_default: bool
+
+    @property
+    def network_can_be_limited(self) -> bool:
+        """Whether a sandbox of this kind can be held to a list of hosts here."""
+        ...
+
+    @property
+    def refused_connections(self) -> int:
+        """How many connections the egress proxies have refused."""
+        ...
 
     def describe(self) -> str:
         """One sentence for a person: what was found, as `Docker Engine 28.2.2 at unix:///var/run/docker.sock`."""

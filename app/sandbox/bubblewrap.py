@@ -17,7 +17,7 @@ import shutil
 import zlib
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -27,6 +27,7 @@ from app.sandbox import process
 from app.sandbox.base import ExecResult, OnOutput, SandboxConfig, SandboxLimits
 from app.sandbox.cgroup import Cgroups
 from app.sandbox.deletion import delete_tree
+from app.sandbox.egress import Gateway, Proxy, enter
 from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
@@ -73,8 +74,10 @@ class BubblewrapSandbox(HostSandbox):
         cgroups: Cgroups | None,
         disk: HostDisk,
         host_network: bool,
+        gateway: Gateway,
     ) -> None:
         super().__init__(config, workspace, commands)
+        self._gateway = gateway
         self._exposed = view.network and not host_network
         self._bwrap = bwrap
         self._view = view
@@ -101,6 +104,15 @@ class BubblewrapSandbox(HostSandbox):
         await self.start()
 
         async def work(ending: asyncio.Event) -> ExecResult:
+            proxy = Proxy(self._gateway, self._config.allowed_hosts)
+            try:
+                with proxy.noting() as refusals:
+                    result = await confined(ending, proxy)
+            finally:
+                await proxy.close()
+            return replace(result, refused_hosts=refusals.described())
+
+        async def confined(ending: asyncio.Event, proxy: Proxy) -> ExecResult:
             watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
             await watch.begin()
             program = filter_program()
@@ -112,7 +124,7 @@ class BubblewrapSandbox(HostSandbox):
                 argv = [*_behind_the_server(), str(self._bwrap), *options, *inside]
                 gate = handshake.gate if stdin is None else None
                 spawn = Spawn(argv, stdin=stdin, gate=gate, pass_fds=handshake.inherited)
-                namespace = Namespace(handshake, self._limit, watch.until_broken)
+                namespace = Namespace(handshake, self._limit, watch.until_broken, partial(self._connect, proxy))
                 result = await process.run(spawn, namespace, ending=ending, timeout_s=timeout_s, on_output=on_output)
             if not namespace.begun and not result.timed_out:
                 raise SandboxError("bubblewrap could not start the command; its message is in the output.")
@@ -132,6 +144,11 @@ class BubblewrapSandbox(HostSandbox):
     def _limit(self, pid: int) -> None:
         if self._cgroups is not None:
             self._cgroups.add(self._config.session_id, pid)
+
+    async def _connect(self, proxy: Proxy, pid: int) -> None:
+        """Opens the way to the allowed hosts, where there are any, in the network of a command's first process."""
+        if self._config.allowed_hosts:
+            proxy.serve(await enter(pid))
 
     async def stop(self) -> None:
         await super().stop()
@@ -161,6 +178,7 @@ class BubblewrapFactory:
 
     kind = "bubblewrap"
     network_default = False
+    network_can_be_limited = True
 
     def __init__(
         self, data_dir: Path, bwrap: Path | None = None, cgroups: Cgroups | None = None, *, host_network: bool = True
@@ -168,6 +186,7 @@ class BubblewrapFactory:
         """`host_network` False refuses commands in a sandbox with a network, which is the host's own; its files can be
         used all the same."""
         self._host_network = host_network
+        self._gateway = Gateway()
         self._directories = HostWorkspaces(data_dir)
         self._disks: WeakValueDictionary[str, HostDisk] = WeakValueDictionary()
         self._bwrap = bwrap or find_bwrap()
@@ -203,6 +222,7 @@ class BubblewrapFactory:
             network=config.network,
             limits=config.limits,
             uid=uid,
+            proxied=bool(config.allowed_hosts),
             hidden=tuple(path for path in [self._directories.data_dir] if path.is_relative_to("/usr")),
         )
         commands = self._directories.commands(config.session_id)
@@ -217,7 +237,12 @@ class BubblewrapFactory:
             cgroups=self._cgroups,
             disk=disk,
             host_network=self._host_network,
+            gateway=self._gateway,
         )
+
+    @property
+    def refused_connections(self) -> int:
+        return self._gateway.refused
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         """Commands of an earlier life died with it (`--die-with-parent`), but for those that it had just begun to
@@ -237,7 +262,7 @@ class BubblewrapFactory:
         return set()
 
     async def aclose(self) -> None:
-        """Holds nothing open."""
+        self._gateway.close()
 
 
 def _exposed() -> SandboxUnavailableError:

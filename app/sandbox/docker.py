@@ -30,11 +30,13 @@ from app.sandbox.docker_container import (
     container_name,
     own_directories,
 )
+from app.sandbox.docker_egress import ContainerEgress, can_be_entered
 from app.sandbox.docker_ending import RunningCommands
 from app.sandbox.docker_exec import ContainerCommand
 from app.sandbox.docker_files import ContainerFiles
 from app.sandbox.docker_place import Place
 from app.sandbox.docker_watch import ContainerDisk, ContainerWatch
+from app.sandbox.egress import Gateway
 from app.sandbox.engine import Engine, refused
 from app.sandbox.process import Commands, until
 from app.sandbox.view import file_blocks
@@ -48,7 +50,8 @@ SECOND_LOOK_S = 0.3
 class _Session:
     """What the handles of one session share."""
 
-    def __init__(self, engine: Engine, container: str, disk_limit: int) -> None:
+    def __init__(self, engine: Engine, container: str, disk_limit: int, gateway: Gateway) -> None:
+        self.egress = ContainerEgress(engine, container, gateway)
         place = Place(engine, container)
         self.disk = ContainerDisk(engine, place, disk_limit)
         self.running = RunningCommands(engine, place)
@@ -88,22 +91,27 @@ class DockerSandbox:
         data = process.check_command(command).decode()
 
         async def run(ending: asyncio.Event) -> ExecResult:
-            session = self._session
             await self._ensure(running=True)
+            async with self._session.egress.noting(self._config.allowed_hosts) as refusals:
+                result = await watched(ending)
+            return replace(result, refused_hosts=refusals.described())
+
+        async def watched(ending: asyncio.Event) -> ExecResult:
+            session = self._session
             await session.watch.recount()
             blocks = file_blocks(self._config.limits, full=session.disk.use.full)
             running = ContainerCommand(self._engine, self._name, session.running, blocks)
-            async with session.watch.over(ending) as watched:
+            async with session.watch.over(ending) as watch:
                 try:
                     result = await running.run(
                         data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin
                     )
                 except SandboxError:
-                    if watched.broken is None:
+                    if watch.broken is None:
                         raise
                     result = ExecResult(None, False, 0)  # the container had to be ended as a whole
-            if watched.broken is not None:
-                return replace(result, exit_code=None, remark=watched.broken)
+            if watch.broken is not None:
+                return replace(result, exit_code=None, remark=watch.broken)
             # Who cancels does not wait for a look.
             return result if ending.is_set() else replace(result, remark=await session.watch.remark())
 
@@ -169,10 +177,12 @@ class DockerSandbox:
     async def stop(self) -> None:
         # Removed, not only stopped: a container that nobody uses takes disk, and the workspace is in its volume.
         await self._engine.remove(self._name)
+        await self._session.egress.close()
         await self._session.commands.end_all()
 
     async def remove(self) -> None:
         await self._engine.remove(self._name)
+        await self._session.egress.close()
         await self._session.commands.end_all()
         await self._engine.remove_volume(self._name)
 
@@ -261,8 +271,17 @@ class DockerFactory:
         self._instance_id = instance_id
         self._image = image
         self._engine = Engine(docker_host)
+        self._gateway = Gateway()
         self._sessions: WeakValueDictionary[str, _Session] = WeakValueDictionary()
         self._version: str | None = None
+
+    @property
+    def network_can_be_limited(self) -> bool:
+        return can_be_entered(self._engine.host)
+
+    @property
+    def refused_connections(self) -> int:
+        return self._gateway.refused
 
     def describe(self) -> str:
         version = f" {self._version}" if self._version else ""
@@ -276,7 +295,7 @@ class DockerFactory:
 
     def open(self, config: SandboxConfig) -> DockerSandbox:
         name = container_name(config.session_id)
-        made = _Session(self._engine, name, config.limits.disk_mb * 2**20)
+        made = _Session(self._engine, name, config.limits.disk_mb * 2**20, self._gateway)
         session = self._sessions.setdefault(config.session_id, made)
         return DockerSandbox(self._engine, config, self._instance_id, session)
 
@@ -315,4 +334,7 @@ class DockerFactory:
         return await self._engine.executing(name)
 
     async def aclose(self) -> None:
+        for session in list(self._sessions.values()):
+            await session.egress.close()
+        self._gateway.close()
         await self._engine.aclose()

@@ -8,7 +8,7 @@ import json
 import tarfile
 from typing import Any
 
-from app.sandbox import paths
+from app.sandbox import egress, paths
 from app.sandbox.base import WORKSPACE, SandboxConfig
 from app.sandbox.engine import NETWORK
 
@@ -39,13 +39,14 @@ def container_config(config: SandboxConfig, instance_id: str) -> dict[str, Any]:
         "Target": WORKSPACE,
         "VolumeOptions": {"NoCopy": True, "Labels": labels},
     }
+    proxy = [f"{name}={value}" for name, value in egress.environment().items()] if config.allowed_hosts else []
     body: dict[str, Any] = {
         "Image": config.image,
         "Entrypoint": _WAIT,
         "Cmd": [],
         "User": f"{USER_ID}:{USER_ID}",
         "WorkingDir": WORKSPACE,
-        "Env": [f"HOME={HOME}", "LANG=C.UTF-8", "TERM=dumb", "USER=agent"],
+        "Env": [f"HOME={HOME}", "LANG=C.UTF-8", "TERM=dumb", "USER=agent", *proxy],
         "Hostname": "sandbox",
         "StopSignal": "SIGKILL",
         "HostConfig": {

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.errors import SandboxUnavailableError
-from app.sandbox import process, reaper
+from app.sandbox import egress, process, reaper
 from app.sandbox.base import ExecResult, OnOutput, SandboxConfig
 from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.process import Process, Spawn
@@ -150,6 +150,8 @@ class LocalFactory:
 
     kind = "local-unsafe"
     network_default = True
+    network_can_be_limited = False
+    refused_connections = 0
 
     def __init__(self, data_dir: Path) -> None:
         self._directories = HostWorkspaces(data_dir)
@@ -162,6 +164,8 @@ class LocalFactory:
             raise SandboxUnavailableError("`local-unsafe` needs Linux with /proc mounted.")
 
     def open(self, config: SandboxConfig) -> LocalSandbox:
+        if config.allowed_hosts:
+            raise egress.unavailable("commands of local-unsafe have the network of this machine")
         workspace = Workspace(self._directories.workspace(config.session_id))
         return LocalSandbox(config, workspace, self._directories.commands(config.session_id))
 

@@ -89,12 +89,17 @@ class Namespace:
     """Ends a PID namespace through its first process: that one is dead only when all others are."""
 
     def __init__(
-        self, handshake: Handshake, limit: Callable[[int], None], until_broken: Callable[[int], Awaitable[str]]
+        self,
+        handshake: Handshake,
+        limit: Callable[[int], None],
+        until_broken: Callable[[int], Awaitable[str]],
+        connect: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`limit` is given its first process before anything runs; `until_broken` waits until its processes use more
-        than they may, which ends them."""
+        """`limit`, in a thread, and then `connect` are given its first process before anything runs; `until_broken`
+        waits until its processes use more than they may, which ends them."""
         self._handshake = handshake
         self._limit = limit
+        self._connect = connect
         self._until_broken = until_broken
         self._watching: asyncio.Task[None] | None = None
         self.broken: str | None = None
@@ -112,6 +117,8 @@ class Namespace:
         if pid is not None:
             self._init = await asyncio.to_thread(self._meet, pid)
         if pid is not None and self._init is not None:
+            await self._connect(pid)
+            await asyncio.to_thread(self._handshake.go_on)
             self._watching = asyncio.create_task(self._watch(pid, self._init))
 
     async def _watch(self, pid: int, pidfd: int) -> None:
@@ -128,7 +135,6 @@ class Namespace:
             self._limit(pid)
         except OSError:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        self._handshake.go_on()
         return pidfd
 
     async def ended(self, bwrap: Process) -> None:

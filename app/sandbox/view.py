@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.sandbox import egress
 from app.sandbox.base import WORKSPACE, SandboxLimits
 
 HOME = "/home/agent"
@@ -55,6 +56,8 @@ class View:
     network: bool
     limits: SandboxLimits
     uid: int | None
+    proxied: bool = False
+    """Whether it reaches some hosts through the egress proxy."""
     hidden: Sequence[Path] = ()
     """Directories below `/usr` that the sandbox must not see."""
 
@@ -79,8 +82,11 @@ class View:
             *("--bind", str(self.scratch / "tmp"), "/tmp"),  # noqa: S108 - inside
             *("--bind", str(self.workspace), WORKSPACE),
             *("--remount-ro", "/"),
-            *(part for name, value in environment().items() for part in ("--setenv", name, value)),
+            *(part for name, value in self._environment().items() for part in ("--setenv", name, value)),
         ]
+
+    def _environment(self) -> dict[str, str]:
+        return {**environment(), **(egress.environment() if self.proxied else {})}
 
     def _namespaces(self) -> list[str]:
         if self.uid is None:
@@ -110,7 +116,7 @@ def file_blocks(limits: SandboxLimits, full: bool) -> str:
 
 
 def environment() -> dict[str, str]:
-    """All that a command finds in its environment."""
+    """All that a command finds in its environment, the egress proxy apart."""
     return {"HOME": HOME, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "agent", "PWD": WORKSPACE}
 
 

@@ -77,4 +77,5 @@ def _note(result: ExecResult, timeout_s: float, silent: bool) -> str:
         notes.append(f"[exit code {result.exit_code}]")
     if result.remark:
         notes.append(f"[{result.remark}]")
+    notes += [f"[network: {refusal}]" for refusal in result.refused_hosts]
     return "\n".join(notes)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @dataclass
 class ServerProcess:
     """`python -m app serve`, on a free port unless one is given. Its log goes to a file, or to the descriptor `stderr`;
-    `files` is how many it may have open: the soft limit and the hard one.
+    `files` is how many it may have open: the soft limit and the hard one. `wrapper` is a program that starts it.
     Leaving the context kills it if it still runs."""
 
     data_dir: Path
@@ -40,6 +40,7 @@ class ServerProcess:
     port: int = 0
     stderr: int | None = None
     files: tuple[int, int] | None = None
+    wrapper: Sequence[str] = ()
     url: str = ""
     _process: subprocess.Popen[str] | None = None
 
@@ -49,7 +50,7 @@ class ServerProcess:
         with (self.data_dir.parent / "server.log").open("a") as log:
             # In a directory without a `.env`.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "app", "serve", "--port", str(self.port)],
+                [*self.wrapper, sys.executable, "-m", "app", "serve", "--port", str(self.port)],
                 env=self._environment(),
                 cwd=self.data_dir.parent,
                 stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
-from app.sessions import MIN_CPUS, ReasoningEffort, SandboxSpec, Session
+from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxSpec, Session
 from app.tools.patterns import Pattern, PatternError
 
 MAX_HISTORY_MESSAGES = 100_000
@@ -36,6 +36,23 @@ def _sandbox(value: Any) -> Any:
     if isinstance(value, SandboxRequest):
         return value
     raise PydanticCustomError("sandbox", f"Input should be {', '.join(map(repr, SANDBOX_KINDS))} or an object")
+
+
+def _network(value: Any) -> Any:
+    """As `_sandbox`."""
+    if isinstance(value, dict):
+        return AllowedHosts.model_validate(value)
+    if isinstance(value, bool | AllowedHosts):
+        return value
+    if value in ("on", "off"):
+        return value == "on"
+    raise PydanticCustomError("network", "Input should be a boolean, 'on', 'off' or an object")
+
+
+def _network_schema() -> dict[str, Any]:
+    """A switch in either form, or a list of hosts."""
+    switches = [{"type": "boolean"}, {"type": "string", "enum": ["on", "off"]}]
+    return {"anyOf": [*switches, AllowedHosts.model_json_schema()]}
 
 
 def _compaction(value: Any) -> Any:
@@ -109,7 +126,7 @@ class SandboxRequest(SandboxSpec):
 
     kind: SandboxKind
     image: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
-    network: StrictBool | None = None
+    network: Annotated[Network, BeforeValidator(_network), WithJsonSchema(_network_schema())] | None = None
     memory_mb: Annotated[int, Field(ge=64, le=MAX_NUMBER), JsonNumber] | None = None
     cpus: Annotated[float, Field(ge=MIN_CPUS, le=MAX_NUMBER), JsonNumber] | None = None
     pids: Annotated[int, Field(ge=16, le=MAX_NUMBER), JsonNumber] | None = None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.context.prompts import (
     PLAN_HEAD,
+    SHOWN_HOSTS,
     SYSTEM_TEMPLATE,
     ControlKind,
     PromptEnvironment,
@@ -20,6 +21,7 @@ from app.context.prompts import (
     with_plan,
 )
 from app.events import PlanItem
+from app.sessions import AllowedHosts
 
 
 def environment(**changes: Any) -> PromptEnvironment:
@@ -54,6 +56,17 @@ def test_the_environment_is_stated() -> None:
 
 def test_a_closed_network_is_stated() -> None:
     assert "Network: off" in render_environment(environment(network=False))
+
+
+def test_the_hosts_that_can_be_reached_are_named_up_to_a_number() -> None:
+    names = [f"h{number}.example.com" for number in range(SHOWN_HOSTS + 2)]
+    for lean in (False, True):
+        few = render_environment(environment(network=AllowedHosts(allowed_hosts=tuple(names[:2])), lean=lean))
+        assert "Network: HTTP and HTTPS to these hosts alone" in few
+        assert "h0.example.com, h1.example.com." in few
+        many = render_environment(environment(network=AllowedHosts(allowed_hosts=tuple(names)), lean=lean))
+        assert f"h{SHOWN_HOSTS - 1}.example.com and 2 more." in many
+        assert f"h{SHOWN_HOSTS}.example.com" not in many
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_each_setting_has_a_line_with_a_sentence() -> None:
         ("PALIMPSEST_PORT", "integer 0 to 65535", "`8000`"),
         ("PALIMPSEST_DATA_DIR", "path", "`~/.local/share/palimpsest`"),
         ("PALIMPSEST_API_KEYS", "list, comma-separated", ""),
-        ("PALIMPSEST_SANDBOX_NETWORK", "`on`, `off`", ""),
+        ("PALIMPSEST_SANDBOX_NETWORK", "`on`, `off` or JSON object", ""),
         ("PALIMPSEST_SANDBOX_MEMORY_MB", "integer ≥ 64", "`2048`"),
         ("PALIMPSEST_COMPACTION", "JSON object or text", "`reactive`"),
         ("OPENAI_API_KEY", "secret", ""),

@@ -42,7 +42,7 @@ from app.runtime.setup import RuntimeSetup
 from app.runtime.values.queue import QueueAdd
 from app.runtime.windows import LearnedWindows
 from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
-from app.sessions import ContextState, QueueMode
+from app.sessions import ContextState, Network, QueueMode
 from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry, default_tools
 
@@ -191,7 +191,7 @@ GENERATION_OPENED = GenerationOpened(GENERATION)
 
 def make_sandboxes(
     *factories: SandboxFactory,
-    network: bool | None = None,
+    network: Network | None = None,
     idle_s: float = 60,
     wait_s: float = 10,
     most: int = 100,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from app.errors import ForbiddenError, NotFoundError, SandboxError, SandboxUnavailableError
 from app.runtime.sandboxes import Sandboxes
 from app.sandbox.base import SandboxConfig, SandboxLimits
-from app.sessions import SandboxSpec
+from app.sessions import AllowedHosts, Network, SandboxSpec
 from tests.unit.runtime.stage import make_sandboxes
 from tests.unit.tools.workbench import DirectorySandbox
 
@@ -46,8 +46,10 @@ class Box(DirectorySandbox):
 class Boxes:
     """A kind of sandbox whose life can be looked at."""
 
-    def __init__(self, kind: str = "docker", *, network: bool = False) -> None:
-        self.kind, self.network_default = kind, network
+    refused_connections = 1
+
+    def __init__(self, kind: str = "docker", *, network: bool = False, limitable: bool = True) -> None:
+        self.kind, self.network_default, self.network_can_be_limited = kind, network, limitable
         self.opened: list[SandboxConfig] = []
         self.journal: list[str] = []
         self.go, self.broken, self._news = asyncio.Event(), False, asyncio.Event()
@@ -138,6 +140,56 @@ def test_a_network_can_be_given_up_but_not_gained(setting: bool | None, default:
         assert sandboxes.resolve(spec).network is (allowed if asked is None else asked)
 
 
+def hosts(*names: str) -> AllowedHosts:
+    return AllowedHosts(allowed_hosts=names)
+
+
+@pytest.mark.parametrize(
+    ("setting", "asked", "got"),
+    [
+        (True, hosts("a.example"), hosts("a.example")),
+        (hosts("a.example", "*.b.example"), None, hosts("a.example", "*.b.example")),
+        (hosts("a.example", "*.b.example"), False, False),
+        (
+            hosts("a.example", "*.b.example"),
+            hosts("*.c.b.example", "x.b.example"),
+            hosts("*.c.b.example", "x.b.example"),
+        ),
+        (hosts("*.b.example", "c.b.example"), hosts("*.b.example"), hosts("*.b.example")),
+        (hosts("a.example"), True, None),
+        (hosts("a.example", "*.b.example"), hosts("a.example", "b.example"), None),
+        (hosts("a.b.example"), hosts("*.b.example"), None),
+        (False, hosts("a.example"), None),
+    ],
+)
+def test_a_list_of_hosts_can_be_shortened_but_not_lengthened(setting: Network, asked: Any, got: Network | None) -> None:
+    sandboxes, spec = make_sandboxes(Boxes(), network=setting), SandboxSpec(kind="docker", network=asked)
+    if got is None:
+        with pytest.raises(ForbiddenError, match=r"sandbox\.network") as caught:
+            sandboxes.resolve(spec)
+        assert caught.value.code == "sandbox_not_allowed"
+    else:
+        assert sandboxes.resolve(spec).network == got
+
+
+def test_a_list_is_refused_where_it_would_not_hold() -> None:
+    sandboxes = make_sandboxes(Boxes(network=True, limitable=False))
+    assert sandboxes.resolve(None).network is True
+    for take in (sandboxes.resolve, sandboxes.within):
+        with pytest.raises(SandboxUnavailableError, match="allowed_hosts") as caught:
+            take(SandboxSpec(kind="docker", network=hosts("a.example")))
+        assert caught.value.code == "allowed_hosts_unavailable"
+
+
+async def test_a_sandbox_with_a_list_has_no_network_of_its_own() -> None:
+    boxes = Boxes(network=True)
+    sandboxes = make_sandboxes(boxes)
+    sandboxes.lease("a", SandboxSpec(kind="docker", network=hosts("a.example")))
+    (config,) = boxes.opened
+    assert (config.network, config.allowed_hosts) == (False, ("a.example",))
+    assert sandboxes.refused_connections == 1
+
+
 MOST = SandboxLimits(memory_mb=1024, cpus=2.0, pids=128)
 
 
@@ -170,11 +222,11 @@ def test_limits_can_only_be_tightened(
     cpus=st.none() | st.floats(0.01, 4),
     pids=st.none() | st.integers(16, 256),
     image=st.sampled_from([None, "image", "other"]),
-    asked=st.sampled_from([None, False, True]),
-    network=st.sampled_from([None, False, True]),
+    asked=st.sampled_from([None, False, True, hosts("a.example", "*.b.example")]),
+    network=st.sampled_from([None, False, True, hosts("c.b.example", "d.example"), hosts("e.example")]),
 )
 def test_what_another_session_has_is_taken_over_as_far_as_it_could_be_asked_for(
-    memory_mb: int | None, cpus: float | None, pids: int | None, image: str | None, asked: bool | None, network: Any
+    memory_mb: int | None, cpus: float | None, pids: int | None, image: str | None, asked: Network | None, network: Any
 ) -> None:
     sandboxes = make_sandboxes(Boxes(), network=network)
     own = SandboxSpec(kind="docker", image=image, memory_mb=memory_mb, cpus=cpus, pids=pids, network=asked)
@@ -183,7 +235,10 @@ def test_what_another_session_has_is_taken_over_as_far_as_it_could_be_asked_for(
     for name in ("memory_mb", "cpus", "pids"):
         had, most = getattr(own, name), getattr(MOST, name)
         assert getattr(spec, name) == (most if had is None else min(had, most))
-    assert spec.network is (bool(network) and asked is not False)
+    if isinstance(network, bool | None) and isinstance(asked, bool | None):
+        assert spec.network is (bool(network) and asked is not False)
+    elif isinstance(network, AllowedHosts) and isinstance(asked, AllowedHosts):
+        assert spec.network == (hosts("c.b.example") if "d.example" in network.allowed_hosts else False)
 
 
 def test_of_a_kind_that_is_not_here_nothing_can_be_taken_over() -> None:

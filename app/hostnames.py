@@ -1,0 +1,50 @@
+"""Names of hosts that a sandbox may reach, and the patterns that stand for them.
+
+A name is kept as DNS has it: lower case, with A-labels for what is not ASCII. So two names that look alike are never
+equal, and nothing that a program could take for an address passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import idna
+
+MAX_NAME_CHARS = 253
+"""Longest name of DNS in its written form (RFC 1035, 2.3.4)."""
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_NAME = re.compile(rf"(?:{_LABEL}\.)+{_LABEL}")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+"""A last label that makes programs read the whole as an IPv4 address (WHATWG URL, "ends in a number")."""
+
+
+def host_name(text: str) -> str:
+    """A full name of two labels or more. Raises `ValueError`, also for an address in whatever notation."""
+    try:
+        name = text.lower() if text.isascii() else idna.encode(text, uts46=True).decode()
+    except idna.IDNAError as exc:
+        raise ValueError(f"{text[:100]!r} is not a valid host name") from exc
+    if len(name) > MAX_NAME_CHARS or not _NAME.fullmatch(name) or _NUMBER.fullmatch(name.rpartition(".")[2]):
+        raise ValueError(f"{text[:100]!r} is not a full host name such as packages.example.com")
+    return name
+
+
+def host_pattern(text: str) -> str:
+    """A name, or `*.` and a name for all names below it. Raises `ValueError`, also for all names below a top-level
+    domain."""
+    name = text.removeprefix("*.")
+    try:
+        return text[: len(text) - len(name)] + host_name(name)
+    except ValueError as exc:
+        raise ValueError(f"{text[:100]!r} is no host name such as packages.example.com or *.example.org") from exc
+
+
+def covers(pattern: str, name: str) -> bool:
+    """Whether a pattern stands for a name, or for all that another pattern stands for."""
+    return pattern == name or (pattern.startswith("*.") and name.endswith(pattern[1:]))
+
+
+def is_covered(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns covers a name or a pattern."""
+    return any(covers(pattern, name) for pattern in patterns)

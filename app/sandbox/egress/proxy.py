@@ -1,0 +1,244 @@
+"""The proxy of one sandbox: it lets HTTP and TLS through to the hosts that the session may reach, and nothing else.
+
+A connection carries one request or one tunnel and is closed then, so each is checked by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from typing import Any
+
+import h11
+
+from app.hostnames import is_covered
+from app.sandbox.egress.client_hello import server_name
+from app.sandbox.egress.gateway import Gateway, UnreachableError
+from app.sandbox.egress.messages import (
+    READ_BYTES,
+    BadRequestError,
+    Peer,
+    Target,
+    named_host,
+    passed_back,
+    passed_on,
+    target_of,
+)
+from app.sandbox.egress.refusals import Refusals, RefusedError, printable
+
+SANDBOX_CONNECTIONS = 32
+"""Connections of one sandbox that are served at the same time."""
+SANDBOX_LOOKUPS = 2
+"""Names that are resolved at the same time for one sandbox."""
+ACCEPT_S = 0.002
+"""Between two connections of one sandbox, in seconds: a flood of them would take the event loop from everyone."""
+RETRY_S = 0.1
+HEAD_S = 15.0
+"""How long a client may take for a request's head, and for the first message of TLS, in seconds."""
+IDLE_S = 300.0
+"""How long a connection may say nothing, in seconds: some servers think for minutes before they answer."""
+LINGER_S = 2.0
+"""How long what a refused client still sends is read, in seconds, so that it reads the refusal."""
+
+
+class Proxy:
+    """Serves what comes from one sandbox. `hosts` are the patterns of what it may reach."""
+
+    def __init__(self, gateway: Gateway, hosts: tuple[str, ...]) -> None:
+        self._gateway = gateway
+        self._hosts = hosts
+        self._lookups = asyncio.Semaphore(SANDBOX_LOOKUPS)
+        self._slots = asyncio.Semaphore(SANDBOX_CONNECTIONS)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._noted: list[Refusals] = []
+
+    def serve(self, listener: socket.socket) -> None:
+        """Begins to serve connections of a listening socket, which `close` closes."""
+        self._start(self._accept(listener))
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    @contextmanager
+    def noting(self) -> Iterator[Refusals]:
+        """The refusals while it lasts."""
+        refusals = Refusals()
+        self._noted.append(refusals)
+        try:
+            yield refusals
+        finally:
+            self._noted.remove(refusals)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        """Takes in no more than is served, and no faster than that leaves the event loop to others; what is beyond
+        waits in the kernel."""
+        listener.setblocking(False)
+        with listener:
+            while True:
+                await self._slots.acquire()
+                connection = await self._next(listener)
+                self._start(self._serve(connection)).add_done_callback(lambda _: self._slots.release())
+                await asyncio.sleep(ACCEPT_S)
+
+    async def _next(self, listener: socket.socket) -> socket.socket:
+        while True:
+            try:
+                return (await asyncio.get_running_loop().sock_accept(listener))[0]
+            except OSError:  # out of descriptors, or the client has left
+                await asyncio.sleep(RETRY_S)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection)
+        try:
+            async with self._gateway.slots:
+                await self._answer(Peer(h11.SERVER, reader, writer))
+                writer.close()
+                async with asyncio.timeout(IDLE_S):
+                    await writer.wait_closed()
+        except (OSError, TimeoutError, h11.ProtocolError):
+            pass  # who breaks off gets no answer
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, client: Peer) -> None:
+        host = ""
+        try:
+            async with asyncio.timeout(HEAD_S):
+                request = await client.event()
+            if not isinstance(request, h11.Request):
+                return
+            host = named_host(request)
+            await self._pass(client, request, target_of(request))
+        except RefusedError as refusal:
+            host = refusal.host or host
+            self._note(host, refusal.reason)
+            await _say(client, 403, f"{printable(host)} was refused: {refusal.reason}")
+        except UnreachableError as error:
+            await _say(client, 502, str(error))
+        except (BadRequestError, h11.RemoteProtocolError) as error:
+            await _say(client, 400, str(error))
+
+    def _note(self, host: str, reason: str) -> None:
+        self._gateway.refused += 1
+        for refusals in self._noted:
+            refusals.add(host, reason)
+
+    async def _pass(self, client: Peer, request: h11.Request, target: Target) -> None:
+        if not is_covered(target.host, self._hosts):
+            raise RefusedError("it is not among the session's allowed_hosts")
+        reader, writer = await self._gateway.connect(target.host, target.port, self._lookups)
+        host = Peer(h11.CLIENT, reader, writer)
+        try:
+            await (_tunnel(client, host, target) if target.path is None else _relay(client, host, request, target))
+        finally:
+            writer.transport.abort()
+
+
+async def _tunnel(client: Peer, host: Peer, target: Target) -> None:
+    """Passes a TLS connection on, once it has shown that it is one and for the host that was checked."""
+    await client.event()  # the end of the request
+    await client.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
+    hello = client.surplus
+    async with asyncio.timeout(HEAD_S):
+        while (name := server_name(hello)) is None:
+            if not (piece := await client.reader.read(READ_BYTES)):
+                return
+            hello += piece
+    if name != target.host:
+        raise RefusedError(f"it was asked for inside a connection to {target.host}", name)
+    host.writer.write(hello)
+    async with asyncio.timeout(IDLE_S) as limit:
+        alive = _restart(limit)
+        await _both(_copy(client, host, alive), _copy(host, client, alive))
+
+
+async def _copy(source: Peer, sink: Peer, alive: Callable[[], None]) -> None:
+    while piece := await source.reader.read(READ_BYTES):
+        alive()
+        sink.writer.write(piece)
+        await sink.writer.drain()
+    sink.writer.write_eof()
+
+
+async def _relay(client: Peer, host: Peer, request: h11.Request, target: Target) -> None:
+    """Passes one request on and its answer back."""
+    await host.send(passed_on(request, target))
+    async with asyncio.timeout(IDLE_S) as limit:
+        alive = _restart(limit)
+        await _both(_send_body(client, host, alive), _send_answer(host, client, alive))
+
+
+async def _send_body(client: Peer, host: Peer, alive: Callable[[], None]) -> None:
+    while not isinstance(event := await client.event(), h11.EndOfMessage):
+        alive()
+        if not isinstance(event, h11.Data):
+            raise ConnectionAbortedError("the request was broken off")
+        with suppress(ConnectionError):  # the host may answer before it has read everything
+            await host.send(h11.Data(data=bytes(event.data)))
+    with suppress(ConnectionError):
+        await host.send(h11.EndOfMessage())
+
+
+async def _send_answer(host: Peer, client: Peer, alive: Callable[[], None]) -> None:
+    try:
+        while not isinstance(event := await host.event(), h11.EndOfMessage):
+            alive()
+            match event:
+                case h11.Response():
+                    await client.send(passed_back(event))
+                case h11.Data():
+                    await client.send(h11.Data(data=bytes(event.data)))
+    except h11.RemoteProtocolError as exc:
+        raise UnreachableError("the host's answer cannot be read") from exc
+    await client.send(h11.EndOfMessage())
+
+
+async def _both(sending: Coroutine[Any, Any, None], answering: Coroutine[Any, Any, None]) -> None:
+    """Runs both until the answer has ended; an error of either ends the other."""
+    tasks = sender, answer = asyncio.create_task(sending), asyncio.create_task(answering)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if sender.done():
+            sender.result()
+        await answer
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _restart(limit: asyncio.Timeout) -> Callable[[], None]:
+    loop = asyncio.get_running_loop()
+    return lambda: limit.reschedule(loop.time() + IDLE_S)
+
+
+async def _say(client: Peer, status: int, text: str) -> None:
+    """Answers in place of the host, unless it has answered already."""
+    if client.has_answered:
+        return
+    body = f"{text}.\n".encode()
+    headers = [
+        ("content-type", "text/plain; charset=utf-8"),
+        ("content-length", str(len(body))),
+        ("connection", "close"),
+    ]
+    await client.send(h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode()))
+    await client.send(h11.Data(data=body))
+    await client.send(h11.EndOfMessage())
+    client.writer.write_eof()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            while await client.reader.read(READ_BYTES):
+                pass
