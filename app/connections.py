@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import ClassVar
 
 import structlog
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -27,9 +26,6 @@ MAX_PIPELINED = 32
 
 MAX_CONNECTIONS = 4_096
 """Connections, where there are not more readers than that; an idle one costs about 10 KB."""
-
-PIECE_BYTES = 64 * 1024
-"""What a connection holds at most of an answer that its reader has not taken."""
 
 STALLED_S = 30.0
 """Seconds in which a reader that takes nothing of what waits for it is dropped."""
@@ -90,7 +86,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.app = in_pieces(self.app)
         # Whatever the kernel does not take at once is waited for.
         transport.set_write_buffer_limits(high=0)
         self._stall: TimerHandle | None = None
@@ -218,19 +213,3 @@ def bounded(connections: int, stalled_s: float = STALLED_S) -> type[BoundedProto
         bounds = Bounds(connections, stalled_s)
 
     return Protocol
-
-
-def in_pieces(app: ASGIApp) -> ASGIApp:
-    """The application, whose bodies are sent with pauses for the reader in them, however large they are at once."""
-
-    async def paced(scope: Scope, receive: Receive, send: Send) -> None:
-        async def sent(message: Message) -> None:
-            body = message.get("body", b"")
-            last = max(0, len(body) - 1) // PIECE_BYTES * PIECE_BYTES
-            for start in range(0, last, PIECE_BYTES):
-                await send({**message, "body": body[start : start + PIECE_BYTES], "more_body": True})
-            await send({**message, "body": body[last:]} if last else message)
-
-        await app(scope, receive, sent)
-
-    return paced
