@@ -30,8 +30,8 @@ MAX_CONNECTIONS = 4_096
 STALLED_S = 30.0
 """Seconds in which a reader that takes nothing of what waits for it is dropped."""
 
-RESERVED_FILES = 256
-"""Descriptors that connections leave to the server's own work: database, log, providers, downloads."""
+RESERVED_FILES = 512
+"""Descriptors that connections leave to the server's own work: database, providers, downloads, and 256 for egress."""
 
 FILES_PER_RUN = 10
 """Descriptors that are left to each run: its command takes eight, for pipes and to end it, its model's answer one."""
