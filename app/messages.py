@@ -247,6 +247,11 @@ class Message(Value):
         return tuple(p for p in self.parts if isinstance(p, ToolResultPart))
 
 
+def utf8_length(text: str) -> int:
+    """Bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def clean_text(text: str) -> str:
     """NUL and lone surrogates become U+FFFD, as the API promises for incoming text; they cannot be stored or sent."""
     if "\x00" not in text and text.isascii():

@@ -22,14 +22,14 @@ from app.llm.base import (
     ToolCallStart,
     UsageReport,
 )
-from app.messages import ReasoningPart, TextPart, ToolCallPart, Usage, clean_text, new_id
+from app.messages import ReasoningPart, TextPart, ToolCallPart, Usage, clean_text, new_id, utf8_length
 
 MAX_NAME_CHARS = 200
 """What is kept of a tool's name; none of ours is a tenth as long."""
 
-MAX_ANSWER_CHARS = 8_000_000
-"""Characters of one answer: many times what the largest output limit of a model allows, so only a provider that has
-gone astray gets there. It keeps one stream from filling the server's memory."""
+MAX_ANSWER_BYTES = 4_000_000
+"""Bytes of one answer in UTF-8: several times what the largest output limit of a model allows, so only a provider that
+has gone astray gets there. It keeps one stream from filling the server's memory."""
 
 DEGENERATE = "degenerate_output"
 """The code of an answer that was cut off because it had fallen into repeating itself."""
@@ -73,7 +73,7 @@ class StreamProcessor:
         self._message_id = message_id
         self._open: dict[int, _Block] = {}
         self._count = 0
-        self._chars = 0
+        self._bytes = 0
         self.parts: list[ClosedPart] = []
         self.usage: Usage | None = None
         self.stop_reason: StopReason | None = None
@@ -117,11 +117,9 @@ class StreamProcessor:
                 return
             block = self._begin(number, kind)
         text = clean_text(text)
-        self._chars += len(text)
-        if self._chars > MAX_ANSWER_CHARS:
-            raise ProviderError(
-                f"The answer has more than {MAX_ANSWER_CHARS:,} characters.", code="provider_bad_response"
-            )
+        self._bytes += utf8_length(text)
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise ProviderError(f"The answer has more than {MAX_ANSWER_BYTES:,} bytes.", code="provider_bad_response")
         block.pieces.append(text)
         self._sink.live(block.live, text)
         # Not in arguments: a file may well be as regular.

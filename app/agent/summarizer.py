@@ -14,7 +14,7 @@ from app.agent.changes import ModelUsed
 from app.agent.faults import SummaryFailed
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import Sink
-from app.agent.stream_processor import MAX_ANSWER_CHARS
+from app.agent.stream_processor import MAX_ANSWER_BYTES
 from app.context.policies import CompactionSettings
 from app.context.summary_input import transcript_items, windows
 from app.context.summary_prompts import in_conversation_request, text_request
@@ -23,7 +23,7 @@ from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
 from app.llm.base import Finish, ModelRequest, StopReason, TextDelta, ToolCallStart, UsageReport
 from app.llm.retry import delay_s
-from app.messages import Message, Role, TextPart, Usage, new_id, now
+from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_length
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ class SummaryJob:
 @dataclass(slots=True)
 class _Answer:
     pieces: list[str] = field(default_factory=list)
-    chars: int = 0
+    size: int = 0
     usage: Usage | None = None
     stop_reason: StopReason | None = None
     called_tools: bool = False
@@ -237,8 +237,8 @@ def _take(answer: _Answer, event: object) -> None:
     match event:
         case TextDelta(_, text):
             answer.pieces.append(text)
-            answer.chars += len(text)
-            if answer.chars > MAX_ANSWER_CHARS:
+            answer.size += utf8_length(text)
+            if answer.size > MAX_ANSWER_BYTES:
                 raise ProviderError("The summary has no end.", code="provider_bad_response")
         case ToolCallStart():
             answer.called_tools = True

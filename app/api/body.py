@@ -13,8 +13,8 @@ import orjson
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+from app.api.bodies import too_large
 from app.api.errors import MalformedJsonError, UnsupportedMediaTypeError
-from app.api.guard import too_large
 from app.api.json_bounds import JsonBounds
 from app.errors import MalformedRequestError
 from app.messages import clean_text

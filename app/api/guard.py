@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.auth import check_caller, is_logged_in, needs_key
+from app.api.auth import LOGIN_PATH, check_caller, is_logged_in, needs_key
+from app.api.bodies import MAX_HELD_BYTES, Bodies, Body, too_large
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
 from app.api.headers import header_values
 from app.api.hosts import HostPort, host_is_ours, origin_is_ours, parse_host
-from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError, TooLargeError
+from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
 PROBES = frozenset({"/healthz", "/readyz"})
 """Asked by machines that know the server by an address only; they tell nothing that is worth guarding."""
@@ -25,6 +26,9 @@ PRIVATE = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("X-Content-Type-Options", "nosniff"),
 )
+
+LOGIN_BYTES = 8 * 1024
+"""The body of a login, which a stranger sends: 4,096 connections hold 32 MB of them at most."""
 
 _UPLOAD = re.compile(r"/v1/sessions/[^/]+/files/.*", re.DOTALL)
 
@@ -46,6 +50,7 @@ class Guard:
     def __init__(self, app: ASGIApp, rules: GuardRules) -> None:
         self.app = app
         self.rules = rules
+        self.bodies = Bodies(max(MAX_HELD_BYTES, rules.max_history_bytes, rules.max_upload_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -62,7 +67,11 @@ class Guard:
             await problem_response(error, scope["path"])(scope, receive, send)
             return
         answer = kept_private(send) if is_logged_in(scope) else send
-        await self.app(scope, limited(receive, body_limit(scope, self.rules)), answer)
+        body = Body(self.bodies, receive, body_limit(scope, self.rules))
+        try:
+            await self.app(scope, body.receive, answer)
+        finally:
+            body.release()
 
 
 async def check(scope: Scope, rules: GuardRules) -> None:
@@ -101,26 +110,13 @@ def check_length(scope: Scope, limit: int) -> None:
 
 def body_limit(scope: Scope, rules: GuardRules) -> int:
     """The largest body, in bytes, that the request's route takes."""
+    if scope["path"] == LOGIN_PATH:
+        return min(LOGIN_BYTES, rules.max_json_bytes)
     if scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"]):
         return rules.max_upload_bytes
     if scope["method"] == "POST" and scope["path"] == "/v1/sessions":
         return rules.max_history_bytes
     return rules.max_json_bytes
-
-
-def limited(receive: Receive, limit: int) -> Receive:
-    """`receive`, counting: a body that turns out longer than `limit` raises `TooLargeError` in its reader."""
-    taken = 0
-
-    async def counted() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > limit:
-            raise too_large(limit)
-        return message
-
-    return counted
 
 
 def kept_private(send: Send) -> Send:
@@ -135,7 +131,3 @@ def kept_private(send: Send) -> Send:
         await send(message)
 
     return sent
-
-
-def too_large(limit: int) -> TooLargeError:
-    return TooLargeError(f"The body is larger than {limit} bytes.", limit_bytes=limit)

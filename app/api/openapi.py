@@ -186,7 +186,7 @@ def _complete_operation(path: str, operation: dict[str, Any]) -> None:
 
 def _common_codes(path: str, operation: dict[str, Any]) -> list[str]:
     """Codes that routes of this kind share: the guards', those of parameters and bodies, and the server's own."""
-    codes = ["malformed_request", "too_large", "validation_error"]
+    codes = ["malformed_request", "too_large", "too_many_bodies", "validation_error"]
     codes += [] if path in PROBES else ["foreign_origin", "wrong_host"]
     if needs_key(path):
         # A cookie is looked up before the route is.

@@ -8,13 +8,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from app.agent.model_calls import ModelCalls
-from app.agent.stream_processor import MAX_ANSWER_CHARS
+from app.agent.stream_processor import MAX_ANSWER_BYTES
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import ProviderError
 from app.evaluation.histories import Probe
 from app.llm.base import Finish, ModelRequest, TextDelta, UsageReport
 from app.llm.retry import delay_s
-from app.messages import Message, Role, TextPart, Usage, new_id, now
+from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_length
 
 ANSWER_TOKENS = 400
 """Room for an answer: a few names and a sentence."""
@@ -126,7 +126,7 @@ async def _call_once(models: ModelCalls, request: ModelRequest) -> Reply:
             match event:
                 case TextDelta(_, text):
                     pieces.append(text)
-                    if sum(map(len, pieces)) > MAX_ANSWER_CHARS:
+                    if sum(map(utf8_length, pieces)) > MAX_ANSWER_BYTES:
                         raise ProviderError("The answer has no end.", code="provider_bad_response")
                 case UsageReport(usage):
                     reported = usage if usage.total_tokens else reported

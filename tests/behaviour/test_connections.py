@@ -10,6 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.api.bodies import MAX_HELD_BYTES
+from app.api.guard import LOGIN_BYTES
 from app.connections import HEAD_S, MAX_HEAD_BYTES, MAX_PIPELINED, connections_for
 from tests.behaviour.process import ServerProcess
 from tests.provider import FakeProvider
@@ -118,6 +120,48 @@ async def test_some_requests_may_be_pipelined(guarded: ServerProcess) -> None:
             assert head.startswith(b"HTTP/1.1 200 OK\r\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             await reader.readexactly(length)
+
+
+async def start_body(server: ServerProcess, stack: AsyncExitStack, path: str, size: int) -> asyncio.StreamReader:
+    """Sends most of a body, and never the rest."""
+    reader, writer = await stack.enter_async_context(connected(server))
+    length = f"content-length: {size + 1}" if size > LOGIN_BYTES else "transfer-encoding: chunked"
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\n{length}\r\n"
+    chunk = b"" if size > LOGIN_BYTES else f"{size:x}\r\n".encode()
+    writer.write(head.encode() + b"content-type: application/json\r\n\r\n" + chunk + b'"' + b"a" * (size - 1))
+    with suppress(OSError):
+        await asyncio.wait_for(writer.drain(), 5)
+    return reader
+
+
+async def test_bodies_of_strangers_are_small(guarded: ServerProcess) -> None:
+    """A login is the one thing that has a body before a key is known."""
+    async with AsyncExitStack() as stack:
+        before = memory_mb(guarded)
+        for _ in range(200):
+            await start_body(guarded, stack, "/v1/login", LOGIN_BYTES - 100)
+        large = [await start_body(guarded, stack, "/v1/login", 2**20) for _ in range(200)]
+        assert memory_mb(guarded) - before < MOST_MORE_MB
+        assert {await reader.read(12) for reader in large} == {b"HTTP/1.1 413"}
+        assert await answers(guarded)
+
+
+async def test_all_bodies_together_are_bounded(guarded: ServerProcess) -> None:
+    size, number = 1_000_000, 200
+    async with AsyncExitStack() as stack:
+        before = memory_mb(guarded)
+        readers = [await start_body(guarded, stack, "/v1/sessions", size) for _ in range(number)]
+        answered, _ = await asyncio.wait([asyncio.create_task(reader.read(12)) for reader in readers], timeout=5)
+        assert len(answered) >= number - MAX_HELD_BYTES // size - 2
+        assert {task.result() for task in answered} == {b"HTTP/1.1 503"}
+        # Each piece of a body is there once more when they are put together.
+        assert memory_mb(guarded) - before < 2 * MAX_HELD_BYTES / 2**20
+    headers = {"authorization": f"Bearer {KEY}"}
+    async with httpx.AsyncClient(base_url=guarded.url, trust_env=False, headers=headers) as client:
+        # They are held until their connections are seen to be gone, which may take a moment.
+        async with asyncio.timeout(10):
+            while (await client.post("/v1/sessions", json={"title": "later"})).status_code == 503:
+                pass
 
 
 async def test_idle_connections_make_room(tmp_path: Path, provider: FakeProvider) -> None:

@@ -25,7 +25,7 @@ from app.agent.changes import (
 )
 from app.agent.interrupt import StopReason
 from app.agent.step import LOGGED, Outcome, StepResult
-from app.agent.stream_processor import MAX_ANSWER_CHARS
+from app.agent.stream_processor import MAX_ANSWER_BYTES
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import (
     ContextOverflowError,
@@ -347,7 +347,7 @@ class TestFailed:
         ]
 
     async def test_an_answer_without_end_closes_its_stream(self) -> None:
-        scene = Scene(Script([*text("x" * (MAX_ANSWER_CHARS + 1)), Mark.HANGS]))
+        scene = Scene(Script([*text("x" * (MAX_ANSWER_BYTES + 1)), Mark.HANGS]))
         result = await scene.run()
         assert (code_of(result), scene.script.open) == ("provider_bad_response", 0)
 

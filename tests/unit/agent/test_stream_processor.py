@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agent.changes import PartClosed
-from app.agent.stream_processor import MAX_ANSWER_CHARS, StreamProcessor
+from app.agent.stream_processor import MAX_ANSWER_BYTES, StreamProcessor
 from app.errors import ProviderError
 from app.llm.base import (
     BlockEnd,
@@ -121,10 +121,10 @@ async def test_a_block_of_the_providers_own_is_kept_without_a_text() -> None:
 async def test_an_answer_without_end_is_ended() -> None:
     processor = StreamProcessor(KeptSink(), "m")
     # Not regular: an answer that repeats itself is ended much sooner.
-    piece = "".join(f"{n:08}" for n in range(MAX_ANSWER_CHARS // 16))
+    piece = "".join(f"{n:06}ä" for n in range(MAX_ANSWER_BYTES // 16))
     processor.feed(TextDelta(0, piece))
     processor.feed(ReasoningDelta(1, piece))
-    with pytest.raises(ProviderError, match="8,000,000 characters") as raised:
+    with pytest.raises(ProviderError, match="4,000,000 bytes") as raised:
         processor.feed(TextDelta(0, "y"))
     assert not raised.value.retryable
 

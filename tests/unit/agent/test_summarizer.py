@@ -222,7 +222,7 @@ class TestAnswers:
         assert asked.caps == [1_000, 2_000] * (len(asked.caps) // 2)
 
     async def test_an_answer_without_an_end_is_stopped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(summarizer, "MAX_ANSWER_CHARS", 100)
+        monkeypatch.setattr(summarizer, "MAX_ANSWER_BYTES", 100)
         asked = Asked([TextDelta(0, "x" * 60), TextDelta(0, "y" * 60), TextDelta(0, "z"), Finish("stop")])
         assert await asked.fails() == "provider_bad_response"
         assert asked.script.open == 0

@@ -114,9 +114,9 @@ def test_an_answer_of_endless_parts_is_ended() -> None:
             yield b'{"type":"content_block_start","index":%d,"content_block":{"type":"unheard_of"}}' % number
 
     stream = AnthropicStream(_error)
-    with pytest.raises(ProviderError, match="more than 10,000 parts"):
+    with pytest.raises(ProviderError, match="more than 1,000 parts"):
         stream.feed([(b"", data) for data in blocks()])
-    with pytest.raises(ProviderError, match="more than 10,000 parts"):
+    with pytest.raises(ProviderError, match="more than 1,000 parts"):
         OpenAiStream(_error).feed([(b"", _call(number, "f")) for number in range(MAX_BLOCKS + 1)])
 
 
