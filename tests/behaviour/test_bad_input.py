@@ -342,6 +342,16 @@ async def test_pages_follow_each_other_by_the_cursor_of_the_page_before(client: 
     assert texts == [message["content"] for message in said]
 
 
+async def test_a_page_of_sessions_with_large_tasks_is_short(client: Client, provider: FakeProvider) -> None:
+    provider.respond(lambda _: Reply(Text("Done.")))
+    made = [(await client.create(f"{number} " + "x" * 200_000))["id"] for number in range(5)]
+    pages = [await client.get("/v1/sessions", limit=100)]
+    while (cursor := pages[-1]["next_cursor"]) is not None:
+        pages.append(await client.get("/v1/sessions", limit=100, cursor=cursor))
+    assert [len(page["items"]) for page in pages] == [2, 2, 1]
+    assert [item["id"] for page in pages for item in page["items"]] == made[::-1]
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [

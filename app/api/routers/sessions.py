@@ -100,7 +100,7 @@ async def list_sessions(
         Query(max_length=500, description="Only sessions whose title or task contains this text."),
     ] = None,
 ) -> SessionPage:
-    """Sessions, newest first."""
+    """Sessions, newest first. A page has fewer than `limit` where their tasks are large."""
     return await services.sessions.list(status=status, q=q, limit=limit, cursor=cursor)
 
 

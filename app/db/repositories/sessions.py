@@ -117,6 +117,10 @@ def view(row: Row[Any], pending: int) -> Session:
     )
 
 
+PAGE_CHARS = 512 * 1024
+"""Characters that the tasks on a page have together, unless the first has more by itself."""
+
+
 def page(
     connection: Connection,
     *,
@@ -124,8 +128,9 @@ def page(
     q: str | None,
     before: tuple[datetime, str] | None,
     limit: int,
-) -> list[Session]:
-    """Sessions, newest first: of a status, with a text in title or task, older than a place in that order."""
+) -> tuple[list[Session], bool]:
+    """Sessions, newest first: of a status, with a text in title or task, older than a place in that order. They are
+    fewer than `limit` where their tasks are large; the second value says whether there are more."""
     query = select(sessions)
     if status is not None:
         query = query.where(sessions.c.status == status)
@@ -136,9 +141,17 @@ def page(
     if before is not None:
         created_at = bindparam("before_at", before[0], type_=sessions.c.created_at.type)
         query = query.where(tuple_(sessions.c.created_at, sessions.c.id) < tuple_(created_at, before[1]))
-    rows = connection.execute(query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit)).all()
+    found = connection.execute(query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit + 1))
+    rows: list[Row[Any]] = []
+    chars, more = 0, False
+    for row in found:
+        chars += len(row.task or "")
+        if more := bool(rows) and (len(rows) == limit or chars > PAGE_CHARS):
+            break
+        rows.append(row)
+    found.close()
     pending = queue.counts(connection, [row.id for row in rows])
-    return [view(row, pending.get(row.id, 0)) for row in rows]
+    return [view(row, pending.get(row.id, 0)) for row in rows], more
 
 
 def sandboxes(connection: Connection, session_ids: Collection[str]) -> dict[str, SandboxSpec]:

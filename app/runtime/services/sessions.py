@@ -77,11 +77,10 @@ class SessionService:
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
         """Sessions, newest first. Raises `MalformedRequestError` for a cursor that is none of ours."""
         before = read_session_cursor(cursor)
-        items = await self._database.read(
-            lambda c: sessions.page(c, status=status, q=q, before=before, limit=limit + 1)
+        items, more = await self._database.read(
+            lambda c: sessions.page(c, status=status, q=q, before=before, limit=limit)
         )
-        more = len(items) > limit
-        return SessionPage(items=tuple(items[:limit]), next_cursor=session_cursor(items[limit - 1]) if more else None)
+        return SessionPage(items=tuple(items), next_cursor=session_cursor(items[-1]) if more else None)
 
     async def get(self, session_id: str) -> Session:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))
