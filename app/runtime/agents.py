@@ -140,8 +140,8 @@ class StoredConversation:
     `reading`. `last_usage` is the size of the context after the last step of this generation, if its provider reported
     it; it covers the history up to and with the seq `reported_until`. `checkpoints` and `pruned` are those in force,
     `shown_pruned` the outputs that the generation clears, and `first_queued` is the message that was posted first,
-    which carries the task of a session made with one. `repairs` were made in its requests, and `unused` is how large
-    the context was, in tokens, when the last summary of what is in force was prepared in vain, 0 without one."""
+    which carries the task of a session made with one. `repairs` were made in its requests. `unused` is the size of the
+    context, in tokens, when the last background summary was discarded, 0 if none was."""
 
     history: list[Message]
     generation: Generation | None
