@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from app.hostnames import MAX_NAME_CHARS, host_pattern, is_covered
 from app.messages import Timestamp, Usage, Value
@@ -121,13 +122,34 @@ MAX_HOSTS = 64
 """Most names and patterns of hosts in one list."""
 
 
+def _pattern(text: str) -> str:
+    try:
+        return host_pattern(text)
+    except ValueError:
+        raise PydanticCustomError(
+            "host", "Input should be a host name such as packages.example.com or *.example.org"
+        ) from None
+
+
+def _not_empty(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Asked once each pattern is valid: a bad one would leave too few of them as well."""
+    if not patterns:
+        raise PydanticCustomError("too_short", "There should be at least 1 item")
+    return patterns
+
+
 class AllowedHosts(Value):
     """A network of which a sandbox reaches these hosts alone, over HTTP and HTTPS: names, or `*.` and a name for all
     names below it."""
 
     allowed_hosts: Annotated[
-        tuple[Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS), AfterValidator(host_pattern)], ...],
-        Field(min_length=1, max_length=MAX_HOSTS, examples=[["packages.example.com", "*.example.org"]]),
+        tuple[Annotated[str, StringConstraints(max_length=MAX_NAME_CHARS), AfterValidator(_pattern)], ...],
+        Field(
+            max_length=MAX_HOSTS,
+            examples=[["packages.example.com", "*.example.org"]],
+            json_schema_extra={"minItems": 1},
+        ),
+        AfterValidator(_not_empty),
     ]
 
 

@@ -49,7 +49,10 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     MalformedEventIdError("An event id is a decimal number from 0 up."),
     UnauthorizedError("Send one of the server's API keys as Authorization: Bearer KEY, or log in."),
     WrongKeyError("This is none of the server's API keys."),
-    ForbiddenError("sandbox.network goes beyond what this server allows (off).", code="sandbox_not_allowed"),
+    ForbiddenError(
+        "sandbox.network goes beyond what this server allows (off), as PALIMPSEST_SANDBOX_NETWORK says.",
+        code="sandbox_not_allowed",
+    ),
     ForbiddenError("limits.max_steps may be 50 at most.", code="limit_not_allowed"),
     ForbiddenError(
         "approval.policy may only ask for more than this server does (always).", code="approval_not_allowed"

@@ -104,7 +104,9 @@ def _describe(network: Network) -> str:
 def _forbid(refused: bool, name: str, allowed: object) -> None:
     if refused:
         raise ForbiddenError(
-            f"sandbox.{name} goes beyond what this server allows ({allowed}).", code="sandbox_not_allowed"
+            f"sandbox.{name} goes beyond what this server allows ({allowed}), as PALIMPSEST_SANDBOX_{name.upper()}"
+            " says.",
+            code="sandbox_not_allowed",
         )
 
 
