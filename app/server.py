@@ -25,7 +25,7 @@ from app.context.policies import resolve
 from app.errors import PalimpsestError, UnknownModelError
 from app.llm.catalog import Catalog
 from app.llm.registry import ProviderConfig, Providers
-from app.logs import configure_logging
+from app.logs import configure_logging, drain_logs
 from app.settings import Settings
 
 BACKLOG = 2048
@@ -188,6 +188,8 @@ class Server(uvicorn.Server):
         finally:
             await self._stack.aclose()
             log.info("stopped", seconds=round(time.monotonic() - begun, 3))
+            # uvicorn goes on to raise the signal once more, which ends the process at once.
+            await asyncio.to_thread(drain_logs)
 
 
 def _log_left_out(runtime: Runtime) -> None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from app.hostnames import MAX_NAME_CHARS, host_pattern, is_covered
 from app.messages import Timestamp, Usage, Value
@@ -134,7 +134,7 @@ def _pattern(text: str) -> str:
 def _not_empty(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Asked once each pattern is valid: a bad one would leave too few of them as well."""
     if not patterns:
-        raise PydanticCustomError("too_short", "There should be at least 1 item")
+        raise PydanticKnownError("too_short", {"field_type": "List", "min_length": 1, "actual_length": 0})
     return patterns
 
 
