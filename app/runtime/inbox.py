@@ -25,8 +25,23 @@ Check = Callable[[Row[Any], str], None]
 """Raises for a text that the session of this row cannot take."""
 
 
+MAX_WAITING_CHARS = 1_000_000
+"""Most characters of the messages that wait when one more is taken: ten thousand for each of a hundred. All of them
+are one answer, which each of a thousand readers may ask for."""
+
+
 def _takes_all(row: Row[Any], content: str) -> None:
     """A session that takes every text."""
+
+
+def _room_beside(chars: int) -> None:
+    """Raises where the other messages in the queue have more text than may wait."""
+    if chars > MAX_WAITING_CHARS:
+        raise QueueFullError(
+            f"The waiting messages have more than {MAX_WAITING_CHARS:,} characters together; "
+            "try again when some are delivered.",
+            limit=MAX_WAITING_CHARS,
+        )
 
 
 def fingerprint(content: str) -> str:
@@ -49,8 +64,10 @@ def enqueue(
     if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body.content)) is not None:
         return (receipt, False), []
     check(row, body.content)
-    if queue.count(connection, session_id) >= limit:
+    waiting, chars = queue.size(connection, session_id)
+    if waiting >= limit:
         raise QueueFullError(f"{limit} messages are waiting already; try again when some are delivered.", limit=limit)
+    _room_beside(chars)
     if no_room is not None and row.status == Status.IDLE:
         raise no_room()
     appender = Appender(connection, session_id)
@@ -143,6 +160,8 @@ def edit(
     old = _pending(connection, session_id, message_id)
     if body.content is not None:
         check(sessions.row(connection, session_id), body.content)
+    if body.content is not None and len(body.content) > len(old.content):
+        _room_beside(queue.size(connection, session_id)[1] - len(old.content))
     mode = body.mode or QueueMode(old.mode)
     content = old.content if body.content is None else body.content
     queue.edit(connection, session_id, message_id, content=content, mode=mode)

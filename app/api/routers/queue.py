@@ -28,7 +28,7 @@ async def list_queue(services: Services, session_id: SessionId) -> QueuePage:
     return await services.queue.list(session_id)
 
 
-@router.patch("/{message_id}", responses=problems(*PENDING, "message_too_large"))
+@router.patch("/{message_id}", responses=problems(*PENDING, "message_too_large", "queue_full"))
 async def edit_message(
     services: Services, session_id: SessionId, message_id: MessageId, body: QueueEdit
 ) -> QueuedMessage:

@@ -20,6 +20,7 @@ _FOLLOW_UPS_LAST = case((queue.c.mode == QueueMode.FOLLOW_UP, 1), else_=0)
 _IS_PENDING = (queue.c.session_id == bindparam("sid")) & (queue.c.status == PENDING)
 _PENDING = select(queue).where(_IS_PENDING).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal)
 _COUNT = select(func.count()).select_from(queue).where(_IS_PENDING)
+_SIZE = select(func.count(), func.coalesce(func.sum(func.length(queue.c.content)), 0)).where(_IS_PENDING)
 _PLACE = select(_FOLLOW_UPS_LAST.label("late"), queue.c.ordinal).where(_IS_PENDING, queue.c.id == bindparam("mid"))
 _COUNT_UP_TO = _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(bindparam("late"), bindparam("place")))
 
@@ -67,6 +68,12 @@ def pending(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
 
 def count(connection: Connection, session_id: str) -> int:
     return connection.execute(_COUNT, {"sid": session_id}).scalar_one()
+
+
+def size(connection: Connection, session_id: str) -> tuple[int, int]:
+    """How many messages are pending, and the characters of their texts together."""
+    messages, chars = connection.execute(_SIZE, {"sid": session_id}).one()
+    return messages, chars
 
 
 def count_all(connection: Connection) -> int:

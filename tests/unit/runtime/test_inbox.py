@@ -95,6 +95,23 @@ async def test_a_full_queue_takes_nothing_but_repetitions(stage: Stage) -> None:
     assert (await enqueue(stage, "three", limit=2))[1]
 
 
+async def test_long_messages_fill_the_queue_earlier_when_added_and_when_edited(stage: Stage) -> None:
+    first, *_, last = [(await enqueue(stage, text))[0].id for text in ("first", "a", "b", "c")]
+    await edit(stage, first, content="x" * (inbox.MAX_WAITING_CHARS - 2))
+    last_seq = (await stage.row()).last_seq
+    with pytest.raises(QueueFullError) as caught:
+        await enqueue(stage, "d")
+    assert caught.value.extra == {"limit": inbox.MAX_WAITING_CHARS}
+    assert (await edit(stage, last, content="as the others have no more")).content == "as the others have no more"
+    await edit(stage, first, content="x" * (inbox.MAX_WAITING_CHARS - 1))
+    with pytest.raises(QueueFullError):
+        await edit(stage, last, content="but now they have, by one character")
+    assert (await edit(stage, last, content="shorter", mode=FOLLOW_UP)).content == "shorter"
+    assert (await stage.row()).last_seq == last_seq + 3
+    await withdraw(stage, first)
+    assert (await enqueue(stage, "d"))[1]
+
+
 # repeating
 
 

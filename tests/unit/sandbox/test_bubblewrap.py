@@ -28,6 +28,7 @@ from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds
 
 HAS_AUTOGROUPS = Path("/proc/self/autogroup").exists()
 NOBODY = 65534
+KEYCTL = MACHINES[platform.machine()].denied["keyctl"]
 REPOSITORY = Path(__file__).parents[3]
 
 # A server in miniature: says what a command prints, or that it has begun, and waits to be killed.
@@ -101,16 +102,14 @@ async def test_programs_go_on_as_ever(walled: Shell) -> None:
     assert ran.out == "fine\n", ran.err
 
 
-async def test_each_command_has_a_keyring_of_its_own(walled: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_command_has_a_keyring_of_its_own(
+    keyring: int, walled: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Told without the filter, which forbids to ask."""
     monkeypatch.setattr("app.sandbox.bubblewrap.filter_program", lambda: None)
-    number = MACHINES[platform.machine()].denied["keyctl"]
-    script = f"import ctypes; print(ctypes.CDLL(None).syscall({number}, 0, -3, 1))".encode()
-    rings = {(await walled.run("/usr/bin/python3 -", stdin=script)).out for _ in range(3)}
-    here = ctypes.CDLL(None).syscall(number, 0, -3, 1)
-    if here < 0:
-        pytest.skip("this kernel has no keyrings")
-    assert len({int(ring) for ring in rings} | {here}) == 4
+    script = f"import ctypes; print(ctypes.CDLL(None).syscall({KEYCTL}, 0, -3, 1))".encode()
+    rings = {int((await walled.run("/usr/bin/python3 -", stdin=script)).out) for _ in range(3)}
+    assert len(rings | {keyring}) == 4
 
 
 async def test_a_session_of_its_own_is_no_way_to_the_front(walled: Shell) -> None:
@@ -126,6 +125,15 @@ async def test_a_session_of_its_own_is_no_way_to_the_front(walled: Shell) -> Non
 def test_a_machine_whose_calls_are_unknown_has_no_filter() -> None:
     assert filter_program("riscv64") is None
     assert all(len(filter_program(name) or b"") % 8 == 0 for name in MACHINES)
+
+
+@pytest.fixture
+def keyring() -> int:
+    """The session keyring of this process, which its threads inherit from now on."""
+    number: int = ctypes.CDLL(None).syscall(KEYCTL, 0, -3, 1)
+    if number < 0:
+        pytest.skip("this kernel has no keyrings")
+    return number
 
 
 @pytest_asyncio.fixture
