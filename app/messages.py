@@ -13,6 +13,8 @@ import orjson
 import uuid_utils.compat as uuid
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, computed_field
 
+from app.json_bounds import has_more_values
+
 
 def new_id() -> str:
     """A UUIDv7 in its usual text form; sorts by time of creation."""
@@ -42,12 +44,18 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
     is how several servers send a call without arguments."""
     if not text.strip():
         return {}
+    if has_more_values(text.encode("utf-8", "replace"), MAX_ARGUMENT_VALUES):
+        return text
     try:
         parsed = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
     return parsed if isinstance(parsed, dict) and not is_deeper(parsed, MAX_ARGUMENT_DEPTH) else text
 
+
+MAX_ARGUMENT_VALUES = 10_000
+"""Values in the arguments of one call: the tool that takes most takes a few hundred. A megabyte of empty objects would
+take a hundred as values, and a thousand as errors about each."""
 
 MAX_ARGUMENT_DEPTH = 100
 """Levels of nesting up to which arguments are shown as an object; serialisers give up somewhere above 200."""

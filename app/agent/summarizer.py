@@ -21,7 +21,16 @@ from app.context.summary_prompts import in_conversation_request, text_request
 from app.context.summary_prose import check_prose
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
-from app.llm.base import Finish, ModelRequest, StopReason, TextDelta, ToolCallStart, UsageReport
+from app.llm.base import (
+    Finish,
+    ModelRequest,
+    ReasoningDelta,
+    StopReason,
+    TextDelta,
+    ToolArgumentsDelta,
+    ToolCallStart,
+    UsageReport,
+)
 from app.llm.retry import delay_s
 from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_length
 
@@ -235,8 +244,9 @@ def _is_output(prose: str, covered: Sequence[Message]) -> bool:
 
 def _take(answer: _Answer, event: object) -> None:
     match event:
-        case TextDelta(_, text):
-            answer.pieces.append(text)
+        case TextDelta(_, text) | ReasoningDelta(_, text) | ToolArgumentsDelta(_, text):
+            if isinstance(event, TextDelta):
+                answer.pieces.append(text)
             answer.size += utf8_length(text)
             if answer.size > MAX_ANSWER_BYTES:
                 raise ProviderError("The summary has no end.", code="provider_bad_response")

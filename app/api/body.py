@@ -15,8 +15,8 @@ from fastapi.routing import APIRoute
 
 from app.api.bodies import too_large
 from app.api.errors import MalformedJsonError, UnsupportedMediaTypeError
-from app.api.json_bounds import JsonBounds
 from app.errors import MalformedRequestError
+from app.json_bounds import JsonBounds, JsonBoundsError
 from app.messages import clean_text
 
 AT_ONCE_BYTES = 64 * 1024
@@ -75,6 +75,8 @@ async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
                     await turn.enter_async_context(request.app.state.large_bodies)
                     deadline.reschedule(asyncio.get_running_loop().time() + LARGE_BODY_S)
                 body += piece
+    except JsonBoundsError as error:
+        raise MalformedJsonError(f"The body {error}.") from None
     except TimeoutError:
         raise MalformedRequestError(f"The body did not arrive within {LARGE_BODY_S} seconds.") from None
     read.has_body, large = bool(body), len(body) > limit

@@ -28,6 +28,10 @@ from app.messages import (
 PER_MESSAGE = 4
 """Tokens that a message costs besides its parts: its role and delimiters."""
 
+SIGNATURE_TOKENS = 4096
+"""What a provider's seal on reasoning may add to its text uncounted: signatures of some kilobytes are no input. A block
+beyond that is sent with each request, and counts."""
+
 IMAGE_TOKENS = 1600
 """The most that an image costs, and what one of unknown size is taken for; Anthropic scales larger ones down to it."""
 
@@ -59,14 +63,15 @@ def estimate_part(part: Part) -> int:
     """Estimated tokens of one part as it goes out.
 
     Calls and results count as their JSON, escapes included; images by their pixels, as `image_tokens` does without a
-    model, and never by their bytes. Reasoning
-    counts by its text, or by the provider's block where the text is withheld; a projection leaves out what is not sent.
+    model, and never by their bytes. Reasoning counts by its text, or by the provider's block where the text is withheld
+    or the block far larger; a projection leaves out what is not sent.
     """
     match part:
         case TextPart():
             return estimate_text(part.text)
         case ReasoningPart():
-            return estimate_text(part.text) if part.text else _json_tokens(part.provider_data or {})
+            sealed = _json_tokens(part.provider_data or {})
+            return max(estimate_text(part.text), sealed - SIGNATURE_TOKENS) if part.text else sealed
         case ToolCallPart():
             head = f'{{"id":"{part.call_id}","name":"{part.name}","arguments":'
             return estimate_text(f"{head}{part.arguments_text or '{}'}}}")

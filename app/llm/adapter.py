@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from time import monotonic
 from typing import Any, ClassVar, Protocol
 
 from app.errors import ProviderError, Reshape, ReshapeError
@@ -16,6 +18,16 @@ from app.llm.sse import SseParser
 
 _MAX_CORRECTIONS = 10
 """How often one request is corrected: a model refuses a handful of parameters and rules, and each is learned once."""
+
+MAX_EVENTS = 2_000_000
+"""Events of one answer: some for each token of the longest that any model gives."""
+
+SILENT_S = 1800.0
+"""Seconds in which a stream may keep its connection alive and say nothing: models think for minutes behind pings."""
+
+_TURN_S = 0.005
+_AT_ONCE = 256
+"""Events that are read before the clock is: a millisecond of the smallest ones."""
 
 _MAY_POINT = frozenset({400, 404, 405, 501})
 """Statuses of refusals that may mean that a model is to be called elsewhere."""
@@ -242,16 +254,48 @@ class HttpProvider(ABC):
         await self._client.aclose()
 
 
+class _Pace:
+    """Lets others work while a stream has always more, and ends one that says nothing."""
+
+    def __init__(self) -> None:
+        self._events = 0
+        self._yielded = self._said = monotonic()
+
+    async def keep(self, events: int, *, is_silent: bool) -> None:
+        """Counts what was just read. Raises `ProviderError` where there is no end to it."""
+        at = monotonic()
+        self._events += events
+        if not is_silent:
+            self._said = at
+        if self._events > MAX_EVENTS:
+            raise ProviderError(f"The answer has more than {MAX_EVENTS:,} events.", code="provider_bad_response")
+        if at - self._said > SILENT_S:
+            minutes = f"{SILENT_S / 60:g} minutes"
+            raise ProviderError(f"The provider's stream has said nothing for {minutes}.", code="provider_timeout")
+        if at - self._yielded > _TURN_S:
+            # What is there already is read without waiting, and so without anybody else's turn.
+            await sleep(0)
+            self._yielded = monotonic()
+
+
 async def read_response(stream: ResponseStream, answer: Body) -> AsyncGenerator[list[StreamEvent]]:
     """The events of an answer, a list for each chunk off the wire. Raises `ProviderError`, whatever the server sent."""
-    parser = SseParser()
+    parser, pace = SseParser(), _Pace()
     if answer.is_json:
         yield stream.whole(await answer.read())
         return
     try:
         async with aclosing(answer.chunks()) as chunks:
             async for chunk in chunks:
-                yield stream.feed(parser.feed(chunk))
+                events = parser.feed(chunk)
+                # One pass even for none: the chunk is counted.
+                for start in range(0, len(events) or 1, _AT_ONCE):
+                    some = events[start : start + _AT_ONCE]
+                    said = stream.feed(some)
+                    await pace.keep(len(some), is_silent=not said)
+                    yield said
+                    if stream.done:
+                        break
                 if stream.done:
                     break
         yield stream.feed(parser.close())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
 from typing import Any
 
 import orjson
@@ -37,8 +38,10 @@ _STATUSES = {
 }
 """The HTTP status that each type of error has where it is an answer of its own."""
 
-MAX_HELD_BYTES = 16 * 1024 * 1024
+MAX_HELD_BYTES = 4 * 1024 * 1024
 """Bytes of signatures and encrypted thinking, which are kept to be sent back; providers send some kilobytes."""
+MAX_TRANSFORMED_BYTES = 16 * 1024
+"""Bytes of what a provider says about changes to the input, which are kept with the step."""
 
 ErrorFor = Callable[[int | None, str], ProviderError]
 
@@ -50,6 +53,7 @@ class _Block:
     number: int | None
     wire: dict[str, Any]
     text: list[str] = field(default_factory=list)
+    signature: list[str] = field(default_factory=list)
     replayable: bool = True
 
 
@@ -169,7 +173,7 @@ class AnthropicStream:
                 block.text.append(str(text))
                 self._out.arguments(block.number, str(text))
             case "signature_delta":
-                block.wire["signature"] = f"{block.wire.get('signature') or ''}{delta.get('signature') or ''}"
+                block.signature.append(str(delta.get("signature") or ""))
             case _:
                 return
 
@@ -184,7 +188,11 @@ class AnthropicStream:
     def _transformed(self, document: dict[str, Any]) -> None:
         """Takes the list of what was changed of the input, from the message or from the end of its stream."""
         entries = document.get("input_transformations")
-        if isinstance(entries, list) and (said := tuple(entry for entry in entries if isinstance(entry, dict))):
+        if not isinstance(entries, list):
+            return
+        sizes = accumulate(len(orjson.dumps(entry)) for entry in entries)
+        kept = zip(entries, takewhile(lambda size: size <= MAX_TRANSFORMED_BYTES, sizes), strict=False)
+        if said := tuple(entry for entry, _ in kept if isinstance(entry, dict)):
             self._out.add(InputTransformed(said))
 
     def _message_delta(self, event: dict[str, Any]) -> None:
@@ -220,8 +228,8 @@ def _provider_data(block: _Block) -> dict[str, Any] | None:
     match block.wire.get("type"):
         case "redacted_thinking" if isinstance(block.wire.get("data"), str):
             return block.wire
-        case "thinking" if (signature := block.wire.get("signature")) and isinstance(signature, str):
-            return {**block.wire, "thinking": "".join(block.text)}
+        case "thinking" if signature := "".join([str(block.wire.get("signature") or ""), *block.signature]):
+            return {**block.wire, "signature": signature, "thinking": "".join(block.text)}
         case _:
             return None
 

@@ -15,6 +15,7 @@ import httpx
 import orjson
 
 from app.errors import ProviderError
+from app.json_bounds import has_more_values
 from app.llm.overflow import classify
 from app.llm.reach import UNREACHABLE, Reach
 from app.llm.transport import make_transport
@@ -22,10 +23,12 @@ from app.llm.transport import make_transport
 CONNECT_TIMEOUT_S = 15.0
 ERROR_BODY_BYTES = 64 * 1024
 """Bytes of an error answer that are read; some gateways answer with whole web pages."""
-ANSWER_BYTES = 32 * 1024 * 1024
-"""Bytes of an answer without a stream that are read."""
+ANSWER_BYTES = 8 * 1024 * 1024
+"""Bytes of an answer without a stream that are read: its text twice over, escapes and all."""
 DOCUMENT_BYTES = 4 * 1024 * 1024
 """Bytes of a document about the server that are read; the longest list of models in use has about one million."""
+DOCUMENT_VALUES = 200_000
+"""Values of such a document; the longest list has a fifth of it."""
 CLIP_CHARS = 1000
 _PIECE = 256 * 1024
 _RETRYABLE = frozenset({408, 409, 425, 429, 529})
@@ -72,7 +75,11 @@ class Answer:
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """The body as it comes off the wire. Raises `ProviderError` where the connection fails or goes silent."""
-        encoded = self._response.headers.get("content-encoding", "identity") != "identity"
+        encoding = self._response.headers.get("content-encoding", "identity").lower()
+        encoded = encoding != "identity"
+        if "," in encoding:
+            # A megabyte that is packed twice may be a terabyte, and the first layer alone would be taken apart at once.
+            raise ProviderError("The answer is compressed more than once.", code="provider_bad_response")
         try:
             async for chunk in self._response.aiter_bytes() if encoded else self._response.aiter_raw():
                 yield chunk
@@ -144,8 +151,10 @@ class ProviderClient:
         finally:
             await response.aclose()
         try:
+            if has_more_values(body, DOCUMENT_VALUES):
+                raise ValueError("too many values")
             return orjson.loads(body)
-        except orjson.JSONDecodeError as exc:
+        except ValueError as exc:
             detail = f"{self._name} answered with something else than a JSON document."
             raise ProviderError(detail, code="provider_bad_response") from exc
 
@@ -177,10 +186,11 @@ class ProviderClient:
     ) -> ProviderError:
         """The error that an error document means; `status` is the HTTP one, or the one that an error inside a stream
         names, None where it names none: then the fault is taken to be the server's own."""
+        body = body[:ERROR_BODY_BYTES]
         malformed = _MALFORMED_CALL.search(body) is not None
-        if not malformed and (overflow := classify(status, body[:ERROR_BODY_BYTES])):
+        if not malformed and (overflow := classify(status, body)):
             return overflow
-        said = self.scrub(error_message(body)[:ERROR_BODY_BYTES])
+        said = self.scrub(error_message(body))
         retryable = malformed or status is None or status in _RETRYABLE or status >= 500
         if not malformed and (retryable or status in _KEY_REFUSED):
             self.reach.failed(_code(status))
@@ -208,8 +218,9 @@ class ProviderClient:
     async def _refusal(self, response: httpx.Response) -> ProviderError:
         try:
             body = await Answer(self, response).read(ERROR_BODY_BYTES)
-        except ProviderError:
-            body = b""
+        except ProviderError as error:
+            # Not nothing, which some servers say to what is too long for them.
+            body = error.detail.encode()
         status = response.status_code
         return self.failure(status, body.decode("utf-8", "replace"), http_status=status, headers=response.headers)
 

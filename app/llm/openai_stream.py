@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -27,6 +27,9 @@ _STOP_REASONS: dict[str, StopReason] = {
 
 MAX_NAME_CHARS = 1_000
 """What is kept of a name that comes in pieces; no provider takes more than 64 characters back."""
+MAX_LOOKED_AT_CHARS = 20_000_000
+"""Characters of arguments that are read to see whether a call has ended: five times a whole answer. A server that gives
+calls neither places nor ids sends each in one piece."""
 MAX_COST_USD = 1e6
 """Dollars for one call above which the server must be wrong."""
 
@@ -39,7 +42,7 @@ class _Call:
 
     id: str | None
     name: str = ""
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
     block: int | None = None
 
 
@@ -148,7 +151,7 @@ class OpenAiStream:
         if call.block is None and name and name != call.name:
             call.name = (call.name + name)[:MAX_NAME_CHARS]
         if text:
-            call.text += text
+            call.pieces.append(text)
             self._announce(call)
             self._blocks.arguments(call.block or 0, text)
 
@@ -190,6 +193,8 @@ class _Calls:
     def __init__(self) -> None:
         self.all: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._looked_at = 0
 
     def find(self, index: Any, call_id: Any, name: str) -> _Call:
         call_id = call_id if isinstance(call_id, str) and call_id else None
@@ -198,6 +203,8 @@ class _Calls:
             check_blocks(len(self.all))
             known = _Call(call_id)
             self.all.append(known)
+            if call_id:
+                self._by_id.setdefault(call_id, known)
         if isinstance(index, int):
             self._by_index[index] = known
         return known
@@ -205,11 +212,18 @@ class _Calls:
     def _known(self, index: Any, call_id: str | None, name: str) -> _Call | None:
         if isinstance(index, int):
             return self._by_index.get(index)
-        if call_id and (same := next((call for call in self.all if call.id == call_id), None)):
+        if call_id and (same := self._by_id.get(call_id)):
             return same
         last = self.all[-1] if self.all else None
-        begins = bool(name) and last is not None and isinstance(parse_arguments(last.text), dict)
-        return None if begins else last
+        return None if name and last is not None and self._is_whole(last) else last
+
+    def _is_whole(self, call: _Call) -> bool:
+        """Whether a call has all its arguments. Raises `ProviderError` where a server has that asked without end."""
+        text = "".join(call.pieces)
+        self._looked_at += len(text)
+        if self._looked_at > MAX_LOOKED_AT_CHARS:
+            raise ProviderError("The answer's calls cannot be told apart.", code="provider_bad_response")
+        return isinstance(parse_arguments(text), dict)
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:

@@ -51,6 +51,10 @@ _REFUSAL = re.compile(
     r"|deprecated|invalid (?:parameter|argument)|does not exist|may not be",
     re.I,
 )
+MIN_LIMIT = 256
+"""Least limit of output tokens that is believed: what is learned holds for all sessions of a model, and one bad answer
+must not leave it speechless."""
+
 # The last way of saying it is a range, as in `[1, 8192]`.
 _MAXIMUM = re.compile(
     r"(?:at most|maximum (?:of|is)|less than or equal to|<=|>|\[\d+,)\s*`?(\d{2,9})\b",
@@ -171,6 +175,8 @@ class Quirks:
 
     def _learn_limit(self, name: str, body: str, sent: int) -> bool:
         maximum = _MAXIMUM.search(body)
+        if maximum and int(maximum[1]) < MIN_LIMIT <= sent:
+            return False
         if maximum and int(maximum[1]) < sent:
             self.max_tokens = int(maximum[1])
             return True

@@ -40,6 +40,8 @@ code at all, is taken for the server's own fault, which may pass."""
 
 MAX_HELD_BYTES = 16 * 1024 * 1024
 """Bytes of items with encrypted reasoning, which are kept to be sent back; the provider sends some kilobytes."""
+MAX_SEALED_BYTES = 4 * 1024 * 1024
+"""Bytes of encrypted reasoning in one answer, which stays in the history; the provider sends some kilobytes."""
 MAX_PHASE_CHARS = 64
 
 ErrorFor = Callable[[int | None, str], ProviderError]
@@ -56,6 +58,7 @@ class ResponsesStream:
         self._reason: StopReason | None = None
         self._refused = False
         self._held = 0
+        self._sealed = 0
         self.done = False
 
     @property
@@ -208,6 +211,9 @@ class ResponsesStream:
 
     def _close(self, item: Item) -> None:
         held = _reasoning(item.data) if item.kind == "reasoning" else None
+        self._sealed += len(orjson.dumps(held)) if held is not None else 0
+        if self._sealed > MAX_SEALED_BYTES:
+            raise ProviderError("The answer's reasoning is too large.", code="provider_bad_response")
         if held is not None and item.block is None:
             self._out.reasoning(self._open(item), "")
         if item.block is None:

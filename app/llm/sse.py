@@ -6,7 +6,7 @@ import re
 
 from app.errors import ProviderError
 
-MAX_EVENT_BYTES = 8 * 1024 * 1024
+MAX_EVENT_BYTES = 5 * 1024 * 1024
 """The largest event that is taken; a whole tool call with a large file in it is the biggest that providers send."""
 
 _BOM = b"\xef\xbb\xbf"

@@ -12,11 +12,18 @@ from typing import Any
 import orjson
 
 from app.errors import ProviderError
+from app.json_bounds import has_more_values
 from app.messages import Message, clean_text, is_deeper, parse_arguments
 
 MAX_DOCUMENT_DEPTH = 200
 """Levels of nesting in an event; providers need ten, and arguments that come as an object a hundred at most. What is
 read deeper than 254 levels cannot be written again."""
+
+MAX_DOCUMENT_VALUES = 50_000
+"""Values in an event or a whole answer: fifty for each part that it may have."""
+
+_LENIENT_BYTES = 1024 * 1024
+"""Bytes of a document up to which halves of surrogate pairs are worth reading it three times."""
 
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -80,10 +87,13 @@ def parse_document(data: bytes) -> dict[str, Any]:
     Proxies written in JavaScript cut text between the halves of a surrogate pair, which orjson refuses; the halves
     become U+FFFD.
     """
+    if has_more_values(data, MAX_DOCUMENT_VALUES):
+        detail = f"The provider sent an event of more than {MAX_DOCUMENT_VALUES:,} values."
+        raise ProviderError(detail, code="provider_bad_response")
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:
-        document = _parse_leniently(data)
+        document = _parse_leniently(data) if len(data) <= _LENIENT_BYTES else None
     if not isinstance(document, dict) or _is_too_deep(data, document):
         raise ProviderError(
             "The provider sent an event that is not JSON.", code="provider_bad_response", retryable=True

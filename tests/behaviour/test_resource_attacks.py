@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.behaviour.attack import DISK_MB, LONG, MEMORY_MB, PIDS, Most, Target, alive, command, probing, resident_mb
-from tests.behaviour.harness import Client
+from tests.behaviour.harness import Client, of_type
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_interrupt import stubborn
 from tests.behaviour.test_memory import run_in
@@ -276,3 +276,15 @@ async def test_huge_arguments(target: Target, client: Client) -> None:
     assert "32,000" in ran.outputs[2] or "32000" in ran.outputs[2]
     assert ran.results[2].data["status"] == "error"
     assert ran.outputs[3].startswith("\U0001f600")
+
+
+@pytest.mark.parametrize("flood", ["{},", "1,", '"",'])
+async def test_arguments_of_a_million_values(target: Target, client: Client, flood: str) -> None:
+    """Each would be a value of its own, and an error about it that is ten times as large."""
+    call = ToolCall("update_plan", '{"items":[' + flood * (2_400_000 // len(flood)) + "1]}")
+    target.provider.script_for(f"values {flood}", Reply(call), Reply(Text("done")), Reply(Text("done")))
+    async with Most(target.resident_mb) as most:
+        with probing(target.url, f"many values in {target.kind}"):
+            _, events = await client.run(f"values {flood}")
+    assert "more than 10,000 values" in of_type(events, "tool.result")[0].data["output"]
+    assert most.value < 300

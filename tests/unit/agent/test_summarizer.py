@@ -227,6 +227,12 @@ class TestAnswers:
         assert await asked.fails() == "provider_bad_response"
         assert asked.script.open == 0
 
+    async def test_thoughts_without_an_end_are_stopped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(summarizer, "MAX_ANSWER_BYTES", 100)
+        asked = Asked([ReasoningDelta(0, "x" * 60), ReasoningDelta(0, "y" * 60), TextDelta(1, "z"), Finish("stop")])
+        assert await asked.fails() == "provider_bad_response"
+        assert asked.script.open == 0
+
 
 class TestErrors:
     @pytest.mark.parametrize("failures", range(MAX_ATTEMPTS))

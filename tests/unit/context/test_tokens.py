@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.context.tokens import (
+    SIGNATURE_TOKENS,
     Calibration,
     counted_tokens,
     estimate_message,
@@ -63,6 +64,13 @@ def test_text_and_reasoning_count_as_their_text() -> None:
 def test_withheld_reasoning_counts_by_the_providers_block() -> None:
     assert estimate_part(reasoning("", data={"data": "x" * 400})) == pytest.approx(100, abs=5)
     assert estimate_part(reasoning("")) == 1
+
+
+def test_a_seal_far_larger_than_its_text_counts_too() -> None:
+    signature = "x" * 4 * SIGNATURE_TOKENS
+    assert estimate_part(reasoning("a few words", data={"signature": signature[:-100]})) == 3
+    more = {"signature": signature + "x" * 400_000}
+    assert estimate_part(reasoning("a few words", data=more)) == pytest.approx(100_000, abs=10)
 
 
 def test_a_call_counts_its_id_its_name_and_its_arguments() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from app.errors import ProviderError
 from app.llm.anthropic_stream import MAX_HELD_BYTES, AnthropicStream
+from app.llm.base import InputTransformed
 from app.llm.blocks import MAX_BLOCKS
 from app.llm.openai_stream import MAX_NAME_CHARS, OpenAiStream
 from app.llm.overflow import classify
@@ -133,6 +134,24 @@ def test_thinking_without_end_is_ended() -> None:
     stream.feed([(b"", piece)] * 3)
     with pytest.raises(ProviderError, match="no end"):
         stream.feed([(b"", piece)])
+
+
+def test_what_is_said_about_the_input_is_cut() -> None:
+    entries = [{"type": "dropped", "path": "x" * 1_000}] * 100
+    stream = AnthropicStream(_error)
+    said = stream.feed([(b"", orjson.dumps({"type": "message_delta", "input_transformations": entries}))])
+    assert [len(event.transformations) for event in said if isinstance(event, InputTransformed)] == [15]
+
+
+def test_calls_that_nothing_tells_apart_are_not_read_again_and_again() -> None:
+    """Each name could begin another call if the last one were whole, which takes reading all of it."""
+    stream = OpenAiStream(_error)
+    long = {"function": {"name": "f", "arguments": '{"a": "' + "x" * 1_000_000}}
+    stream.feed([(b"", orjson.dumps({"choices": [{"delta": {"tool_calls": [long]}}]}))])
+    more = orjson.dumps({"choices": [{"delta": {"tool_calls": [{"function": {"name": "f", "arguments": "x"}}] * 18}}]})
+    stream.feed([(b"", more)])
+    with pytest.raises(ProviderError, match="told apart"):
+        stream.feed([(b"", more)])
 
 
 def test_a_name_without_end_is_cut() -> None:

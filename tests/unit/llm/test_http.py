@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from app.errors import ContextOverflowError, ProviderError
-from app.llm.http import CLIP_CHARS, AnswerError, ProviderClient, error_message, retry_after_s
+from app.llm.http import CLIP_CHARS, DOCUMENT_VALUES, AnswerError, ProviderClient, error_message, retry_after_s
 
 from .servers import LocalServer, Scripted, document, local_server
 
@@ -57,6 +57,25 @@ async def test_a_server_that_compresses_all_the_same_is_understood() -> None:
     packed = gzip.compress(b"data: x\n\n")
     async with local_server(Scripted(pieces=[packed[:9], packed[9:]], headers={"content-encoding": "gzip"})) as server:
         assert await fetch(server) == b"data: x\n\n"
+
+
+async def test_what_is_packed_twice_is_not_taken_apart() -> None:
+    packed = gzip.compress(gzip.compress(b"data: " + bytes(1_000_000)))
+    for status in (200, 400):
+        answer = Scripted(status, pieces=[packed], headers={"content-encoding": "gzip, gzip"})
+        async with local_server(answer) as server:
+            with pytest.raises(ProviderError) as caught:
+                await fetch(server)
+            assert caught.value.code in ("provider_bad_response", "provider_bad_request")
+            assert not caught.value.retryable
+
+
+async def test_a_document_of_too_many_values_is_none() -> None:
+    async with local_server(Scripted(pieces=[b"[" + b"{}," * (DOCUMENT_VALUES + 1) + b"{}]"])) as server:
+        client = ProviderClient("acme", server.url, {}, secret=None, idle_timeout_s=5)
+        with pytest.raises(ProviderError, match="else than a JSON document"):
+            await client.document("/models")
+        await client.aclose()
 
 
 @pytest.mark.parametrize(

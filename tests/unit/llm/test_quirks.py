@@ -67,6 +67,13 @@ def test_a_learnt_maximum_raises_nothing() -> None:
     assert quirks.parameters({}, 100) == {"max_tokens": 100}
 
 
+def test_a_limit_that_would_leave_a_model_speechless_is_not_believed() -> None:
+    quirks = Quirks("max_tokens")
+    before = quirks.to_json()
+    assert not quirks.learn(refusal("max_tokens: at most 10"), {"max_tokens": 8_192})
+    assert quirks.to_json() == before
+
+
 def test_a_maximum_that_was_kept_to_teaches_nothing() -> None:
     assert not Quirks("max_tokens").learn(refusal("max_tokens: at most 8192"), {"max_tokens": 8192})
 

@@ -333,10 +333,19 @@ def test_an_invented_tool_name_is_one_that_providers_take(name: str, sent: str) 
 def test_documents_from_bytes() -> None:
     assert parse_document(b'{"a":1}') == {"a": 1}
     assert parse_document(rb'{"a":"\udc00x","b":"\ud83e\udd76"}') == {"a": "�x", "b": "🥶"}
-    for garbage in (b"[1]", b"{", b"\xff", b"[" * 100_000):
+    for garbage in (b"[1]", b"{", b"\xff", b"[" * 40_000):
         with pytest.raises(ProviderError) as caught:
             parse_document(garbage)
         assert caught.value.retryable
+
+
+def test_a_document_of_too_many_values_is_refused_before_it_is_read() -> None:
+    for flood in (b"[" + b"{}," * 60_000 + b"{}]", b'{"a":[' + b'"",' * 60_000, b"[" * 60_000):
+        with pytest.raises(ProviderError, match="50,000 values") as caught:
+            parse_document(flood)
+        assert not caught.value.retryable
+    text = "," * 1_000_000
+    assert parse_document(orjson.dumps({"a": text})) == {"a": text}
 
 
 @pytest.mark.parametrize(

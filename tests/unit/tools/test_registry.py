@@ -172,12 +172,13 @@ class TestParse:
             ("true", "are a JSON boolean, not an object"),
             ("null", "are a JSON null, not an object"),
             ("9" * 5000, "are not JSON that can be read"),
-            ("[" * 100_000, "are not JSON that can be read"),
+            ("[" * 9_000, "are not JSON that can be read"),
+            ("[" + "{}," * 20_000 + "{}]", "have more than 10,000 values"),
         ],
     )
     def test_what_is_not_an_object(self, text: str, said: str) -> None:
         detail = refusal("read_file", text)
-        assert detail.startswith("The arguments of read_file are")
+        assert detail.startswith("The arguments of read_file ")
         assert said in detail
         assert detail.endswith("Call it as read_file{path: string, start_line?: integer, end_line?: integer}.")
 

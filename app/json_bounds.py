@@ -1,11 +1,10 @@
-"""Counts what a JSON text will cost while its bytes arrive, before anything is made of them."""
+"""Counts what a JSON text will cost while its bytes arrive, before anything is made of them: a client's body, a
+provider's answer, a model's arguments."""
 
 from __future__ import annotations
 
 import re
 from itertools import accumulate
-
-from app.api.errors import MalformedJsonError
 
 MAX_DEPTH = 100
 """Levels of nesting; the serialisers of the answer give up at 254 (orjson) and 255 (pydantic)."""
@@ -14,30 +13,39 @@ MAX_VALUES = 1_000_000
 """Values in one body. Each costs up to 200 bytes, for two or three that are sent; the largest history that is taken has
 100,000 messages."""
 
+_PIECE = 64 * 1024
+
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
+class JsonBoundsError(ValueError):
+    """A JSON text has too many values or levels; worded to follow `The body`."""
+
+
 class JsonBounds:
     """Follows a JSON text piece by piece. What is no JSON is counted somehow, and refused by the parser."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_values: int = MAX_VALUES, *, levels: bool = True) -> None:
+        self._most = max_values
+        self._has_levels = levels
         self._values = 1
         self._depth = 0
         self._in_string = False
         self._escaped = False
 
     def feed(self, piece: bytes) -> None:
-        """Takes the next bytes. Raises `MalformedJsonError` where there are too many values or levels by now."""
+        """Takes the next bytes. Raises `JsonBoundsError` where there are too many values or levels by
+        now."""
         parts = self._unescaped(piece).split(b'"')
         outside = b"".join(parts[self._in_string :: 2])
         self._in_string ^= len(parts) % 2 == 0
         self._values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
-        if self._values > MAX_VALUES:
-            raise MalformedJsonError(f"The body has more than {MAX_VALUES:,} values.")
-        if self._is_too_deep(outside.translate(None, _NO_BRACKETS)):
-            raise MalformedJsonError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        if self._values > self._most:
+            raise JsonBoundsError(f"has more than {self._most:,} values")
+        if self._has_levels and self._is_too_deep(outside.translate(None, _NO_BRACKETS)):
+            raise JsonBoundsError(f"is nested deeper than {MAX_DEPTH} levels")
 
     def _unescaped(self, piece: bytes) -> bytes:
         """The piece without its escapes, of which none holds a quote that matters."""
@@ -65,3 +73,17 @@ class JsonBounds:
         depths = list(accumulate(map(_STEP.__getitem__, brackets), initial=self._depth))
         self._depth = depths[-1]
         return max(depths) > MAX_DEPTH
+
+
+def has_more_values(text: bytes, most: int) -> bool:
+    """Whether a whole JSON text has more values than that."""
+    # Each takes a byte, and all but the first one of these three.
+    if len(text) <= most or text.count(b",") + text.count(b"[") + text.count(b"{") < most:
+        return False
+    bounds = JsonBounds(most, levels=False)
+    try:
+        for start in range(0, len(text), _PIECE):
+            bounds.feed(text[start : start + _PIECE])
+    except JsonBoundsError:
+        return True
+    return False

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.errors import MalformedJsonError
-from app.api.json_bounds import MAX_DEPTH, MAX_VALUES, JsonBounds
+from app.json_bounds import MAX_DEPTH, MAX_VALUES, JsonBounds, JsonBoundsError, has_more_values
 
 texts = st.text(st.sampled_from('"\\[]{},:aä\n'), max_size=8)
 values = st.recursive(
@@ -47,9 +46,9 @@ def test_nesting_ends_at_its_limit(opened: bytes, size: int) -> None:
     bounds = JsonBounds()
     for start in range(0, len(deepest), size):
         bounds.feed(deepest[start : start + size])
-    with pytest.raises(MalformedJsonError, match="nested deeper"):
+    with pytest.raises(JsonBoundsError, match="nested deeper"):
         JsonBounds().feed(opened + deepest)
-    with pytest.raises(MalformedJsonError, match="nested deeper"):
+    with pytest.raises(JsonBoundsError, match="nested deeper"):
         bounds.feed(b"[")
 
 
@@ -59,6 +58,16 @@ def test_values_end_at_their_number(piece: bytes) -> None:
     values = JsonBounds()
     values.feed(piece)
     bounds.feed(piece * ((MAX_VALUES - 1) // (values._values - 1)))
-    with pytest.raises(MalformedJsonError, match="1,000,000 values"):
+    with pytest.raises(JsonBoundsError, match="1,000,000 values"):
         bounds.feed(piece)
     JsonBounds().feed(b'"' + piece.replace(b'"', b"'") * MAX_VALUES + b'"')
+
+
+@given(values, st.integers(1, 30))
+def test_a_whole_text_s_values_are_counted(value: Any, most: int) -> None:
+    assert has_more_values(json.dumps(value).encode(), most) == (count(value)[0] > most)
+
+
+def test_levels_do_not_hide_values() -> None:
+    assert has_more_values(b"[" * 1000 + b"1," * 2000, 2000)
+    assert not has_more_values(b'"' + b"," * 100_000 + b'"', 2000)

@@ -1,0 +1,77 @@
+"""How an answer is read: others have their turn, and what says nothing has an end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from itertools import count, repeat
+
+import pytest
+
+from app.errors import ProviderError
+from app.llm import adapter
+from app.llm.adapter import read_response
+from app.llm.base import StreamEvent, TextDelta
+from app.llm.openai_stream import OpenAiStream
+
+NOTHING = b"data: {}\n\n" * 5_000
+WORD = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+
+
+class Flood:
+    """A body of which more is always there, so that reading it never waits."""
+
+    is_json = False
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+
+    async def read(self) -> bytes:
+        raise NotImplementedError
+
+
+def error(status: int | None, body: str) -> ProviderError:
+    return ProviderError(body)
+
+
+async def said(chunks: Iterable[bytes]) -> list[StreamEvent]:
+    return [event async for batch in read_response(OpenAiStream(error), Flood(chunks)) for event in batch]
+
+
+async def test_others_have_their_turn_while_a_stream_has_always_more() -> None:
+    turns = count()
+
+    async def other() -> None:
+        while True:
+            next(turns)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    assert len(await said([NOTHING] * 40 + [END])) == 1
+    task.cancel()
+    assert next(turns) > 10
+
+
+async def test_a_chunk_of_many_events_loses_none() -> None:
+    events = await said([WORD * 2_000 + END])
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "a" * 2_000
+
+
+async def test_events_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter, "MAX_EVENTS", 20_000)
+    with pytest.raises(ProviderError, match="more than 20,000 events") as caught:
+        await said(repeat(NOTHING))
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("chunk", [NOTHING, b": ping\n\n"])
+async def test_a_stream_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, chunk: bytes) -> None:
+    clock: Iterator[int] = count(0, 60)
+    monkeypatch.setattr(adapter, "monotonic", lambda: next(clock))
+    with pytest.raises(ProviderError, match="nothing for 30 minutes"):
+        await said(repeat(chunk))
