@@ -96,6 +96,8 @@ async def test_somebody_who_reads_further_up_is_left_there(page: Page, site: Sit
     await client.until_idle(made["id"])
     await open_session(page, made["id"])
     await expect(messages(page).last).to_contain_text("First.")
+    # It stands there plain, and in other lines, until the worker has read it.
+    await expect(messages(page).last.locator(".as-is")).to_have_count(0)
     feed = page.get_by_role("feed", name="Messages")
     await feed.focus()
     # The browser goes there in an animation.
