@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -105,3 +107,19 @@ def test_what_is_written_comes_in_order(made: Callable[[int], LogOutput], tmp_pa
         assert output.drain(10)
     assert (tmp_path / "log").read_text() == "".join(f"line {number}\n" for number in range(50))
     assert output.lost == 0
+
+
+async def test_the_last_lines_are_waited_for(tmp_path: Path, provider: FakeProvider) -> None:
+    """A reader that is behind gets to the end of the log: the server waits a second before the signal ends it."""
+    reader, writer = os.pipe()
+    os.write(writer, b"x" * fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096))
+    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", stderr=writer) as server:
+        os.close(writer)
+        ending = asyncio.create_task(asyncio.to_thread(server.end, signal.SIGTERM))
+        # Goes with the database, which is closed last.
+        while (tmp_path / "data/palimpsest.db-wal").exists():
+            await asyncio.sleep(0)
+        with os.fdopen(reader, "rb") as log:
+            lines = (await asyncio.to_thread(log.read)).splitlines()
+        await ending
+    assert b'"stopped"' in lines[-1]

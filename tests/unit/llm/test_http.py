@@ -7,7 +7,15 @@ from datetime import UTC, datetime
 import pytest
 
 from app.errors import ContextOverflowError, ProviderError
-from app.llm.http import CLIP_CHARS, DOCUMENT_VALUES, AnswerError, ProviderClient, error_message, retry_after_s
+from app.llm.http import (
+    CLIP_CHARS,
+    DOCUMENT_VALUES,
+    ERROR_BODY_BYTES,
+    AnswerError,
+    ProviderClient,
+    error_message,
+    retry_after_s,
+)
 
 from .servers import LocalServer, Scripted, document, local_server
 
@@ -197,6 +205,14 @@ async def test_more_connections_than_a_pool_usually_has_stream_at_once() -> None
             for task in tasks:
                 task.cancel()
         await client.aclose()
+
+
+def test_no_more_of_an_error_is_read_than_of_an_error_s_answer() -> None:
+    """Patterns go over it, and a stream's events are larger."""
+    client = ProviderClient("acme", "http://127.0.0.1", {}, secret=None, idle_timeout_s=1)
+    failure = client.failure(400, "x" * 5_000_000)
+    assert isinstance(failure, AnswerError)
+    assert len(failure.body) == ERROR_BODY_BYTES
 
 
 async def test_a_failure_inside_a_stream_is_the_servers_own_unless_it_says_otherwise() -> None:

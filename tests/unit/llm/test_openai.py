@@ -167,6 +167,13 @@ DIALECTS = [
     pytest.param([tools(tool(None, "a", "f", '{"x":1}')), tools(tool(None, "b", "g", '{"y":2}'))], id="no index"),
     pytest.param(
         [
+            tools(tool(None, "a", "f", '{"x'), tool(None, "b", "g", '{"y')),
+            tools(tool(None, "a", None, '":1}'), tool(None, "b", None, '":2}')),
+        ],
+        id="interleaved by id",
+    ),
+    pytest.param(
+        [
             tools(tool(None, "a", "f", '{"x"')),
             tools(tool(None, "a", None, ":1}")),
             tools(tool(None, "b", "g", "")),

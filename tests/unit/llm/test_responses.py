@@ -14,7 +14,7 @@ from app.llm.http import AnswerError
 from app.llm.openai import OpenAiProvider
 from app.llm.quirks import Endpoint, Quirks
 from app.llm.responses import points_elsewhere
-from app.llm.responses_stream import MAX_HELD_BYTES, ResponsesStream
+from app.llm.responses_stream import MAX_HELD_BYTES, MAX_SEALED_BYTES, ResponsesStream
 from app.llm.responses_wire import encode_body, to_items
 from app.messages import Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from tests.provider import FakeProvider, Reply, Text
@@ -279,6 +279,17 @@ def test_items_without_end_are_an_error() -> None:
     stream = ResponsesStream(lambda *_: ProviderError("no"))
     data = orjson.dumps(item("done", {**ITEM, "encrypted_content": "x" * MAX_HELD_BYTES}))
     with pytest.raises(ProviderError, match="too large"):
+        stream.feed([(b"", data)])
+
+
+def test_sealed_reasoning_without_end_is_an_error() -> None:
+    stream = ResponsesStream(lambda *_: ProviderError("no"))
+    for number in range(2):
+        sealed = {**ITEM, "id": f"rs_{number}", "encrypted_content": "x" * (MAX_SEALED_BYTES // 2)}
+        data = orjson.dumps({**item("done", sealed), "output_index": number})
+        if number == 0:
+            stream.feed([(b"", data)])
+    with pytest.raises(ProviderError, match="reasoning is too large"):
         stream.feed([(b"", data)])
 
 
