@@ -44,7 +44,7 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
     is how several servers send a call without arguments."""
     if not text.strip():
         return {}
-    if has_more_values(text.encode("utf-8", "replace"), MAX_ARGUMENT_VALUES):
+    if has_too_many_values(text):
         return text
     try:
         parsed = orjson.loads(text)
@@ -54,8 +54,15 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
 
 
 MAX_ARGUMENT_VALUES = 10_000
-"""Values in the arguments of one call: the tool that takes most takes a few hundred. A megabyte of empty objects would
-take a hundred as values, and a thousand as errors about each."""
+"""Values in the arguments of one call; no tool needs more than a few hundred. A megabyte of empty objects takes a
+hundred megabytes once parsed, and a gigabyte as validation errors."""
+
+
+def has_too_many_values(arguments_text: str) -> bool:
+    """Whether a call's arguments are not worth parsing."""
+    is_long = len(arguments_text) > MAX_ARGUMENT_VALUES
+    return is_long and has_more_values(arguments_text.encode("utf-8", "replace"), MAX_ARGUMENT_VALUES)
+
 
 MAX_ARGUMENT_DEPTH = 100
 """Levels of nesting up to which arguments are shown as an object; serialisers give up somewhere above 200."""

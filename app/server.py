@@ -188,7 +188,7 @@ class Server(uvicorn.Server):
         finally:
             await self._stack.aclose()
             log.info("stopped", seconds=round(time.monotonic() - begun, 3))
-            # uvicorn goes on to raise the signal once more, which ends the process at once.
+            # uvicorn raises the signal again right after this, which kills the process immediately.
             await asyncio.to_thread(drain_logs)
 
 

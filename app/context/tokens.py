@@ -29,8 +29,8 @@ PER_MESSAGE = 4
 """Tokens that a message costs besides its parts: its role and delimiters."""
 
 SIGNATURE_TOKENS = 4096
-"""What a provider's seal on reasoning may add to its text uncounted: signatures of some kilobytes are no input. A block
-beyond that is sent with each request, and counts."""
+"""Tokens that a provider's signature may add to reasoning without being counted: ordinary signatures of a few kilobytes
+cost no input. Anything larger goes out with every request and counts."""
 
 IMAGE_TOKENS = 1600
 """The most that an image costs, and what one of unknown size is taken for; Anthropic scales larger ones down to it."""

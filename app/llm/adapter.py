@@ -23,11 +23,12 @@ MAX_EVENTS = 2_000_000
 """Events of one answer: some for each token of the longest that any model gives."""
 
 SILENT_S = 1800.0
-"""Seconds in which a stream may keep its connection alive and say nothing: models think for minutes behind pings."""
+"""Seconds that a stream may go without content, whatever keeps its connection alive: some models think for minutes
+while their servers send pings."""
 
 _TURN_S = 0.005
 _AT_ONCE = 256
-"""Events that are read before the clock is: a millisecond of the smallest ones."""
+"""Events read between two looks at the clock: about a millisecond of the smallest ones."""
 
 _MAY_POINT = frozenset({400, 404, 405, 501})
 """Statuses of refusals that may mean that a model is to be called elsewhere."""
@@ -255,7 +256,7 @@ class HttpProvider(ABC):
 
 
 class _Pace:
-    """Lets others work while a stream has always more, and ends one that says nothing."""
+    """Lets other tasks run while a stream never pauses, and ends a stream that never says anything."""
 
     def __init__(self) -> None:
         self._events = 0
@@ -273,7 +274,7 @@ class _Pace:
             minutes = f"{SILENT_S / 60:g} minutes"
             raise ProviderError(f"The provider's stream has said nothing for {minutes}.", code="provider_timeout")
         if at - self._yielded > _TURN_S:
-            # What is there already is read without waiting, and so without anybody else's turn.
+            # Data that has already arrived is read without awaiting anything, so no other task would get to run.
             await sleep(0)
             self._yielded = monotonic()
 
@@ -288,14 +289,12 @@ async def read_response(stream: ResponseStream, answer: Body) -> AsyncGenerator[
         async with aclosing(answer.chunks()) as chunks:
             async for chunk in chunks:
                 events = parser.feed(chunk)
-                # One pass even for none: the chunk is counted.
+                # A chunk without events is still a sign of how long nothing was said.
                 for start in range(0, len(events) or 1, _AT_ONCE):
                     some = events[start : start + _AT_ONCE]
                     said = stream.feed(some)
                     await pace.keep(len(some), is_silent=not said)
                     yield said
-                    if stream.done:
-                        break
                 if stream.done:
                     break
         yield stream.feed(parser.close())

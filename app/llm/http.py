@@ -78,7 +78,7 @@ class Answer:
         encoding = self._response.headers.get("content-encoding", "identity").lower()
         encoded = encoding != "identity"
         if "," in encoding:
-            # A megabyte that is packed twice may be a terabyte, and the first layer alone would be taken apart at once.
+            # Layers multiply: a megabyte may unpack to a terabyte, and httpx unpacks the outer layer in one piece.
             raise ProviderError("The answer is compressed more than once.", code="provider_bad_response")
         try:
             async for chunk in self._response.aiter_bytes() if encoded else self._response.aiter_raw():
@@ -219,7 +219,7 @@ class ProviderClient:
         try:
             body = await Answer(self, response).read(ERROR_BODY_BYTES)
         except ProviderError as error:
-            # Not nothing, which some servers say to what is too long for them.
+            # An empty body would be taken for an overflow, as some servers answer one that way.
             body = error.detail.encode()
         status = response.status_code
         return self.failure(status, body.decode("utf-8", "replace"), http_status=status, headers=response.headers)

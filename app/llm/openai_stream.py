@@ -28,8 +28,8 @@ _STOP_REASONS: dict[str, StopReason] = {
 MAX_NAME_CHARS = 1_000
 """What is kept of a name that comes in pieces; no provider takes more than 64 characters back."""
 MAX_LOOKED_AT_CHARS = 20_000_000
-"""Characters of arguments that are read to see whether a call has ended: five times a whole answer. A server that gives
-calls neither places nor ids sends each in one piece."""
+"""Characters of arguments that are parsed, all checks together, to see whether a call is complete: five times the
+longest answer. Servers that send neither index nor id send each call in one piece."""
 MAX_COST_USD = 1e6
 """Dollars for one call above which the server must be wrong."""
 
@@ -218,7 +218,7 @@ class _Calls:
         return None if name and last is not None and self._is_whole(last) else last
 
     def _is_whole(self, call: _Call) -> bool:
-        """Whether a call has all its arguments. Raises `ProviderError` where a server has that asked without end."""
+        """Whether a call's arguments are complete. Raises `ProviderError` once the checks have cost too much."""
         text = "".join(call.pieces)
         self._looked_at += len(text)
         if self._looked_at > MAX_LOOKED_AT_CHARS:

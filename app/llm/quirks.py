@@ -52,8 +52,8 @@ _REFUSAL = re.compile(
     re.I,
 )
 MIN_LIMIT = 256
-"""Least limit of output tokens that is believed: what is learned holds for all sessions of a model, and one bad answer
-must not leave it speechless."""
+"""Smallest limit on output tokens that is learned. What is learned applies to every session of a model, and one bad
+answer must not leave the model unable to speak."""
 
 # The last way of saying it is a range, as in `[1, 8192]`.
 _MAXIMUM = re.compile(

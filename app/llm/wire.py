@@ -23,7 +23,7 @@ MAX_DOCUMENT_VALUES = 50_000
 """Values in an event or a whole answer: fifty for each part that it may have."""
 
 _LENIENT_BYTES = 1024 * 1024
-"""Bytes of a document up to which halves of surrogate pairs are worth reading it three times."""
+"""Largest document, in bytes, that is parsed a second time to replace halves of surrogate pairs."""
 
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 

@@ -26,16 +26,16 @@ Check = Callable[[Row[Any], str], None]
 
 
 MAX_WAITING_CHARS = 1_000_000
-"""Most characters of the messages that wait when one more is taken: ten thousand for each of a hundred. All of them
-are one answer, which each of a thousand readers may ask for."""
+"""Most characters that may be waiting when another message is accepted: ten thousand for each of a hundred messages.
+The whole queue is one response, and a thousand readers may ask for it."""
 
 
 def _takes_all(row: Row[Any], content: str) -> None:
     """A session that takes every text."""
 
 
-def _room_beside(chars: int) -> None:
-    """Raises where the other messages in the queue have more text than may wait."""
+def _check_room(chars: int) -> None:
+    """Raises `QueueFullError` where the other waiting messages have more characters than may wait."""
     if chars > MAX_WAITING_CHARS:
         raise QueueFullError(
             f"The waiting messages have more than {MAX_WAITING_CHARS:,} characters together; "
@@ -67,7 +67,7 @@ def enqueue(
     waiting, chars = queue.size(connection, session_id)
     if waiting >= limit:
         raise QueueFullError(f"{limit} messages are waiting already; try again when some are delivered.", limit=limit)
-    _room_beside(chars)
+    _check_room(chars)
     if no_room is not None and row.status == Status.IDLE:
         raise no_room()
     appender = Appender(connection, session_id)
@@ -161,7 +161,7 @@ def edit(
     if body.content is not None:
         check(sessions.row(connection, session_id), body.content)
     if body.content is not None and len(body.content) > len(old.content):
-        _room_beside(queue.size(connection, session_id)[1] - len(old.content))
+        _check_room(queue.size(connection, session_id)[1] - len(old.content))
     mode = body.mode or QueueMode(old.mode)
     content = old.content if body.content is None else body.content
     queue.edit(connection, session_id, message_id, content=content, mode=mode)

@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from app.errors import ToolError
-from app.json_bounds import has_more_values
 from app.llm.base import ToolSchema
-from app.messages import MAX_ARGUMENT_VALUES, clean_text
+from app.messages import MAX_ARGUMENT_VALUES, clean_text, has_too_many_values
 from app.tools.base import Arguments, Tool
 from app.tools.edit import EditFile
 from app.tools.files import READ_CHARS, ListDirectory, ReadFile, WriteFile
@@ -95,7 +94,7 @@ def load_object(text: str) -> dict[str, Any]:
     """
     if not text.strip():
         return {}
-    if has_more_values(text.encode("utf-8", "replace"), MAX_ARGUMENT_VALUES):
+    if has_too_many_values(text):
         raise ValueError(f"have more than {MAX_ARGUMENT_VALUES:,} values")
     try:
         value = orjson.loads(text)
