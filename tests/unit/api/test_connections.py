@@ -1,0 +1,39 @@
+"""What one connection holds of an answer that its reader does not take."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from starlette.types import Receive, Scope, Send
+
+from app.connections import bounded
+from tests.unit.api.serving import serving
+
+CHUNK = b"x" * 1_000
+
+
+async def test_an_answer_waits_for_what_the_kernel_does_not_take() -> None:
+    """No second chunk waits in the server behind the first that the kernel refuses, so a stalled reader is noticed
+    however little is left for it."""
+    is_over = False
+
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000000000")]})
+        while not is_over:
+            await send({"type": "http.response.body", "body": CHUNK, "more_body": True})
+            await asyncio.sleep(0)
+
+    async with serving(endless, http=bounded(10, stalled_s=0.2)) as server:  # type: ignore[arg-type]
+        with socket.create_connection(("127.0.0.1", server.port)) as reader:
+            reader.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            most = 0
+            async with asyncio.timeout(10):
+                while not server.server_state.connections:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                (connection,) = server.server_state.connections
+                while server.server_state.connections:
+                    most = max(most, connection.transport.get_write_buffer_size())
+                    await asyncio.sleep(0)
+            is_over = True
+            assert 0 < most <= 2 * len(CHUNK)
