@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from tests.behaviour import probe
@@ -21,9 +20,12 @@ from tests.behaviour.harness import Client, Event, of_type
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
-WORST_MS = 100 if LONG else 1500
-"""Longest answer of `/healthz`. A machine that many share at the same time keeps everyone waiting, hence the wide bound
-of the ordinary form."""
+P99_MS = 100 if LONG else 1500
+"""Of `/healthz`, the 99th of 100 answers. A machine that many share at the same time keeps everyone waiting, hence the
+wide bound of the ordinary form."""
+
+SERVER_MB = 300
+"""What a server may have, whatever is done to it; at rest it has about 120."""
 
 MEMORY_MB, PIDS, DISK_MB = 192, 48, 2560 if LONG else 128
 """What a sandbox under attack may have."""
@@ -33,19 +35,47 @@ def command(text: str, **more: Any) -> ToolCall:
     return ToolCall("execute_command", {"command": text, **more})
 
 
+class Running(Protocol):
+    """A server in a process of its own."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+
+
+@dataclass
+class Seen:
+    """How a server was while something was done to it: milliseconds that `/healthz` took, the longest and the 99th of
+    100, and the most memory of its process in MiB."""
+
+    worst_ms: float = 0
+    p99_ms: float = 0
+    memory_mb: float = 0
+
+
 @contextmanager
-def probing(url: str, name: str) -> Iterator[None]:
-    """Asks for `/healthz` all the while, prints the longest answer and asserts that it was short enough."""
-    address = urlsplit(url)
+def watched(server: Running, name: str, most_mb: float = SERVER_MB) -> Iterator[Seen]:
+    """Asks for `/healthz` and looks at the memory all the time, prints both and asserts that both stayed in bounds."""
+    address = urlsplit(server.url)
     argv = [sys.executable, "-I", "-S", probe.__file__, str(address.hostname), str(address.port)]
+    seen = Seen()
     prober = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert prober.stdout is not None
     try:
-        yield
+        prober.stdout.readline()
+        with Most(lambda: memory_mb(server)) as most:
+            yield seen
     finally:
         out, _ = prober.communicate()
-    count, worst, _ = json.loads(out)
-    print(f"{name}: worst of {count} answers of /healthz {worst:.0f} ms")
-    assert worst < WORST_MS, name
+    count, seen.worst_ms, seen.p99_ms = json.loads(out)
+    seen.memory_mb = most.value
+    print(
+        f"{name}: p99 of {count} answers of /healthz {seen.p99_ms:.0f} ms, worst {seen.worst_ms:.0f} ms,"
+        f" most memory {seen.memory_mb:.0f} MiB"
+    )
+    assert seen.p99_ms < P99_MS, name
+    assert seen.memory_mb < most_mb, name
 
 
 @dataclass
@@ -71,17 +101,13 @@ class Target:
     pid: int
     _count: Iterator[int] = field(default_factory=lambda: iter(range(1000)))
 
-    def resident_mb(self) -> float:
-        """Memory of the server's process."""
-        return _resident_mb(self.pid)
-
     async def attack(self, client: Client, name: str, *batches: tuple[ToolCall, ...]) -> Attacked:
         """Runs each batch of calls as one step of a new session. Afterwards an ordinary call must work, each request
         have been taken by the strict provider, and the session's log and history be sound."""
         task = f"{name} {self.kind} {next(self._count)}."
         answers = [Reply(*calls) for calls in batches]
         self.provider.script_for(task, *answers, Reply(command("echo alive")), Reply(Text("done")))
-        with probing(self.url, f"{name} in {self.kind}"):
+        with watched(self, f"{name} in {self.kind}"):
             session, _ = await client.run(task)
         assert (session["outcome"], session["error"]) == ("completed", None)
         assert self.provider.refusals == []
@@ -104,6 +130,11 @@ def _has(process: Path, mark: bytes) -> bool:
     return False
 
 
+def memory_mb(server: Running) -> float:
+    """Memory of the server's own process."""
+    return _resident_mb(server.pid)
+
+
 def resident_mb(mark: str) -> float:
     """Memory of all processes with `mark` among their arguments together."""
     return sum(map(_resident_mb, alive(mark)))
@@ -124,13 +155,14 @@ class Most:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    async def __aenter__(self) -> Most:
+    def __enter__(self) -> Most:
         self._thread.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end.set()
-        await asyncio.to_thread(self._thread.join)
+        self._thread.join()
+        self.value = max(self.value, self._read())
 
     def _run(self) -> None:
         while not self._end.wait(0.05):

@@ -13,8 +13,8 @@ PAUSE_S = 0.005
 
 
 def main(host: str, port: int) -> None:
-    """Asks until the input ends; prints the count of answers, the longest of them in milliseconds, and the one that a
-    hundredth took longer than."""
+    """Asks until the input ends. Prints a line after the first answer, and at the end the count of answers, the longest
+    of them in milliseconds, and the one that a hundredth took longer than."""
     connection = http.client.HTTPConnection(host, port, timeout=60)
     count = 0
     took: list[float] = []
@@ -25,6 +25,8 @@ def main(host: str, port: int) -> None:
         answer.read()
         took.append((time.perf_counter() - asked) * 1000)
         count += answer.status == 200
+        if len(took) == 1:
+            print("begun", flush=True)
     took.sort()
     print(json.dumps([count, took[-1], took[len(took) * 99 // 100]]))
 

@@ -13,6 +13,7 @@ import pytest
 from app.api.bodies import MAX_HELD_BYTES
 from app.api.guard import LOGIN_BYTES
 from app.connections import HEAD_S, MAX_HEAD_BYTES, MAX_PIPELINED, connections_for
+from tests.behaviour.attack import memory_mb, watched
 from tests.behaviour.process import ServerProcess
 from tests.provider import FakeProvider
 
@@ -27,11 +28,6 @@ def guarded(tmp_path: Path, provider: FakeProvider) -> Iterator[ServerProcess]:
     more = {"PALIMPSEST_API_KEYS": KEY}
     with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", more) as server:
         yield server
-
-
-def memory_mb(server: ServerProcess) -> float:
-    status = Path(f"/proc/{server.pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 @asynccontextmanager
@@ -89,7 +85,8 @@ async def test_a_flood_costs_bounded_memory(guarded: ServerProcess, kind: str) -
                     writer.write(piece)
                     await asyncio.wait_for(writer.drain(), 1)
 
-    await asyncio.gather(*[attack() for _ in range(8)])
+    with watched(guarded, kind):
+        await asyncio.gather(*[attack() for _ in range(8)])
     assert memory_mb(guarded) - before < MOST_MORE_MB
     assert await answers(guarded)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.log_output import LogOutput
+from tests.behaviour.attack import watched
 from tests.behaviour.checks import assert_sound
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ServerProcess
@@ -69,7 +70,8 @@ async def test_work_goes_on_without_a_log(
     provider.script(*steps, Reply(Text("done")))
     with broken() as stderr, ServerProcess(tmp_path / "data", provider, bubblewrap, "", stderr=stderr) as server:
         async with Client(server.url) as client:
-            session, _ = await client.run("task")
+            with watched(server, broken.__name__):
+                session, _ = await client.run("task")
             assert (session["outcome"], session["steps"]) == ("completed", 21)
             await assert_sound(client, session["id"])
             assert (await client.http.get("/readyz")).status_code == 200

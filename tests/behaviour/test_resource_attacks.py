@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.behaviour.attack import DISK_MB, LONG, MEMORY_MB, PIDS, Most, Target, alive, command, probing, resident_mb
+from tests.behaviour.attack import DISK_MB, LONG, MEMORY_MB, PIDS, Most, Target, alive, command, resident_mb, watched
 from tests.behaviour.harness import Client, of_type
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_interrupt import stubborn
@@ -72,7 +72,7 @@ def unique_mark() -> int:
 async def test_a_fork_bomb(target: Target, client: Client) -> None:
     mark = f"bomb{unique_mark()}"
     bomb = f": {mark}; bomb() {{ (bomb) & (bomb) & while :; do :; done; }}; bomb & while :; do :; done"
-    async with Most(lambda: len(alive(mark))) as most:
+    with Most(lambda: len(alive(mark))) as most:
         ran = await target.attack(client, "fork bomb", (command(bomb, timeout_s=2),))
     assert PIDS / 3 < most.value <= PIDS + 5, "the bomb's own processes and those that stand around it"
     assert "timed out" in ran.outputs[0]
@@ -85,7 +85,7 @@ async def test_a_memory_hog(target: Target, client: Client) -> None:
     one = f"head -c 2000000000 /dev/zero | tail -c 1{mark} | wc -c"
     grow = "(while sleep 0.1; do y=$y$x; done) &"
     many = f"x=$(head -c 5000000 /dev/zero | tr '\\000' x); : {mark}; for i in $(seq 10); do {grow} done; wait"
-    async with Most(lambda: resident_mb(mark)) as most:
+    with Most(lambda: resident_mb(mark)) as most:
         ran = await target.attack(client, "memory hog", (command(one),), (command(many, timeout_s=5),))
     print(f"most memory: {most.value:.0f} MiB")
     assert f"1{mark}" not in ran.outputs[0]
@@ -142,10 +142,7 @@ async def test_daemons(target: Target, client: Client) -> None:
 async def test_output_floods(target: Target, client: Client) -> None:
     lines = f"yes 'a line of the flood' | head -c {FLOOD}"
     line = f"head -c {FLOOD} /dev/zero | tr '\\000' x >&2"
-    async with Most(target.resident_mb) as most:
-        ran = await target.attack(client, "floods", (command(lines, timeout_s=60), command(line, timeout_s=60)))
-    print(f"most memory of the server: {most.value:.0f} MiB")
-    assert most.value < 400, "a server at rest has about 130"
+    ran = await target.attack(client, "floods", (command(lines, timeout_s=60), command(line, timeout_s=60)))
     for result in ran.results:
         assert (result.data["exit_code"], result.data["bytes"]) == (0, FLOOD)
         assert len(result.data["output"]) < 31_000
@@ -208,10 +205,10 @@ async def test_files_without_number(target: Target, client: Client) -> None:
     assert made == f"{FILES}\n"
     assert "only the first 1,000 entries" in listed
     assert found.startswith(f"d/{FILES}:1:needle")
-    with probing(target.url, f"archive of many files in {target.kind}"):
+    with watched(target, f"archive of many files in {target.kind}"):
         answer = await client.http.get(f"/v1/sessions/{ran.session_id}/archive", timeout=60)
     assert answer.content.count(b"ustar") == FILES + 1
-    with probing(target.url, f"deletion of many files in {target.kind}"):
+    with watched(target, f"deletion of many files in {target.kind}"):
         assert (await client.http.delete(f"/v1/sessions/{ran.session_id}", timeout=60)).status_code == 204
 
 
@@ -283,8 +280,6 @@ async def test_arguments_of_a_million_values(target: Target, client: Client, flo
     """Each would be a value of its own, and an error about it that is ten times as large."""
     call = ToolCall("update_plan", '{"items":[' + flood * (2_400_000 // len(flood)) + "1]}")
     target.provider.script_for(f"values {flood}", Reply(call), Reply(Text("done")), Reply(Text("done")))
-    async with Most(target.resident_mb) as most:
-        with probing(target.url, f"many values in {target.kind}"):
-            _, events = await client.run(f"values {flood}")
+    with watched(target, f"many values in {target.kind}"):
+        _, events = await client.run(f"values {flood}")
     assert "more than 10,000 values" in of_type(events, "tool.result")[0].data["output"]
-    assert most.value < 300

@@ -13,10 +13,9 @@ import httpx
 import pytest
 
 from app.connections import STALLED_S
-from tests.behaviour.attack import Most
+from tests.behaviour.attack import memory_mb, watched
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ServerProcess
-from tests.behaviour.test_connections import memory_mb
 from tests.behaviour.test_slow_reader import ESTABLISHED
 from tests.provider import FakeProvider
 
@@ -103,11 +102,11 @@ async def attack(server: ServerProcess, target: str, kind: str) -> None:
         for _ in range(FIRST):
             await stack.enter_async_context(stalled(server, target))
         before = memory_mb(server)
-        async with Most(lambda: memory_mb(server)) as most:
+        with watched(server, kind):
             for _ in range(READERS):
                 await stack.enter_async_context(stalled(server, target))
             held = memory_mb(server)
-        print(f"{kind}: {before:.0f} MB before, {most.value:.0f} MB at most, {held:.0f} MB with {READERS} readers")
+        print(f"{kind}: {before:.0f} MB before, {held:.0f} MB with {READERS} readers")
         assert held - before < READERS * MOST_MB
         if kind in ENDLESS:
             assert await asyncio.to_thread(all_dropped, server), "the server never let go of some"
