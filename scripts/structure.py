@@ -155,8 +155,8 @@ def main() -> None:
     columns = [
         json.loads(
             subprocess.run(
-                [sys.executable, "-m", "scripts.structure", "--json", str(tree.resolve())],
-                env={"PYTHONPATH": f"{tree.resolve()}:{Path.cwd()}"},
+                [sys.executable, "-P", __file__, "--json", str(tree.resolve())],
+                env={"PYTHONPATH": str(tree.resolve())},
                 check=True,
                 capture_output=True,
                 text=True,

@@ -126,8 +126,8 @@ def made_codes(sources: Iterable[Source], classes: Mapping[str, ErrorCode]) -> I
                 continue
             given = next((keyword.value for keyword in call.keywords if keyword.arg == "code"), None)
             codes = [error.code] if given is None else _texts(given, source.tree, function)
-            entries = [replace(error, code=code) for code in codes] or [None]
-            yield from (Made(source.place, call.lineno, entry) for entry in entries)
+            entries: list[ErrorCode | None] = [replace(error, code=code) for code in codes]
+            yield from (Made(source.place, call.lineno, entry) for entry in entries or [None])
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
