@@ -15,11 +15,12 @@ _SPECIAL = [
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
         *("192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16"),
         *("192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),
+        "168.63.129.16/32",  # public by its number, but the host of a machine in Azure answers there
         # IETF protocols with Teredo and ORCHID, documentation, 6to4, documentation
         *("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"),
     )
 ]
-"""The special-purpose registries of IANA (RFC 6890), multicast and reserved addresses."""
+"""The special-purpose registries of IANA (RFC 6890), multicast and reserved addresses, and Azure's WireServer."""
 
 
 def is_public(text: str) -> bool:

@@ -6,6 +6,8 @@ from app.sandbox.egress.refusals import RefusedError
 
 MAX_HELLO_BYTES = 64 * 1024
 """With its records' headers; those with post-quantum keys have two thousand."""
+MAX_HELLO_RECORDS = 64
+"""It is read anew with each piece that comes, so what one reading costs must be bounded."""
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _HOST_NAME = 22, 1, 0, 0
 _NOT_TLS = "only TLS may go through a tunnel"
 
@@ -60,15 +62,20 @@ def _message(data: bytes) -> bytes | None:
     """The body of the ClientHello, gathered from its records; None where more has to come."""
     if len(data) > MAX_HELLO_BYTES:
         raise RefusedError(_NOT_TLS)
-    message = b""
-    while data:
-        if data[0] != _HANDSHAKE or data[1:2] not in (b"", b"\x03"):
+    message = bytearray()
+    at = 0
+    for _ in range(MAX_HELLO_RECORDS):
+        record = data[at : at + 5]
+        if record and (record[0] != _HANDSHAKE or record[1:2] not in (b"", b"\x03")):
             raise RefusedError(_NOT_TLS)
-        size = int.from_bytes(data[3:5], "big")
-        message, data = message + data[5 : 5 + size], data[5 + size :]
-        if message and message[0] != _CLIENT_HELLO:
+        if len(record) < 5:
+            return None
+        size = int.from_bytes(record[3:], "big")
+        message += data[at + 5 : at + 5 + size]
+        at += 5 + size
+        if size == 0 or (message and message[0] != _CLIENT_HELLO):  # RFC 8446, 5.1: none is empty
             raise RefusedError(_NOT_TLS)
         end = 4 + int.from_bytes(message[1:4], "big")
         if len(message) >= end > 4:
-            return message[4:end]
-    return None
+            return bytes(message[4:end])
+    raise RefusedError(_NOT_TLS)

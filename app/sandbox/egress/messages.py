@@ -59,6 +59,8 @@ class Peer:
 
     async def event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         """The next part of a message. Raises `h11.RemoteProtocolError`."""
+        # A body in chunks of a byte has thousands of parts in what is read at once, and nothing else waits for them.
+        await asyncio.sleep(0)
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
                 await self.send(h11.InformationalResponse(status_code=100, headers=[]))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sandbox.egress.client_hello import MAX_HELLO_BYTES, server_name
+from app.sandbox.egress.client_hello import MAX_HELLO_BYTES, MAX_HELLO_RECORDS, server_name
 from app.sandbox.egress.refusals import RefusedError
 
 
@@ -94,3 +94,10 @@ def test_its_length_is_bounded() -> None:
     endless = record(b"\x01\xff\xff\xff" + bytes(16_000)) + record(bytes(16_000)) * (MAX_HELLO_BYTES // 16_000)
     with pytest.raises(RefusedError, match="only TLS"):
         server_name(endless)
+
+
+@pytest.mark.parametrize("filler", [b"", b"\x01"], ids=["empty records", "a byte each"])
+def test_what_comes_in_many_records_is_refused(filler: bytes) -> None:
+    """Each piece that comes has all of them read again."""
+    with pytest.raises(RefusedError, match="only TLS"):
+        server_name(record(b"\x01") + record(b"\x00\xff\xff") + record(filler) * MAX_HELLO_RECORDS)

@@ -23,6 +23,7 @@ from app.sandbox.egress.addresses import is_own, is_public, may_be_reached
         "127.0.0.1",
         "127.9.9.9",
         "169.254.169.254",
+        "168.63.129.16",
         "172.16.0.1",
         "172.31.255.255",
         "192.0.0.1",
