@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from heapq import nlargest
+from io import StringIO
 from itertools import islice
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from pydantic import Field
 
 from app.errors import ToolError
 from app.tools.base import Arguments, ToolContext, ToolOutcome
-from app.tools.text import CleanText, WorkspacePath, escape_name, read_text_bytes, split_lines
+from app.tools.text import CleanText, WorkspacePath, escape_name, lines_of, read_text_bytes, skip_lines, split_lines
 
 SNIPPET_CONTEXT = 3
 """Lines shown before and after a change, as in a diff."""
@@ -63,16 +64,17 @@ def hint(content: str, old: str) -> str:
 
 def snippet(content: str, at: int, length: int) -> str:
     """The lines that `content[at : at + length]` touches and a few around them, numbered."""
-    lines = split_lines(content)
-    first = content.count("\n", 0, at)
-    last = content.count("\n", 0, at + max(length - 1, 0))
-    start, stop = max(0, first - SNIPPET_CONTEXT), min(len(lines), last + 1 + SNIPPET_CONTEXT)
-    numbers = list(range(start, stop))
-    if len(numbers) > MAX_SNIPPET_LINES:
+    before = at
+    for _ in range(SNIPPET_CONTEXT + 1):
+        before = content.rfind("\n", 0, max(before, 0))
+    start = before + 1
+    stop = skip_lines(content, at + max(length - 1, 0), 1 + SNIPPET_CONTEXT)
+    lines = list(enumerate(split_lines(content[start:stop]), content.count("\n", 0, start) + 1))
+    if len(lines) > MAX_SNIPPET_LINES:
         half = MAX_SNIPPET_LINES // 2
-        left_out = f"{'…':>6}  [{len(numbers) - 2 * half} lines]\n"
-        return _numbered(lines, numbers[:half]) + left_out + _numbered(lines, numbers[-half:])
-    return _numbered(lines, numbers)
+        left_out = f"{'…':>6}  [{len(lines) - 2 * half} lines]\n"
+        return _numbered(lines[:half]) + left_out + _numbered(lines[-half:])
+    return _numbered(lines)
 
 
 class EditFileArguments(Arguments):
@@ -92,11 +94,16 @@ class EditFile:
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = EditFileArguments
 
+    def __init__(self) -> None:
+        # A text takes up to ten times its bytes while it is searched, so no two of them are at once.
+        self._turn = asyncio.Lock()
+
     async def run(self, args: EditFileArguments, context: ToolContext) -> ToolOutcome:
         """The rest of the file keeps its bytes: line ends, byte order mark, last line, and what is not UTF-8."""
         sandbox = await context.sandbox()
         data = await read_text_bytes(sandbox, args.path)
-        changed, report = await asyncio.to_thread(_edit, data, args)
+        async with self._turn:
+            changed, report = await asyncio.to_thread(_edit, data, args)
         await sandbox.write(args.path, changed)
         context.output.write("stdout", report.encode("utf-8", "replace"))
         return ToolOutcome()
@@ -129,18 +136,25 @@ def _unix(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _squeezed(text: str) -> list[tuple[int, str]]:
+def _squeezed(text: str) -> Iterator[tuple[int, str]]:
     """The lines that hold more than white space, without any, with their numbers."""
-    squeezed = ((number, "".join(line.split())) for number, line in enumerate(text.split("\n"), 1))
-    return [(number, line) for number, line in squeezed if line]
+    squeezed = ((number, "".join(line.split())) for number, line in enumerate(lines_of(text), 1))
+    return ((number, line) for number, line in squeezed if line)
+
+
+def _joined(text: str) -> str:
+    """Its squeezed lines. They are written one by one, since `join` makes a list of them first."""
+    joined = StringIO()
+    for _, line in _squeezed(text):
+        joined.write(line)
+        joined.write("\n")
+    return joined.getvalue().removesuffix("\n")
 
 
 def _find_ignoring_space(content: str, old: str) -> int | None:
-    wanted = "\n".join(line for _, line in _squeezed(old))
-    lines = _squeezed(content)
-    joined = "\n".join(line for _, line in lines)
+    wanted, joined = _joined(old), _joined(content)
     at = joined.find(wanted) if wanted else -1
-    return lines[joined.count("\n", 0, at)][0] if at >= 0 else None
+    return next(islice(_squeezed(content), joined.count("\n", 0, at), None))[0] if at >= 0 else None
 
 
 def _nearest_line(content: str, old: str) -> tuple[int, str] | None:
@@ -162,5 +176,5 @@ def _clip(line: str) -> str:
     return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
 
 
-def _numbered(lines: list[str], numbers: list[int]) -> str:
-    return "".join(f"{number + 1:>6}  {_clip(lines[number].rstrip(chr(10) + chr(13)))}\n" for number in numbers)
+def _numbered(lines: Sequence[tuple[int, str]]) -> str:
+    return "".join(f"{number:>6}  {_clip(line.rstrip(chr(10) + chr(13)))}\n" for number, line in lines)

@@ -14,7 +14,7 @@ from app.sandbox.base import FileInfo, Sandbox
 from app.sandbox.paths import resolve
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
-from app.tools.text import CleanText, WorkspacePath, escape_name, plural, read_text_bytes, split_lines
+from app.tools.text import CleanText, WorkspacePath, count_lines, escape_name, plural, read_text_bytes, skip_lines
 
 MAX_ENTRIES = 1000
 """Entries of a directory that are listed; more help no model."""
@@ -59,8 +59,7 @@ class Excerpt:
 def excerpt(text: str, start: int | None, end: int | None, limit: OutputLimit) -> Excerpt:
     """Whole lines from `start` to `end`, both inclusive and counted from 1, within the limit, though always one line,
     cut where it alone is too long. Raises `ToolError` for a range that holds no line of the text."""
-    lines = split_lines(text)
-    total = len(lines)
+    total = count_lines(text)
     first, last = start or 1, min(end or total, total)
     if total == 0:
         return Excerpt("", 0, 0, 0)
@@ -68,9 +67,10 @@ def excerpt(text: str, start: int | None, end: int | None, limit: OutputLimit) -
         raise ToolError(f"end_line ({end}) comes before start_line ({first}).")
     if first > total:
         raise ToolError(f"start_line is {first}, but the file has only {plural(total, 'line')}.")
-    asked = "".join(lines[first - 1 : last])
+    begin = skip_lines(text, 0, first - 1)
+    asked = text[begin : skip_lines(text, begin, last - first + 1)]
     shown = limit.lines_of(asked)
-    stop = first - 1 + len(split_lines(shown))
+    stop = first - 1 + count_lines(shown)
     return Excerpt(shown, first, stop, total, shown != asked and not shown.endswith("\n"))
 
 
@@ -91,11 +91,14 @@ class ReadFile:
 
     def __init__(self, max_chars: int = READ_CHARS) -> None:
         self._max_chars = max_chars
+        # A text takes up to ten times its bytes while it is read, so no two of them are at once.
+        self._turn = asyncio.Lock()
 
     async def run(self, args: ReadFileArguments, context: ToolContext) -> ToolOutcome:
         """What is not UTF-8 is shown as U+FFFD, and the note says so."""
         data = await read_text_bytes(await context.sandbox(), args.path)
-        part, valid = await asyncio.to_thread(self._read, data, args, context.limit.at_most(self._max_chars))
+        async with self._turn:
+            part, valid = await asyncio.to_thread(self._read, data, args, context.limit.at_most(self._max_chars))
         context.output.write("stdout", part.text.encode())
         notes = [
             part.note("/".join(resolve(args.path))),
@@ -104,8 +107,10 @@ class ReadFile:
         return ToolOutcome(note="\n".join(filter(None, notes)))
 
     def _read(self, data: bytes, args: ReadFileArguments, limit: OutputLimit) -> tuple[Excerpt, bool]:
-        text = data.decode("utf-8", "replace")
-        valid = text.encode() == data
+        try:
+            text, valid = data.decode(), True
+        except UnicodeDecodeError:
+            text, valid = data.decode("utf-8", "replace"), False
         # As it will be shown, where it counts for more than a NUL.
         text = text.replace("\x00", "\ufffd")
         return excerpt(text, args.start_line, args.end_line, limit), valid
@@ -128,7 +133,7 @@ class WriteFile:
         data = args.content.encode()
         await sandbox.write(args.path, data)
         verb = "Overwrote" if existed else "Created"
-        size = f"{plural(len(data), 'byte')}, {plural(len(split_lines(args.content)), 'line')}"
+        size = f"{plural(len(data), 'byte')}, {plural(count_lines(args.content), 'line')}"
         context.output.write("stdout", f"{verb} {escape_name(args.path)} ({size}).\n".encode())
         return ToolOutcome()
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import nlargest
+from operator import itemgetter
 from typing import ClassVar
 
 from pydantic import Field
@@ -17,7 +20,7 @@ from app.sandbox.base import FileInfo, Sandbox
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.files import READ_CHARS, excerpt
 from app.tools.output import OutputLimit
-from app.tools.text import CleanText, escape_name, looks_binary, plural, split_lines
+from app.tools.text import CleanText, count_lines, escape_name, lines_of, looks_binary, plural
 
 MEMORY_FILE = "MEMORY.md"
 MEMORY_DIRECTORY = "memory"
@@ -36,6 +39,8 @@ MAX_SEARCHED_BYTES = 10 * 1024 * 1024
 """Bytes of notes that one search reads."""
 
 MAX_MATCHES = 100
+MAX_WORDS = 20
+"""Words of a query that are looked for; each costs a look at every line."""
 MAX_LINE_CHARS = 500
 
 
@@ -105,7 +110,7 @@ class MemoryWrite:
             )
         data = args.content.encode()
         await (await context.sandbox()).write(MEMORY_FILE, data)
-        size = f"{plural(len(data), 'byte')}, {plural(len(split_lines(args.content)), 'line')}"
+        size = f"{plural(len(data), 'byte')}, {plural(count_lines(args.content), 'line')}"
         context.output.write("stdout", f"Wrote {MEMORY_FILE} ({size}).\n".encode())
         return ToolOutcome()
 
@@ -125,15 +130,15 @@ class MemorySearch:
     async def run(self, args: MemorySearchArguments, context: ToolContext) -> ToolOutcome:
         sandbox = await context.sandbox()
         notes, unread = await _all_notes(sandbox)
-        lines = await asyncio.to_thread(find_lines, notes, args.query)
-        context.output.write("stdout", "".join(f"{line}\n" for line in lines[:MAX_MATCHES]).encode())
+        lines, total = await asyncio.to_thread(find_lines, notes, args.query)
+        context.output.write("stdout", "".join(f"{line}\n" for line in lines).encode())
         said = []
         if not notes:
             said.append("[there are no notes yet; memory_write makes them]")
         elif not lines:
             said.append("[no match]")
-        elif len(lines) > MAX_MATCHES:
-            said.append(f"[only the first {MAX_MATCHES} of {len(lines):,} matching lines; use more words]")
+        elif total > len(lines):
+            said.append(f"[only the first {len(lines)} of {total:,} matching lines; use more words]")
         return ToolOutcome(note="\n".join([*said, *unread]))
 
 
@@ -161,19 +166,27 @@ async def note_files(sandbox: Sandbox) -> list[FileInfo]:
     return [entry for entry in entries if entry.type == "file" and entry.path.endswith(".md")][:MAX_NOTES]
 
 
-def find_lines(notes: list[Note], query: str) -> list[str]:
-    """`path:line:text` of each line that has a word of the query, those with most of its words first."""
-    words = list(dict.fromkeys(word.casefold() for word in re.findall(r"[^\s\"]+", query)))
-    found: list[tuple[int, str]] = []
-    for note in notes:
-        for number, line in enumerate(note.text.split("\n"), 1):
-            folded = line.casefold()
-            hits = sum(word in folded for word in words)
-            if hits:
-                shown = line.rstrip("\r")
-                shown = shown if len(shown) <= MAX_LINE_CHARS else f"{shown[:MAX_LINE_CHARS]}…"
-                found.append((hits, f"{escape_name(note.path)}:{number}:{shown}"))
-    return [line for _, line in sorted(found, key=lambda item: -item[0])]
+def find_lines(notes: list[Note], query: str) -> tuple[list[str], int]:
+    """`path:line:text` of the lines that have most of a query's words, at most `MAX_MATCHES` of them, and how many
+    have any. Words after the first `MAX_WORDS` are passed over."""
+    words = list(dict.fromkeys(word.casefold() for word in re.findall(r"[^\s\"]+", query)))[:MAX_WORDS]
+    total = 0
+
+    def matches() -> Iterator[tuple[int, str, int, str]]:
+        nonlocal total
+        for note in notes:
+            for number, line in enumerate(lines_of(note.text), 1):
+                folded = line.casefold()
+                if hits := sum(word in folded for word in words):
+                    total += 1
+                    yield hits, note.path, number, line
+
+    best = nlargest(MAX_MATCHES, matches(), key=itemgetter(0))
+    return [f"{escape_name(path)}:{number}:{_clip(line.rstrip(chr(13)))}" for _, path, number, line in best], total
+
+
+def _clip(line: str) -> str:
+    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
 
 
 async def _all_notes(sandbox: Sandbox) -> tuple[list[Note], list[str]]:

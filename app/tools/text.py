@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -12,6 +13,8 @@ from app.sandbox.base import Sandbox
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 """Largest file that the text tools load; a larger one is read in parts by a command."""
+
+_BLOCK_CHARS = 64 * 1024
 
 BINARY_PROBE_BYTES = 8000
 """A NUL among the first 8,000 bytes marks a binary file, the rule that git and grep use too."""
@@ -40,6 +43,34 @@ def split_lines(text: str) -> list[str]:
     lines = text.split("\n")
     ended = [line + "\n" for line in lines[:-1]]
     return [*ended, lines[-1]] if lines[-1] else ended
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """The lines without their ends, one by one: a list of a million short ones takes fifty times the text."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
+
+
+def count_lines(text: str) -> int:
+    """How many lines `split_lines` makes."""
+    return text.count("\n") + (not text.endswith("\n") and text != "")
+
+
+def skip_lines(text: str, start: int, count: int) -> int:
+    """Where so many more lines have ended from `start` on; the end of the text where it has fewer."""
+    while count > 0 and start < len(text):
+        ends = text.count("\n", start, start + _BLOCK_CHARS)
+        if ends < count:
+            count -= ends
+            start += _BLOCK_CHARS
+        else:
+            for _ in range(count):
+                start = text.index("\n", start) + 1
+            return start
+    return min(start, len(text))
 
 
 def escape_name(name: str) -> str:

@@ -130,7 +130,8 @@ words: Any = st.text(st.sampled_from("abÜ ß1"), max_size=8)
 
 @given(st.lists(words, max_size=8), words)
 def test_lines_with_more_of_the_words_come_first(lines: list[str], query: str) -> None:
-    found = find_lines([Note("MEMORY.md", "\n".join(lines))], query)
+    found, total = find_lines([Note("MEMORY.md", "\n".join(lines))], query)
+    assert total == len(found)
     wanted = {word.casefold() for word in query.split()}
 
     def hits(line: str) -> int:
