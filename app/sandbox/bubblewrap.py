@@ -35,7 +35,7 @@ from app.sandbox.process import Commands, Spawn, memory_file
 from app.sandbox.syscalls import filter_program
 from app.sandbox.usage import NICENESS, DiskUse, can_see_trees
 from app.sandbox.view import HOME, USER_ID, View
-from app.sandbox.watch import HostDisk, HostWatch
+from app.sandbox.watch import HostDisk, HostWatch, in_thread
 from app.sandbox.workspace import Workspace
 
 FIRST_UID = 30_000
@@ -137,9 +137,16 @@ class BubblewrapSandbox(HostSandbox):
         return await self._commands.run(work)
 
     async def write(self, path: str, data: bytes) -> None:
-        if self._disk.use.full:
-            raise WorkspaceFullError(f"Nothing can be written: {self._disk.use.describe()}.")
-        await super().write(path, data)
+        await self.start()
+        async with self._disk.writing:
+            if not await in_thread(partial(self._disk.has_room, len(data))):
+                use = self._disk.use
+                raise WorkspaceFullError(
+                    f"Nothing can be written: {use.describe()}."
+                    if use.full
+                    else f"A file of {len(data) / 2**20:,.1f} MiB does not fit: {use.describe_room()}."
+                )
+            await super().write(path, data)
 
     def _limit(self, pid: int) -> None:
         if self._cgroups is not None:

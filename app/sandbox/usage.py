@@ -19,6 +19,9 @@ NICENESS = 10
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
+_MOST_TASKS = 64
+"""Threads of one process whose open files are looked at; one that has more is not looked at as a whole."""
+
 
 class DiskUse:
     """An account of what one session has on the disk, kept between its commands.
@@ -43,7 +46,11 @@ class DiskUse:
     @property
     def doubtful(self) -> bool:
         """Whether it may be too much, by what is known without a count."""
-        return (self.used or 0) + self._grown > self.limit
+        return not self.has_room(0)
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes more are within the limit, by what is known without a count."""
+        return (self.used or 0) + self._grown + size <= self.limit
 
     def saw(self, free: int) -> None:
         """Takes note of the disk's free space, in bytes."""
@@ -64,6 +71,13 @@ class DiskUse:
         return (
             f"the workspace, with /tmp and the home directory, holds {(self.used or 0) / 2**20:,.0f} MiB, of"
             f" {self.limit / 2**20:,.0f} MiB that it may have; until it is less, commands can delete but not write"
+        )
+
+    def describe_room(self) -> str:
+        """How much there is of what may be there."""
+        return (
+            f"the workspace, with /tmp and the home directory, holds {(self.used or 0) / 2**20:,.0f} MiB, of"
+            f" {self.limit / 2**20:,.0f} MiB that it may have"
         )
 
 
@@ -114,18 +128,22 @@ def unnamed(root: int, devices: Collection[int]) -> Count:
     sizes: dict[tuple[int, int], int] = {}
     whole = True
     for pid in _tree(root):
-        try:
-            for path in (*_links(f"/proc/{pid}/fd"), *_mapped(pid)):
-                with suppress(FileNotFoundError):
-                    status = os.stat(path)
-                    if stat.S_ISSOCK(status.st_mode):
-                        whole &= not _has_files_on_the_way(path.replace("/fd/", "/fdinfo/"))
-                    elif stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev in devices:
-                        sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended
-        except OSError:
-            whole = False
+        tasks = _tasks(pid)
+        whole &= len(tasks) <= _MOST_TASKS
+        living = _living(tasks)
+        for task in tasks[:_MOST_TASKS]:
+            try:
+                for path in (*_links(f"/proc/{task}/fd"), *(_mapped(task) if task == living else ())):
+                    with suppress(FileNotFoundError):
+                        status = os.stat(path)
+                        if stat.S_ISSOCK(status.st_mode):
+                            whole &= not _has_files_on_the_way(path.replace("/fd/", "/fdinfo/"))
+                        elif stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev in devices:
+                            sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended
+            except OSError:
+                whole = False
     return Count(sum(sizes.values()), whole)
 
 
@@ -200,16 +218,34 @@ def _children(pid: int) -> Iterable[int]:
     return found
 
 
+def _tasks(pid: int) -> list[int]:
+    """The threads of a process. Each may have opened files of its own, and the first, whose number is the process's,
+    may have ended before the others: the kernel shows nothing of the process under that number then."""
+    with suppress(OSError):
+        return [int(task) for task in os.listdir(f"/proc/{pid}/task")]
+    return []
+
+
+def _living(tasks: Sequence[int]) -> int | None:
+    """A thread that has not ended, by which memory and mappings of its process are seen."""
+    return next((task for task in tasks if _pages(task)), None)
+
+
 def _resident(pid: int) -> int:
+    return (_pages(pid) or next(filter(None, map(_pages, _tasks(pid))), 0)) * _PAGE
+
+
+def _pages(task: int) -> int:
     with suppress(OSError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE
+        return int(Path(f"/proc/{task}/statm").read_bytes().split()[1])
     return 0
 
 
 def _proportional(pid: int) -> int:
     """What the process uses, and its part of what it shares."""
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines()
+        task = pid if _pages(pid) else _living(_tasks(pid)) or pid
+        lines = Path(f"/proc/{task}/smaps_rollup").read_bytes().splitlines()
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")), 0)
     except OSError:  # closed to us, as it may be in a container
         return _resident(pid)

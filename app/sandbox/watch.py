@@ -38,6 +38,8 @@ class HostDisk:
         self._roots = roots
         self.mounts = mounts
         self._next_count = 0.0
+        self.writing = asyncio.Lock()
+        """Held while a file is written from outside: each is counted before the next."""
 
     def look(self, tree: int | None, *, must_know: bool) -> None:
         """Brings the account up to date; `must_know` asks for a count where there was none yet. `tree` is the
@@ -47,6 +49,13 @@ class HostDisk:
         wanted = self.use.doubtful or (must_know and self.use.used is None)
         if wanted and time.monotonic() >= self._next_count:
             self.count(tree)
+
+    def has_room(self, size: int) -> bool:
+        """Whether a file of so many bytes may be written. Blocks."""
+        self.look(None, must_know=True)
+        if not self.use.has_room(size):
+            self.count(None)
+        return self.use.has_room(size)
 
     def count(self, tree: int | None) -> None:
         """Counts it all. Blocks."""

@@ -119,6 +119,19 @@ async def test_a_disk_filler(target: Target, client: Client) -> None:
     assert (written.data["status"], again.data["output"]) == ("completed", "more\nx")
 
 
+async def test_uploads_stay_within_the_limit(target: Target, client: Client) -> None:
+    """Docker's volumes are counted before a file comes, so the first that is too large is taken there."""
+    session = await client.create()
+    size = min(DISK_MB // 2 + 1, 60) * MIB
+    answers = [
+        (await client.http.put(f"/v1/sessions/{session['id']}/files/f{number}", content=bytes(size))).status_code
+        for number in range(DISK_MB * MIB // size + 2)
+    ]
+    fit = DISK_MB * MIB // size
+    taken = fit if target.kind == "bubblewrap" else fit + 1
+    assert answers == [201] * taken + [507] * (len(answers) - taken)
+
+
 async def test_daemons(target: Target, client: Client) -> None:
     """Deaf to signals, in sessions of their own, with the output in their hands or all of it closed."""
     seconds = unique_seconds()

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from app.errors import WorkspaceFullError
 from app.sandbox import docker_place
-from app.sandbox.usage import ENTRY_BYTES, DiskUse, count, memory_of
+from app.sandbox.usage import ENTRY_BYTES, DiskUse, count, memory_of, unnamed
 from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_gone, until_sleeping
 
@@ -47,6 +47,37 @@ def test_what_is_hidden_from_a_count_is_not_believed_away() -> None:
     assert use.full
     use.counted(5, whole=True)
     assert not use.full
+
+
+LEADERLESS = """
+import ctypes, mmap, os, platform, sys, threading, time
+def hold():
+    memory = mmap.mmap(-1, 32 << 20)
+    memory.write(b"x" * (32 << 20))
+    file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+    os.unlink(sys.argv[1])
+    os.write(file, b"x" * (8 << 20))
+    os.fsync(file)
+    while open(f"/proc/{os.getpid()}/stat").read().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.001)
+    print("alone", flush=True)
+    time.sleep(60)
+threading.Thread(target=hold).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+
+
+def test_a_process_is_seen_whose_first_thread_has_ended(tmp_path: Path) -> None:
+    """The kernel shows no memory and no files under the process's own number then."""
+    argv = [sys.executable, "-c", LEADERLESS, str(tmp_path / "file")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "alone\n"
+        held = unnamed(holder.pid, {tmp_path.stat().st_dev})
+        both = memory_of(holder.pid, 2**40), memory_of(holder.pid, 0)
+        holder.kill()
+    assert (held.used, held.whole) == (8 * MIB, True)
+    assert min(both) > 32 * MIB
 
 
 def test_a_count_takes_blocks_and_no_links(tmp_path: Path) -> None:
