@@ -137,15 +137,10 @@ class BubblewrapSandbox(HostSandbox):
         return await self._commands.run(work)
 
     async def write(self, path: str, data: bytes) -> None:
-        await self.start()
         async with self._disk.writing:
             if not await in_thread(partial(self._disk.has_room, len(data))):
-                use = self._disk.use
-                raise WorkspaceFullError(
-                    f"Nothing can be written: {use.describe()}."
-                    if use.full
-                    else f"A file of {len(data) / 2**20:,.1f} MiB does not fit: {use.describe_room()}."
-                )
+                what = "Nothing" if self._disk.use.full else f"No file of {len(data) / 2**20:,.1f} MiB"
+                raise WorkspaceFullError(f"{what} can be written: {self._disk.use.describe()}.")
             await super().write(path, data)
 
     def _limit(self, pid: int) -> None:

@@ -67,18 +67,11 @@ class DiskUse:
         self._grown = 0
 
     def describe(self) -> str:
-        """For the model, where it is full."""
-        return (
-            f"the workspace, with /tmp and the home directory, holds {(self.used or 0) / 2**20:,.0f} MiB, of"
-            f" {self.limit / 2**20:,.0f} MiB that it may have; until it is less, commands can delete but not write"
-        )
-
-    def describe_room(self) -> str:
-        """How much there is of what may be there."""
+        """For the model: how much there is of what may be there, and what that means where it is full."""
         return (
             f"the workspace, with /tmp and the home directory, holds {(self.used or 0) / 2**20:,.0f} MiB, of"
             f" {self.limit / 2**20:,.0f} MiB that it may have"
-        )
+        ) + ("; until it is less, commands can delete but not write" if self.full else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +121,8 @@ def unnamed(root: int, devices: Collection[int]) -> Count:
     sizes: dict[tuple[int, int], int] = {}
     whole = True
     for pid in _tree(root):
-        tasks = _tasks(pid)
+        tasks, living = _tasks(pid), _living(pid)
         whole &= len(tasks) <= _MOST_TASKS
-        living = _living(tasks)
         for task in tasks[:_MOST_TASKS]:
             try:
                 for path in (*_links(f"/proc/{task}/fd"), *(_mapped(task) if task == living else ())):
@@ -226,13 +218,13 @@ def _tasks(pid: int) -> list[int]:
     return []
 
 
-def _living(tasks: Sequence[int]) -> int | None:
-    """A thread that has not ended, by which memory and mappings of its process are seen."""
-    return next((task for task in tasks if _pages(task)), None)
+def _living(pid: int) -> int:
+    """A number by which memory and mappings of a process are seen: that of a thread where the first has ended."""
+    return pid if _pages(pid) else next(filter(_pages, _tasks(pid)), pid)
 
 
 def _resident(pid: int) -> int:
-    return (_pages(pid) or next(filter(None, map(_pages, _tasks(pid))), 0)) * _PAGE
+    return (_pages(pid) or _pages(_living(pid))) * _PAGE
 
 
 def _pages(task: int) -> int:
@@ -244,8 +236,7 @@ def _pages(task: int) -> int:
 def _proportional(pid: int) -> int:
     """What the process uses, and its part of what it shares."""
     try:
-        task = pid if _pages(pid) else _living(_tasks(pid)) or pid
-        lines = Path(f"/proc/{task}/smaps_rollup").read_bytes().splitlines()
+        lines = Path(f"/proc/{_living(pid)}/smaps_rollup").read_bytes().splitlines()
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")), 0)
     except OSError:  # closed to us, as it may be in a container
         return _resident(pid)

@@ -14,7 +14,16 @@ from pydantic import Field
 
 from app.errors import ToolError
 from app.tools.base import Arguments, ToolContext, ToolOutcome
-from app.tools.text import CleanText, WorkspacePath, escape_name, lines_of, read_text_bytes, skip_lines, split_lines
+from app.tools.text import (
+    CleanText,
+    WorkspacePath,
+    clip_line,
+    escape_name,
+    lines_of,
+    read_text_bytes,
+    skip_lines,
+    split_lines,
+)
 
 SNIPPET_CONTEXT = 3
 """Lines shown before and after a change, as in a diff."""
@@ -58,7 +67,8 @@ def hint(content: str, old: str) -> str:
         )
     if (near := _nearest_line(content, old)) is not None:
         number, text = near
-        return f"The most similar line is {number}: {_clip(text.strip())!r}. Read the file there and copy it exactly."
+        shown = clip_line(text.strip(), MAX_LINE_CHARS)
+        return f"The most similar line is {number}: {shown!r}. Read the file there and copy it exactly."
     return "No line is similar to it; read the file first."
 
 
@@ -172,9 +182,7 @@ def _nearest_line(content: str, old: str) -> tuple[int, str] | None:
     return best if ratio >= SIMILAR else None
 
 
-def _clip(line: str) -> str:
-    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
-
-
 def _numbered(lines: Sequence[tuple[int, str]]) -> str:
-    return "".join(f"{number:>6}  {_clip(line.rstrip(chr(10) + chr(13)))}\n" for number, line in lines)
+    return "".join(
+        f"{number:>6}  {clip_line(line.rstrip(chr(10) + chr(13)), MAX_LINE_CHARS)}\n" for number, line in lines
+    )

@@ -20,7 +20,7 @@ from app.sandbox.base import FileInfo, Sandbox
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.files import READ_CHARS, excerpt
 from app.tools.output import OutputLimit
-from app.tools.text import CleanText, count_lines, escape_name, lines_of, looks_binary, plural
+from app.tools.text import CleanText, clip_line, count_lines, escape_name, lines_of, looks_binary, plural
 
 MEMORY_FILE = "MEMORY.md"
 MEMORY_DIRECTORY = "memory"
@@ -139,6 +139,8 @@ class MemorySearch:
             said.append("[no match]")
         elif total > len(lines):
             said.append(f"[only the first {len(lines)} of {total:,} matching lines; use more words]")
+        if len(words_of(args.query)) > MAX_WORDS:
+            said.append(f"[only the first {MAX_WORDS} words were looked for]")
         return ToolOutcome(note="\n".join([*said, *unread]))
 
 
@@ -166,10 +168,15 @@ async def note_files(sandbox: Sandbox) -> list[FileInfo]:
     return [entry for entry in entries if entry.type == "file" and entry.path.endswith(".md")][:MAX_NOTES]
 
 
+def words_of(query: str) -> list[str]:
+    """The words of a query, each once, as they are looked for."""
+    return list(dict.fromkeys(word.casefold() for word in re.findall(r"[^\s\"]+", query)))
+
+
 def find_lines(notes: list[Note], query: str) -> tuple[list[str], int]:
     """`path:line:text` of the lines that have most of a query's words, at most `MAX_MATCHES` of them, and how many
     have any. Words after the first `MAX_WORDS` are passed over."""
-    words = list(dict.fromkeys(word.casefold() for word in re.findall(r"[^\s\"]+", query)))[:MAX_WORDS]
+    words = words_of(query)[:MAX_WORDS]
     total = 0
 
     def matches() -> Iterator[tuple[int, str, int, str]]:
@@ -182,11 +189,8 @@ def find_lines(notes: list[Note], query: str) -> tuple[list[str], int]:
                     yield hits, note.path, number, line
 
     best = nlargest(MAX_MATCHES, matches(), key=itemgetter(0))
-    return [f"{escape_name(path)}:{number}:{_clip(line.rstrip(chr(13)))}" for _, path, number, line in best], total
-
-
-def _clip(line: str) -> str:
-    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
+    shown = ((path, number, clip_line(line.rstrip("\r"), MAX_LINE_CHARS)) for _, path, number, line in best)
+    return [f"{escape_name(path)}:{number}:{line}" for path, number, line in shown], total
 
 
 async def _all_notes(sandbox: Sandbox) -> tuple[list[Note], list[str]]:

@@ -81,6 +81,11 @@ def escape_name(name: str) -> str:
     return "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode() for c in name)
 
 
+def clip_line(line: str, most: int) -> str:
+    """A line of at most so many characters, and a mark where some are left out."""
+    return line if len(line) <= most else f"{line[:most]}…"
+
+
 def plural(count: int, noun: str) -> str:
     """`1 line`, `1,200 lines`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

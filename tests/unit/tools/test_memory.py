@@ -119,6 +119,8 @@ async def test_a_search_is_bounded(bench: Workbench, monkeypatch: pytest.MonkeyP
     text, outcome = await bench.run(MemorySearch(), query="hit")
     assert text.count("\n") == memory.MAX_MATCHES
     assert outcome.note == "[only the first 100 of 501 matching lines; use more words]"
+    text, outcome = await bench.run(MemorySearch(), query=" ".join(map(str, range(memory.MAX_WORDS))) + " hit")
+    assert (text, outcome.note) == ("", "[no match]\n[only the first 20 words were looked for]")
     put(bench, a="hit\n")
     monkeypatch.setattr(memory, "MAX_SEARCHED_BYTES", 10)
     _, outcome = await bench.run(MemorySearch(), query="hit")
