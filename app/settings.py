@@ -159,7 +159,8 @@ class Settings(BaseSettings):
     sandbox_disk_mb: int = Field(
         10_240,
         ge=16,
-        description="Disk space of one sandbox in MiB: workspace, home directory and, with bubblewrap, `/tmp`.",
+        description="Disk space of one sandbox in MiB: workspace, home directory and, with bubblewrap, `/tmp`. Each"
+        " name of a file counts for 4 KiB at least.",
     )
     sandbox_idle_s: float = Field(900, gt=0, description="Seconds of idleness after which a sandbox is stopped.")
     sandbox_wait_s: float = Field(

@@ -32,7 +32,7 @@ from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
 from app.sandbox.process import Commands, Spawn, memory_file
-from app.sandbox.syscalls import filter_program
+from app.sandbox.syscalls import filter_program, limit_shared_segments
 from app.sandbox.usage import NICENESS, DiskUse, can_see_trees
 from app.sandbox.view import HOME, USER_ID, View
 from app.sandbox.watch import HostDisk, HostWatch, in_thread
@@ -146,6 +146,9 @@ class BubblewrapSandbox(HostSandbox):
     def _limit(self, pid: int) -> None:
         if self._cgroups is not None:
             self._cgroups.add(self._config.session_id, pid)
+        elif self._view.uid is not None:
+            with suppress(OSError):  # the kernel has no System V segments, or does not let this server set their limit
+                limit_shared_segments(pid, self._config.limits.memory_mb * 2**20 // 2)
 
     async def _connect(self, proxy: Proxy, pid: int) -> None:
         """Opens the way to the allowed hosts, where there are any, in the network of a command's first process."""

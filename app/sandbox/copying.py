@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from itertools import groupby
+from itertools import chain, groupby
 
 from app.errors import PalimpsestError, SandboxError, WorkspaceFullError
-from app.sandbox.deletion import closing_file
+from app.sandbox.deletion import OPEN_DIRECTORY, closing_file, delete_tree
 from app.sandbox.usage import ENTRY_BYTES
 from app.sandbox.workspace import FULL, Entry, Workspace, open_file
 
@@ -36,7 +37,13 @@ def copy_workspace(source: Workspace, target: Workspace, limit: int) -> None:
     """
     with _translated():
         target.create()
-        _Copy(target, limit).take(source)
+        links = target.root / f".palimpsest-{secrets.token_hex(8)}"
+        links.mkdir(mode=0o700)
+        try:
+            with closing_file(os.open(links, OPEN_DIRECTORY)) as directory:
+                _Copy(target, limit, directory).take(source)
+        finally:
+            delete_tree(links)
 
 
 @contextmanager
@@ -50,28 +57,26 @@ def _translated() -> Iterator[None]:
 
 
 class _Copy:
-    """A copy that is being made."""
+    """A copy that is being made. It remembers nothing of single files: there may be millions."""
 
-    def __init__(self, target: Workspace, limit: int) -> None:
+    def __init__(self, target: Workspace, limit: int, links: int) -> None:
+        """`links` is an open directory on the target's disk, for names that files with several have meanwhile."""
         self._target = target
         self._limit = limit
+        self._links = links
         self._used = 0
-        self._linked: dict[tuple[int, int], tuple[bytes, ...]] = {}
-        """Where the first name of a file with several was copied to, by the original's device and inode."""
 
     def take(self, source: Workspace) -> None:
-        directories: list[Entry] = []
         with closing(source.walk()) as entries:
             for parent, children in groupby(entries, key=lambda entry: entry.parts[:-1]):
                 with closing_file(self._target.open_directory(parent)) as into:
-                    for entry in children:
+                    first = next(children)
+                    original = os.fstat(first.directory)
+                    os.fchmod(into, 0o700)
+                    for entry in chain((first,), children):
                         self._copy_entry(entry, into)
-                        if stat.S_ISDIR(entry.status.st_mode):
-                            directories.append(entry)
-        # At the end, the deepest first: what is made in a directory changes its time, and a closed one takes nothing.
-        for entry in reversed(directories):
-            with closing_file(self._target.open_directory(entry.parts)) as directory:
-                _finish(directory, entry.status)
+                    if parent:  # What is made in a directory changes its time, and a closed one takes nothing.
+                        _finish(into, original)
 
     def _copy_entry(self, entry: Entry, into: int) -> None:
         name, mode = entry.parts[-1], entry.status.st_mode
@@ -87,7 +92,10 @@ class _Copy:
             return
         if self._target.owner is not None:
             os.chown(name, self._target.owner, self._target.owner, dir_fd=into, follow_symlinks=False)
-        self._count(os.stat(name, dir_fd=into, follow_symlinks=False))
+        if stat.S_ISDIR(mode):
+            with closing_file(os.open(name, OPEN_DIRECTORY, dir_fd=into)) as directory:
+                _finish(directory, entry.status)
+        self._count(os.stat(name, dir_fd=into, follow_symlinks=False).st_blocks * 512)
 
     def _copy_file(self, entry: Entry, into: int) -> bool:
         """Whether a new file was made; there may be none any more, or a copy of it under another name."""
@@ -96,20 +104,31 @@ class _Copy:
             if source is None:
                 return False
             status = os.fstat(source)
-            identity = status.st_dev, status.st_ino
-            if first := self._linked.get(identity):
-                with closing_file(self._target.open_directory(first[:-1])) as directory:
-                    os.link(first[-1], name, src_dir_fd=directory, dst_dir_fd=into, follow_symlinks=False)
+            shared = f"{status.st_dev:x}-{status.st_ino:x}" if status.st_nlink > 1 else None
+            if shared and self._link(shared, name, into):
                 return False
             with closing_file(os.open(name, _NEW, 0o600, dir_fd=into)) as target:
                 _copy_data(source, target, status.st_size)
                 _finish(target, status)
-        if status.st_nlink > 1:
-            self._linked[identity] = entry.parts
+        if shared:
+            os.link(name, shared, src_dir_fd=into, dst_dir_fd=self._links, follow_symlinks=False)
         return True
 
-    def _count(self, status: os.stat_result) -> None:
-        self._used += max(ENTRY_BYTES, status.st_blocks * 512)
+    def _link(self, shared: str, name: bytes, into: int) -> bool:
+        """Whether there is a copy of the file, which now has another name."""
+        try:
+            os.link(shared, name, src_dir_fd=self._links, dst_dir_fd=into, follow_symlinks=False)
+        except OSError as exc:
+            if exc.errno == errno.EMLINK:  # as many as a file may have; the next copy takes its place
+                os.unlink(shared, dir_fd=self._links)
+            elif exc.errno != errno.ENOENT:
+                raise
+            return False
+        self._count(0)
+        return True
+
+    def _count(self, size: int) -> None:
+        self._used += max(ENTRY_BYTES, size)
         if self._used > self._limit:
             raise copy_too_large(self._limit)
 

@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from app.sandbox.deletion import OPEN_DIRECTORY
+
 ENTRY_BYTES = 4096
-"""What a file counts for at least, so that empty ones are bounded too: a disk has a place for about one file in every
-16 KiB, as ext4 is made."""
+"""What a name of a file counts for at least, so that they are bounded too, and with them the time of a count: a disk
+has a place for about one file in every 16 KiB, as ext4 is made."""
+_STEP = 1000
+"""Entries that are counted at once, and names that are held as one text: a million of them take a few MiB then."""
 
 NICENESS = 10
 """A process of it gets about a tenth of the time that the server gets where both want all of it."""
+
+_MARGIN = 64 * 2**20
+"""Bytes that may have been written beyond the limit before a count is made at once; an eighth of a larger limit."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -36,7 +44,8 @@ class DiskUse:
         self.limit = limit
         self.used: int | None = None
         """As last counted."""
-        self._grown = 0
+        self.grown = 0
+        """Bytes that may have been added since the last count."""
         self._free: int | None = None
 
     @property
@@ -50,21 +59,26 @@ class DiskUse:
 
     def has_room(self, size: int) -> bool:
         """Whether so many bytes more are within the limit, by what is known without a count."""
-        return (self.used or 0) + self._grown + size <= self.limit
+        return (self.used or 0) + self.grown + size <= self.limit
+
+    @property
+    def pressing(self) -> bool:
+        """Whether it may be so much too much that nothing more may be written before a count."""
+        return not self.has_room(-max(_MARGIN, self.limit // 8))
 
     def saw(self, free: int) -> None:
         """Takes note of the disk's free space, in bytes."""
         if self._free is not None:
-            self._grown += max(0, self._free - free)
+            self.grown += max(0, self._free - free)
         self._free = free
 
-    def counted(self, used: int, *, whole: bool) -> None:
-        """Takes note of a count. One that is not whole, since something was closed to it, is not believed to be less
-        than what is known otherwise."""
+    def counted(self, used: int, *, whole: bool, meanwhile: int = 0) -> None:
+        """Takes note of a count, in bytes. One that is not whole, since something was closed to it, is not believed to
+        be less than what is known otherwise. `meanwhile` may have been written while it was made."""
         if not whole:
-            used = max(used, (self.used or 0) + self._grown)
+            used = max(used, (self.used or 0) + self.grown)
         self.used = used
-        self._grown = 0
+        self.grown = meanwhile
 
     def describe(self) -> str:
         """For the model: how much there is of what may be there, and what that means where it is full."""
@@ -89,29 +103,117 @@ def free_space(path: Path) -> int:
 
 
 def count(roots: Sequence[Path]) -> Count:
-    """What directories take with all that is in them, by the blocks on the disk. No link is followed, and a file of
-    several names counts once. Blocks."""
-    used, whole = 0, True
-    linked: set[tuple[int, int]] = set()
-    pending = [os.fsencode(root) for root in roots]
-    while pending:
+    """What directories take with everything in them, in one go. Blocks."""
+    tally = Tally(roots)
+    for _ in tally.steps():
+        pass
+    return tally.found
+
+
+class Tally:
+    """A count of what directories take on the disk, by its blocks, made in steps of about a millisecond each.
+
+    No link is followed. The blocks of a file with several names count once, but each name counts for at least
+    `ENTRY_BYTES`. It goes down and up by descriptors, since a tree may be deeper than a path can be long. If a process
+    moves the directory that the count is in, there is no way back, and the count is not whole.
+    """
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self._roots = roots
+        self._entries = 0
+        self._linked: set[int] = set()
+        self._used = 0
+        self._whole = True
+
+    @property
+    def found(self) -> Count:
+        return Count(self._used, self._whole)
+
+    def steps(self) -> Iterator[None]:
+        """Does the count, pausing after every `_STEP` entries."""
+        for root in self._roots:
+            with suppress(FileNotFoundError):
+                yield from self._tree(os.open(root, OPEN_DIRECTORY))
+
+    def _tree(self, current: int) -> Iterator[None]:
+        above: list[tuple[tuple[int, int], Iterator[bytes]]] = []
         try:
-            with os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    with suppress(OSError):
-                        status = entry.stat(follow_symlinks=False)
-                        if stat.S_ISDIR(status.st_mode):
-                            pending.append(entry.path)
-                        elif status.st_nlink > 1:
-                            if (status.st_dev, status.st_ino) in linked:
-                                continue
-                            linked.add((status.st_dev, status.st_ino))
-                        used += max(ENTRY_BYTES, status.st_blocks * 512)
+            pending = yield from self._directory(current)
+            while True:
+                name = next(pending, None)
+                if name is not None:
+                    if (below := self._open(name, current)) is not None:
+                        above.append((_identity(os.fstat(current)), pending))
+                        current = _exchange(current, below)
+                        pending = yield from self._directory(current)
+                elif above:
+                    expected, pending = above.pop()
+                    current = _exchange(current, os.open("..", OPEN_DIRECTORY, dir_fd=current))
+                    if _identity(os.fstat(current)) != expected:
+                        self._whole = False
+                        return
+                else:
+                    return
+        except OSError:  # the way back is closed
+            self._whole = False
+        finally:
+            os.close(current)
+
+    def _open(self, name: bytes, parent: int) -> int | None:
+        try:
+            return os.open(name, OPEN_DIRECTORY, dir_fd=parent)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:  # closed to us
+            self._whole = False
+        return None
+
+    def _directory(self, directory: int) -> Generator[None, None, Iterator[bytes]]:
+        """Counts what is in a directory, and returns the names of the directories in it."""
+        packed: list[bytes] = []
+        names: list[bytes] = []
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                status = self._status(entry)
+                if status is not None and stat.S_ISDIR(status.st_mode):
+                    names.append(os.fsencode(entry.name))
+                self._entries += 1
+                if self._entries % _STEP == 0:
+                    yield
+                if len(names) == _STEP:
+                    packed.append(b"\0".join(names))
+                    names.clear()
+        packed.append(b"\0".join(names))
+        return (name for batch in packed if batch for name in batch.split(b"\0"))
+
+    def _status(self, entry: os.DirEntry[str]) -> os.stat_result | None:
+        try:
+            status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
-            continue
-        except OSError:  # closed to us, or too deep for a path
-            whole = False
-    return Count(used, whole)
+            return None
+        except OSError:  # closed to us
+            self._whole = False
+            return None
+        self._add(status)
+        return status
+
+    def _add(self, status: os.stat_result) -> None:
+        size = max(ENTRY_BYTES, status.st_blocks * 512)
+        if size > ENTRY_BYTES and status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+            file = status.st_dev << 64 | status.st_ino
+            if file in self._linked:
+                size = ENTRY_BYTES
+            self._linked.add(file)
+        self._used += size
+
+
+def _exchange(old: int, new: int) -> int:
+    os.close(old)
+    return new
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def unnamed(root: int, devices: Collection[int]) -> Count:
@@ -171,18 +273,78 @@ def descendants(root: int) -> int:
     return sum(1 for _ in _tree(root)) - 1
 
 
-def memory_of(root: int, limit: int) -> int:
-    """Bytes of memory that a process and its descendants use together. What several share counts for each, unless that
-    makes it more than `limit`: then it is counted once, which takes the kernel longer, and they stand still for it."""
-    tree = list(_tree(root))
-    resident = sum(map(_resident, tree))
-    if resident <= limit:
-        return resident
-    _signal(tree, signal.SIGSTOP)
+class MemoryUse:
+    """What a process and its descendants use of the memory, known by looks at it."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit` in bytes."""
+        self.limit = limit
+        self._shared = 0
+        self._shared_by_all = shared_memory()
+
+    def look(self, root: int) -> int:
+        """Bytes. Shared memory counts for each process that has it mapped, and what others on this host have shared
+        since the last look counts too, unless that makes it more than the limit. Then all is counted exactly, which
+        takes the kernel longer and has the processes stopped meanwhile. Blocks."""
+        appeared = max(0, shared_memory() - self._shared_by_all)
+        resident = sum(map(_resident, _tree(root)))
+        if resident + self._shared + appeared <= self.limit:
+            return resident + self._shared + appeared
+        with Standstill() as standstill:
+            standstill.stop(root)
+            own = sum(map(_unshared, _tree(root)))
+            self._shared = _shared_by(root)
+            self._shared_by_all = shared_memory()
+            return own + self._shared
+
+
+def shared_memory() -> int:
+    """Bytes of memory on this host that lie in files: shared mappings, System V segments, tmpfs."""
+    with suppress(OSError):
+        lines = Path("/proc/meminfo").read_bytes().splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Shmem:")), 0)
+    return 0
+
+
+def _shared_by(root: int) -> int:
+    """Bytes of such memory that the descendants of a process have made: given back by `MADV_DONTNEED`, it stays in its
+    file, and no process has it mapped."""
+    held = unnamed(root, {_memory_device()}).used
+    with suppress(OSError):
+        if os.stat(f"/proc/{root}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino:
+            status = os.statvfs(f"/proc/{root}/root/dev/shm")
+            held += (status.f_blocks - status.f_bfree) * status.f_frsize
+    return held
+
+
+@cache
+def _memory_device() -> int:
+    """The device of files that the kernel makes for shared mappings, System V segments and `memfd_create`."""
+    file = os.memfd_create("palimpsest", os.MFD_CLOEXEC)
     try:
-        return sum(map(_proportional, tree))
+        return os.fstat(file).st_dev
     finally:
-        _signal(tree, signal.SIGCONT)
+        os.close(file)
+
+
+class Standstill:
+    """Has processes stopped until it is left."""
+
+    def __init__(self) -> None:
+        self._stopped: list[int] = []
+
+    def __enter__(self) -> Standstill:
+        return self
+
+    def stop(self, root: int) -> None:
+        """Stops what descends from a process. Blocks."""
+        # A parent is stopped before its children, and continues after them, so that it does not see them stopped.
+        while new := [pid for pid in _tree(root) if pid != root and pid not in self._stopped]:
+            _signal(new, signal.SIGSTOP)
+            self._stopped += new
+
+    def __exit__(self, *_: object) -> None:
+        _signal(reversed(self._stopped), signal.SIGCONT)
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:
@@ -233,13 +395,13 @@ def _pages(task: int) -> int:
     return 0
 
 
-def _proportional(pid: int) -> int:
-    """What the process uses, and its part of what it shares."""
+def _unshared(pid: int) -> int:
+    """What the process uses but shared memory, and its part of the files that others have mapped too."""
     try:
         lines = Path(f"/proc/{_living(pid)}/smaps_rollup").read_bytes().splitlines()
-        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")), 0)
     except OSError:  # closed to us, as it may be in a container
         return _resident(pid)
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith((b"Pss_Anon:", b"Pss_File:")))
 
 
 def can_see_trees() -> bool:

@@ -6,6 +6,7 @@ A look comes after the fact, so a command gets beyond a limit by what it takes b
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from app.sandbox.usage import Count, DiskUse, count, free_space, memory_of, put_behind, unnamed
+from app.sandbox.usage import Count, DiskUse, MemoryUse, Standstill, Tally, free_space, put_behind, unnamed
 
 T = TypeVar("T")
 
@@ -25,8 +26,12 @@ FIRST_COUNT_S = 1.0
 REST = 10
 """A count is followed by so many times its own length without one."""
 
-_THREADS = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sandbox-watch")
-"""Of their own: commands and files must not wait for a count."""
+_THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="sandbox-watch")
+"""A pool for looks and counts alone: commands and files must not wait for a count, nor a look for others' counts."""
+_COUNTING = threading.Semaphore(2)
+"""Held for a step of a count. More at the same time would keep the event loop waiting for the interpreter's lock."""
+_TURN_S = 0.001
+"""Pause between two steps of a count, in which others have their turn: small counts do not wait for large ones."""
 
 
 class HostDisk:
@@ -44,10 +49,9 @@ class HostDisk:
     def look(self, tree: int | None, *, must_know: bool) -> None:
         """Brings the account up to date; `must_know` asks for a count where there was none yet. `tree` is the
         process whose descendants may hold deleted files open, None if nothing runs. Blocks."""
-        with suppress(OSError):  # the workspace is being removed
-            self.use.saw(free_space(self._roots[0]))
+        self._see()
         wanted = self.use.doubtful or (must_know and self.use.used is None)
-        if wanted and time.monotonic() >= self._next_count:
+        if wanted and (self.use.pressing or time.monotonic() >= self._next_count):
             self.count(tree)
 
     def has_room(self, size: int) -> bool:
@@ -58,13 +62,33 @@ class HostDisk:
         return self.use.has_room(size)
 
     def count(self, tree: int | None) -> None:
-        """Counts it all. Blocks."""
-        began = time.monotonic()
-        found = count(self._roots)
-        held = Count(0, True) if tree is None else unnamed(tree, _disks([*self._roots, *self.mounts]))
-        self.use.counted(found.used + held.used, whole=found.whole and held.whole)
+        """Counts it all. What runs is stopped meanwhile as soon as it may have written far too much. Blocks."""
+        self._see()
+        began, before = time.monotonic(), self.use.grown
+        tally = Tally(self._roots)
+        steps = tally.steps()
+        with Standstill() as standstill:
+            while True:
+                if tree is not None and self.use.pressing:
+                    standstill.stop(tree)
+                with _COUNTING:
+                    if next(steps, _END) is _END:
+                        break
+                time.sleep(_TURN_S)
+                self._see()
+            held = Count(0, True) if tree is None else unnamed(tree, _disks([*self._roots, *self.mounts]))
+        found = tally.found
+        meanwhile = self.use.grown - before
+        self.use.counted(found.used + held.used, whole=found.whole and held.whole, meanwhile=meanwhile)
         ended = time.monotonic()
         self._next_count = ended + REST * (ended - began)
+
+    def _see(self) -> None:
+        with suppress(OSError):  # the workspace is being removed
+            self.use.saw(free_space(self._roots[0]))
+
+
+_END = object()
 
 
 def _disks(paths: Sequence[Path]) -> set[int]:
@@ -80,10 +104,13 @@ class HostWatch:
 
     def __init__(self, disk: HostDisk, memory: int | None) -> None:
         self._disk = disk
-        self._memory = memory
+        self._memory_limit = memory
+        self._memory: MemoryUse | None = None
         self._held = 0
 
     async def begin(self) -> None:
+        if self._memory_limit is not None:
+            self._memory = await in_thread(partial(MemoryUse, self._memory_limit))
         await in_thread(partial(self._disk.look, None, must_know=False))
         if self._disk.use.doubtful:  # The command must not be ended for what was written before it.
             await in_thread(partial(self._disk.count, None))
@@ -91,13 +118,32 @@ class HostWatch:
 
     async def until_broken(self, pid: int) -> str:
         """Waits until the processes below `pid` use more than they may, and says what; for ever where they do not."""
-        began = time.monotonic()
+        watches = [asyncio.ensure_future(self._until_too_much_disk(pid))]
+        if self._memory is not None:
+            watches.append(asyncio.ensure_future(self._until_too_much_memory(pid, self._memory)))
+        try:
+            finished, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+            return f"ended: {finished.pop().result()}"
+        finally:
+            for watch in watches:
+                watch.cancel()
+            await asyncio.wait(watches)
+
+    async def _until_too_much_memory(self, pid: int, memory: MemoryUse) -> str:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if await in_thread(partial(_used_memory, pid, memory)) > memory.limit:
+                return f"its processes used more than the {memory.limit // 2**20:,} MiB of memory that they may have"
+
+    async def _until_too_much_disk(self, pid: int) -> str:
+        began, use = time.monotonic(), self._disk.use
         while True:
             await asyncio.sleep(LOOK_S)
             old = time.monotonic() - began >= FIRST_COUNT_S
-            broken = await in_thread(partial(self._look, pid, must_know=old))
-            if broken is not None:
-                return f"ended: {broken}"
+            await in_thread(partial(self._disk.look, pid, must_know=old))
+            # One that found too much may make it less.
+            if use.full and (use.used or 0) > self._held:
+                return use.describe()
 
     async def end(self) -> str | None:
         """What is to be said of the disk after the command."""
@@ -107,15 +153,10 @@ class HostWatch:
             await in_thread(partial(self._disk.count, None))
         return use.describe() if use.full else None
 
-    def _look(self, pid: int, *, must_know: bool) -> str | None:
-        if self._memory is not None:
-            put_behind(pid)
-            if memory_of(pid, self._memory) > self._memory:
-                return f"its processes used more than the {self._memory // 2**20:,} MiB of memory that they may have"
-        self._disk.look(pid, must_know=must_know)
-        use = self._disk.use
-        # One that found too much may make it less.
-        return use.describe() if use.full and (use.used or 0) > self._held else None
+
+def _used_memory(pid: int, memory: MemoryUse) -> int:
+    put_behind(pid)
+    return memory.look(pid)
 
 
 async def in_thread(call: Callable[[], T]) -> T:

@@ -13,7 +13,7 @@ import os
 import secrets
 import stat
 import tarfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -27,6 +27,10 @@ from app.sandbox.deletion import OPEN_DIRECTORY, closing_file, delete_tree
 
 MAX_DEPTH = 200
 """Directories deeper than this are neither listed nor archived; a hostile tree has no end otherwise."""
+_BATCH = 1000
+"""Names of a directory that are held at once, as it may have millions."""
+_MOST_HELD = 16
+"""Directories with more names than that which a walk leaves open on its way down."""
 # O_NONBLOCK: opening a FIFO must not wait for its other end
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -107,8 +111,7 @@ class Workspace:
         yield tar.END
 
     def walk(self) -> Generator[Entry, None, None]:
-        """All entries, those of one directory together and a directory before what is in it. What is closed to us or
-        deeper than `MAX_DEPTH` is left out."""
+        """All entries, a directory before what is in it. Leaves out what is closed to us or deeper than `MAX_DEPTH`."""
         return self._walk((), ".", recursive=True)
 
     def open_directory(self, parts: Sequence[bytes]) -> int:
@@ -118,24 +121,41 @@ class Workspace:
     def _walk(
         self, start: tuple[bytes, ...], path: str, recursive: bool, most: int | None = None
     ) -> Generator[Entry, None, None]:
-        """Entries, a directory before what is in it, of each directory the first `most` names. Each directory is opened
-        from the root anew, so that the number of open descriptors does not grow with the depth."""
-        pending = [start]
-        while pending:
-            parts = pending.pop()
+        """Entries, a directory before what is in it, of each directory the first `most` names."""
+        return self._walk_in(start, self._open_directory(start, path), recursive, most)
+
+    def _walk_in(
+        self, parts: tuple[bytes, ...], directory: int, recursive: bool, most: int | None, held: int = 0
+    ) -> Generator[Entry, None, None]:
+        """Walks a directory and closes it. The directories in it are opened from the root anew once it is closed, or
+        after each batch of names where it has more than one: then it is one of `held` that stay open on the way."""
+        pending: list[bytes] = []
+        with closing_file(directory), os.scandir(directory) as found:
+            listed: Iterator[bytes] = (os.fsencode(entry.name) for entry in found)
+            if most is not None:
+                listed = iter(heapq.nsmallest(most, listed))
+            while names := sorted(islice(listed, _BATCH)):
+                for name in names:
+                    if (status := _status(directory, name)) is None:
+                        continue
+                    yield Entry((*parts, name), status, directory)
+                    if recursive and stat.S_ISDIR(status.st_mode) and len(parts) + 1 < MAX_DEPTH:
+                        pending.append(name)
+                if len(names) == _BATCH and held < _MOST_HELD:
+                    yield from self._walk_below(parts, pending, most, held + 1)
+                    pending.clear()
+        yield from self._walk_below(parts, pending, most, held)
+
+    def _walk_below(
+        self, parts: tuple[bytes, ...], names: Iterable[bytes], most: int | None, held: int
+    ) -> Generator[Entry, None, None]:
+        for name in names:
+            below = (*parts, name)
             try:
-                directory = self._open_directory(parts, path)
+                directory = self._open_directory(below, ".")
             except PalimpsestError:
-                if parts == start:
-                    raise
                 continue  # changed under our hands, or closed to us
-            with closing_file(directory):
-                below: list[tuple[bytes, ...]] = []
-                for entry in _entries(parts, directory, most):
-                    yield entry
-                    if recursive and stat.S_ISDIR(entry.status.st_mode) and len(entry.parts) < MAX_DEPTH:
-                        below.append(entry.parts)
-                pending.extend(reversed(below))
+            yield from self._walk_in(below, directory, True, most, held)
 
     def _write_new(self, parent: int, name: str, data: bytes, mode: int) -> None:
         file = os.open(name, _NEW, 0o600, dir_fd=parent)
@@ -251,17 +271,6 @@ def _status(parent: int, name: bytes) -> os.stat_result | None:
         return os.stat(name, dir_fd=parent, follow_symlinks=False)
     except OSError:
         return None
-
-
-def _entries(parts: tuple[bytes, ...], directory: int, most: int | None) -> Iterator[Entry]:
-    with os.scandir(directory) as found:
-        listed = (os.fsencode(entry.name) for entry in found)
-        # A directory may have hundreds of thousands of names.
-        names = sorted(listed) if most is None else heapq.nsmallest(most, listed)
-    for name in names:
-        status = _status(directory, name)
-        if status is not None:
-            yield Entry((*parts, name), status, directory)
 
 
 def _tar_entry(entry: Entry) -> Iterator[bytes]:

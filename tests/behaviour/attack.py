@@ -146,6 +146,12 @@ def _resident_mb(pid: int) -> float:
     return 0
 
 
+def shared_mb() -> float:
+    """Memory of this machine that lies in files, whichever process made them."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Shmem:"))
+
+
 class Most:
     """The greatest value of a reading that is taken all the time, in a thread."""
 

@@ -14,7 +14,19 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.behaviour.attack import DISK_MB, LONG, MEMORY_MB, PIDS, Most, Target, alive, command, resident_mb, watched
+from tests.behaviour.attack import (
+    DISK_MB,
+    LONG,
+    MEMORY_MB,
+    PIDS,
+    Most,
+    Target,
+    alive,
+    command,
+    resident_mb,
+    shared_mb,
+    watched,
+)
 from tests.behaviour.harness import Client, of_type
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_interrupt import stubborn
@@ -92,6 +104,40 @@ async def test_a_memory_hog(target: Target, client: Client) -> None:
     assert f"{MEMORY_MB} MiB of memory" in ran.outputs[1] or target.kind == "docker"
     assert most.value < 5 * MEMORY_MB, "where no cgroup bounds it, what is taken between two looks"
     assert alive(mark) == []
+
+
+HIDDEN_MEMORY = {
+    "shared mappings": (
+        "held.append(mmap.mmap(-1, size)); held[-1].write(b'x' * size)",
+        "held[-1].madvise(mmap.MADV_DONTNEED)",
+    ),
+    "files without a name": ("held.append(os.memfd_create('x'))", "os.write(held[-1], b'x' * size)"),
+    "segments": (
+        "at = libc.shmget(0, size, 0o1600); assert at >= 0",
+        "where = libc.shmat(at, None, 0); ctypes.memset(where, 1, size); libc.shmdt(where)",
+    ),
+    "files in memory": ("held.append(open(f'/dev/shm/{n}', 'wb'))", "held[-1].write(b'x' * size)"),
+}
+
+
+@pytest.mark.parametrize("where", HIDDEN_MEMORY)
+async def test_memory_that_no_process_has_mapped(target: Target, client: Client, where: str) -> None:
+    if target.kind == "docker":
+        pytest.skip("the Engine has a cgroup bound it, and this image has no Python")
+    start = (
+        "import ctypes, mmap, os, time",
+        "held, size, libc = [], 32 << 20, ctypes.CDLL(None)",
+        "libc.shmat.restype, libc.shmdt.argtypes = ctypes.c_void_p, [ctypes.c_void_p]",
+        "for n in range(20):",
+    )
+    each = (f"    {line}" for line in HIDDEN_MEMORY[where])
+    script = "\n".join((*start, *each, "print('all of it')", "time.sleep(5)"))
+    before = shared_mb()
+    with Most(shared_mb) as most:
+        ran = await target.attack(client, "hidden memory", (command(f'python3 -c "{script}"', timeout_s=10),))
+    print(f"most memory: {most.value - before:.0f} MiB")
+    assert "all of it" not in ran.outputs[0]
+    assert most.value - before < 2 * MEMORY_MB
 
 
 async def test_a_disk_filler(target: Target, client: Client) -> None:

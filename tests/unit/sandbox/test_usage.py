@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,8 @@ import pytest_asyncio
 
 from app.errors import WorkspaceFullError
 from app.sandbox import docker_place
-from app.sandbox.usage import ENTRY_BYTES, DiskUse, count, memory_of, unnamed
+from app.sandbox.usage import ENTRY_BYTES, DiskUse, MemoryUse, count, unnamed
+from app.sandbox.watch import HostDisk, in_thread
 from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_gone, until_sleeping
 
@@ -74,7 +77,7 @@ def test_a_process_is_seen_whose_first_thread_has_ended(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "alone\n"
         held = unnamed(holder.pid, {tmp_path.stat().st_dev})
-        both = memory_of(holder.pid, 2**40), memory_of(holder.pid, 0)
+        both = MemoryUse(2**40).look(holder.pid), MemoryUse(0).look(holder.pid)
         holder.kill()
     assert (held.used, held.whole) == (8 * MIB, True)
     assert min(both) > 32 * MIB
@@ -89,6 +92,67 @@ def test_a_count_takes_blocks_and_no_links(tmp_path: Path) -> None:
     found = count([tmp_path, tmp_path / "missing"])
     assert MIB < found.used < MIB + 20 * ENTRY_BYTES
     assert found.whole
+
+
+def test_what_lies_deeper_than_a_path_may_be_long_counts(tmp_path: Path) -> None:
+    directory = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(50):
+        os.mkdir("d" * 200, dir_fd=directory)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=directory)
+        os.close(directory)
+        directory = below
+    file = os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=directory)
+    os.write(file, os.urandom(MIB))
+    os.fsync(file)
+    os.close(file)
+    os.close(directory)
+    found = count([tmp_path])
+    assert found.used > MIB
+    assert found.whole
+
+
+def filled(root: Path, files: int) -> Path:
+    root.mkdir()
+    (root / "file").write_bytes(b"x")
+    for number in range(files):
+        (root / f"{number}").hardlink_to(root / "file")
+    return root
+
+
+async def test_a_small_count_does_not_wait_for_large_ones(tmp_path: Path) -> None:
+    large = [HostDisk([filled(tmp_path / f"{number}", 20_000)], DiskUse(MIB)) for number in range(6)]
+    small = HostDisk([filled(tmp_path / "small", 10)], DiskUse(MIB))
+    counts = [asyncio.ensure_future(in_thread(partial(disk.count, None))) for disk in large]
+    await in_thread(partial(small.look, None, must_know=True))
+    assert small.use.used is not None
+    assert [disk.use.used for disk in large] == [None] * 6
+    await asyncio.gather(*counts)
+    assert min(disk.use.used or 0 for disk in large) > 20_000 * ENTRY_BYTES
+
+
+@contextmanager
+def waiting() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sh", "-c", "read -r line; :"], stdin=subprocess.PIPE) as child:
+        yield child
+        child.communicate(b"\n")
+
+
+@pytest.mark.parametrize("much", [True, False])
+async def test_nothing_is_written_while_far_too_much_is_counted(tmp_path: Path, *, much: bool) -> None:
+    disk = HostDisk([filled(tmp_path / "workspace", 30_000)], DiskUse(MIB))
+    disk.use.counted(1000 * MIB if much else MIB, whole=True)
+    with waiting() as child:
+        counting = asyncio.ensure_future(in_thread(partial(disk.count, os.getpid())))
+        states = set()
+        while not counting.done():
+            states.add(_state(child.pid))
+            await asyncio.sleep(0)
+        assert ("T" in states) is much
+        assert _state(child.pid) == "S"
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @contextmanager
@@ -106,9 +170,30 @@ def family(children: int, megabytes: int) -> Iterator[int]:
 
 def test_memory_that_is_shared_counts_once_where_it_matters() -> None:
     with family(children=5, megabytes=40) as pid:
-        assert memory_of(pid, 10_000 * MIB) > 200 * MIB
-        assert 40 * MIB < memory_of(pid, 100 * MIB) < 120 * MIB
-    assert memory_of(pid, 0) == 0, "it is gone"
+        assert MemoryUse(10_000 * MIB).look(pid) > 200 * MIB
+        assert 40 * MIB < MemoryUse(100 * MIB).look(pid) < 120 * MIB
+    assert MemoryUse(0).look(pid) == 0, "it is gone"
+
+
+GIVEN_BACK = """
+import mmap, sys
+memory = mmap.mmap(-1, 64 << 20)
+memory.write(b"x" * (64 << 20))
+memory.madvise(mmap.MADV_DONTNEED)
+print("given back", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_shared_memory_counts_that_no_process_has_mapped_any_more() -> None:
+    use = MemoryUse(48 * MIB)
+    argv = [sys.executable, "-c", GIVEN_BACK]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"given back\n"
+        assert use.look(holder.pid) > 64 * MIB
+        assert use.look(holder.pid) > 64 * MIB, "what was found before is not forgotten"
+        holder.communicate()
 
 
 @pytest_asyncio.fixture

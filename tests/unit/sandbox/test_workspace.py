@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxError, WorkspaceFullError
+from app.sandbox.copying import copy_workspace
 from app.sandbox.deletion import delete_tree
 from app.sandbox.workspace import MAX_DEPTH, Workspace, translate
 
+NAMES = 40_000
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
@@ -160,3 +162,26 @@ def test_a_listing_keeps_no_more_names_than_it_gives(workspace: Workspace, recur
     assert [info.path[:5] for info in found] == [f"{number:05}" for number in range(100)]
     print(f"most memory: {most:,} bytes")
     assert most < 500_000
+
+
+def test_a_million_names_are_never_held_at_once(workspace: Workspace) -> None:
+    """An archive, a copy and a deletion take a workspace with names of one file by the batch."""
+    most = NAMES * 100  # bytes; a list of the names alone takes more
+    (workspace.root / "file").write_bytes(b"x")
+    for number in range(NAMES):
+        (workspace.root / f"{number:05}-{'x' * 60}").hardlink_to(workspace.root / "file")
+    copy = Workspace(workspace.root.with_name("copy"))
+    for work in (
+        lambda: sum(map(len, workspace.archive())),
+        lambda: copy_workspace(workspace, copy, 2**30),
+        copy.delete,
+    ):
+        tracemalloc.start()
+        try:
+            work()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        print(f"most memory: {peak:,} bytes")
+        assert peak < most
+    assert not copy.root.exists()
