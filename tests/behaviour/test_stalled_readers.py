@@ -17,7 +17,7 @@ from tests.behaviour.attack import memory_mb, watched
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_slow_reader import ESTABLISHED
-from tests.provider import FakeProvider
+from tests.provider import FakeProvider, Reply, Text
 
 FIRST, READERS = 5, 40
 """The first ones warm the server's threads and caches up, which costs about 30 MB however many come after them."""
@@ -110,3 +110,35 @@ async def attack(server: ServerProcess, target: str, kind: str) -> None:
         assert held - before < READERS * MOST_MB
         if kind in ENDLESS:
             assert await asyncio.to_thread(all_dropped, server), "the server never let go of some"
+
+
+LARGE = "\x01" * 160_000
+"""A task of nearly the size that a body may have: each character takes six bytes of JSON."""
+
+
+@pytest.fixture
+async def serving(provider: FakeProvider, tmp_path: Path) -> AsyncIterator[tuple[ServerProcess, Client]]:
+    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "") as server:
+        async with Client(server.url) as client:
+            yield server, client
+
+
+async def test_readers_of_all_sessions_share_what_they_read(
+    serving: tuple[ServerProcess, Client], provider: FakeProvider
+) -> None:
+    """What each holds of a large event, in pieces, is what the kernel did not take."""
+    server, client = serving
+    provider.script_for(LARGE, Reply(Text("done")))
+    session, _ = await client.run(LARGE)
+    path = f"/v1/sessions/{session['id']}"
+    async with AsyncExitStack() as stack:
+        for _ in range(READERS * 2):
+            await stack.enter_async_context(stalled(server, "/v1/events"))
+        before = memory_mb(server)
+        with watched(server, "events of all sessions"):
+            for number in range(3):
+                assert (await client.http.patch(path, json={"title": f"{number}"})).is_success
+            assert (await client.http.delete(path)).is_success
+            held = memory_mb(server)
+        print(f"{before:.0f} MB before, {held:.0f} MB with {READERS * 2} readers")
+        assert held - before < READERS * MOST_MB
