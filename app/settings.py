@@ -192,6 +192,13 @@ class Settings(BaseSettings):
         ge=1024,
         description="Bytes of one call's raw output that are stored; the rest is counted.",
     )
+    session_output_max_bytes: int = Field(
+        1024 * 1024 * 1024,
+        ge=1024,
+        description="Bytes of all raw outputs of a session that are stored. When there are more, the oldest are"
+        " removed; what the model was shown of them stays. No output of a call is larger, and those of calls under way"
+        " come on top.",
+    )
 
     approval: dict[str, Any] | str = Field(
         "never",
