@@ -7,7 +7,7 @@ PalimpsestError
 ├── MalformedRequestError        400  a cursor, an event id or a range that cannot be read
 ├── WrongKeyError                401  no login with this key
 ├── NotFoundError                404  no such session, message, call or file
-├── GoneError                    410  it was there and was removed for its age
+├── GoneError                    410  it was there and was removed
 ├── ForbiddenError               403  outside the workspace, or beyond what the operator allows
 ├── ConflictError                409  the record is in another state, or holds other content
 ├── TooLargeError                413  a body or a file over its limit

@@ -66,7 +66,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     NotFoundError("No such call of this session waits for approval.", code="approval_not_found"),
     NotFoundError("The raw output is no longer stored.", code="output_not_found"),
     GoneError(
-        "The raw output was removed on 2026-11-22, as the operator keeps outputs for a time only.",
+        "The raw output was removed on 2026-11-22: raw outputs are kept for a limited time, and up to a limited size"
+        " for each session.",
         code="output_swept",
         swept_at="2026-11-22T10:11:12.345Z",
     ),

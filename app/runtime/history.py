@@ -183,8 +183,8 @@ def tool_call(connection: Connection, session_id: str, call_id: str) -> ToolCall
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """A raw output: `ref` names where it is stored, None where `text` is all of it; `swept_at` says when it was removed
-    for its age."""
+    """A raw output: `ref` names where it is stored, None where `text` is all of it; `swept_at` says when it was
+    removed."""
 
     text: bytes
     ref: str | None

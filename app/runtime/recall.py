@@ -74,7 +74,7 @@ class StoredHistory:
 def _result(
     connection: Connection, session_id: str, call_id: str
 ) -> tuple[ToolResultPart, str | None, datetime | None]:
-    """A call's result, the key of its raw output where that is stored apart, and when that was removed for its age."""
+    """A call's result, the key of its raw output where that is stored apart, and when that was removed."""
     by_type = {row.type: row for row in parts.of_call(connection, session_id, call_id)}
     if "tool_call" not in by_type:
         raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
@@ -87,9 +87,10 @@ def _result(
 
 
 def swept(at: datetime) -> GoneError:
-    """What is said of a raw output that was removed for its age."""
+    """What is said of a raw output that was removed for its age, or for newer ones of its session."""
     return GoneError(
-        f"The raw output was removed on {at.date().isoformat()}, as the operator keeps outputs for a time only.",
+        f"The raw output was removed on {at.date().isoformat()}: raw outputs are kept for a limited time, and up to a"
+        " limited size for each session.",
         code="output_swept",
         swept_at=rfc3339(at),
     )

@@ -104,7 +104,7 @@ class BubblewrapSandbox(HostSandbox):
         await self.start()
 
         async def work(ending: asyncio.Event) -> ExecResult:
-            proxy = Proxy(self._gateway, self._config.allowed_hosts)
+            proxy = Proxy(self._gateway, self._config.session_id, self._config.allowed_hosts)
             try:
                 with proxy.noting() as refusals:
                     result = await confined(ending, proxy)

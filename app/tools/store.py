@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -115,6 +115,10 @@ class FileOutputStore:
         except FileNotFoundError as exc:
             raise NotFoundError("There is no such output.", code="output_not_found") from exc
 
+    async def sizes(self, keys: Sequence[str]) -> list[int]:
+        """Bytes that each of these keys takes on the disk, 0 where there is nothing."""
+        return await asyncio.to_thread(lambda: [_size(self.path(key)) for key in keys])
+
     async def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
         """At most `length` bytes from `start` on, to the end without one. Raises `NotFoundError`."""
         try:
@@ -155,6 +159,14 @@ class FileOutputStore:
         if _SEGMENT.fullmatch(segment) is None:
             raise NotFoundError("There is no such output.", code="output_not_found")
         return segment
+
+
+def _size(path: Path) -> int:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return max(found.st_size, found.st_blocks * 512)  # the smallest file takes a block
 
 
 def _copy_all(pairs: Iterable[tuple[Path, Path]]) -> None:
