@@ -7,6 +7,7 @@ been called, only after the commit; so whoever waits for it may show what it wro
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -28,6 +29,10 @@ else, since it is not on the event loop."""
 MAX_BATCH = 200
 """Writes per commit at most, which bounds how long the first of them waits for the last. After a refusal there is no
 bound: each commit may wait for another process, and who has waited through one is answered by the next."""
+
+MAX_BATCH_S = 0.1
+"""Seconds after which a batch takes no further write: large ones would wait for each other in memory, and be published
+all at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +109,12 @@ class Writer:
         loop = asyncio.get_running_loop()
         refused: Exception | None = None
         while self._jobs:
-            most = MAX_BATCH if refused is None else len(self._jobs)
+            most, seconds = (MAX_BATCH, MAX_BATCH_S) if refused is None else (len(self._jobs), math.inf)
             batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
             begun = time.monotonic()
-            refused = await loop.run_in_executor(self._thread, self._commit, batch)
+            refused, made = await loop.run_in_executor(self._thread, self._commit, batch, seconds)
+            self._jobs.extendleft(reversed(batch[made:]))
+            del batch[made:]
             if refused is None:
                 self.commits += 1
                 self.writes += len(batch)
@@ -116,19 +123,24 @@ class Writer:
                 _settle(job)
         self._task = None
 
-    def _commit(self, batch: list[_Job]) -> Exception | None:
-        """Runs and commits a batch, in the writer's thread. What goes wrong is left in the jobs; given back is what
-        kept all of it from being committed."""
+    def _commit(self, batch: list[_Job], seconds: float) -> tuple[Exception | None, int]:
+        """Runs and commits the first writes of a batch, as many as begin within `seconds`, in the writer's thread. What
+        goes wrong is left in the jobs. Returns what kept all of it from being committed, and how many were run; where
+        it was not committed, that is all of them."""
+        begun, made = time.monotonic(), 0
         try:
             with self._engine.begin() as connection:
                 for job in batch:
                     _attempt(connection, job)
+                    made += 1
+                    if time.monotonic() - begun > seconds:
+                        break
         except Exception as error:
             refused = _translated(error)
             for job in batch:
                 job.error = job.error or refused
-            return refused
-        return None
+            return refused, len(batch)
+        return None, made
 
 
 def _attempt(connection: Connection, job: _Job) -> None:

@@ -6,7 +6,9 @@ Owners are real ones on a real database. They crash where the session's own row 
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
+import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
@@ -164,6 +166,22 @@ async def test_an_owner_runs_what_is_to_be_done_and_goes(server: Server) -> None
     await server.gone()
     assert server.model.asked == [["hello"]]
     assert len(server.stage.bus) == 0, "nobody follows it"
+
+
+async def test_an_owner_leaves_no_garbage_that_has_to_be_searched_for(server: Server) -> None:
+    """It holds megabytes where its messages are large, and the search for garbage counts objects."""
+    gc.collect()
+    gc.disable()
+    try:
+        await server.post("hello")
+        owner = weakref.ref(server.registry._owners[server.id])
+        await server.idle()
+        await server.gone()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert owner() is None
+    finally:
+        gc.enable()
 
 
 async def test_waking_a_session_that_has_an_owner_makes_no_second_one(server: Server) -> None:
