@@ -24,6 +24,10 @@ MOST_BYTES = 64 * MIB
 WAIT_S = 5.0
 """How long a request waits for its share, in seconds, before it is told to come again."""
 
+MOST_WAITING = 50
+"""Requests of one session that may wait; more are told at once. Thousands whose time is over in the same moment would
+keep the event loop for a second."""
+
 DOWNLOAD_BYTES = MIB // 2
 """One file or raw output: a piece that is being read, one that waits for its reader, an Engine's buffers, the
 connection."""
@@ -54,7 +58,7 @@ class DownloadBudget:
     @asynccontextmanager
     async def share(self, session_id: str, size: int) -> AsyncIterator[Share]:
         """Holds `size` bytes while the context lasts. Raises `ServerBusyError` (`too_many_downloads`) where there is no
-        room within the time that a request waits."""
+        room within the time that a request waits, or too many of the session wait already."""
         await self._take(session_id, size)
         share = Share(self, session_id, size)
         try:
@@ -66,8 +70,11 @@ class DownloadBudget:
         if session_id not in self._lines and self._fits(session_id, size):
             self._add(session_id, size)
             return
+        line = self._lines.setdefault(session_id, deque())
+        if len(line) >= MOST_WAITING:
+            raise too_many_downloads()
         waiter = _Waiter(size, asyncio.get_running_loop().create_future())
-        self._lines.setdefault(session_id, deque()).append(waiter)
+        line.append(waiter)
         try:
             async with asyncio.timeout(self._wait_s):
                 await waiter.granted

@@ -43,6 +43,7 @@ class FileService:
         self._database = database
         self._sandboxes = sandboxes
         self._fence = fence
+        self._building = asyncio.Lock()
 
     async def list(self, session_id: str, path: str) -> FileList:
         """The entries of a directory; of the workspace itself where the path is empty. Those beyond `LISTED_FILES` and
@@ -54,8 +55,10 @@ class FileService:
             found = await lease.sandbox.list(path or ".", limit=most + 1)
         finally:
             lease.release()
-        # Building ten thousand entries takes longer than others should wait for the event loop.
-        items = await asyncio.to_thread(lambda: tuple(_within_bounds(found, most)))
+        # Ten thousand entries take longer to build than others should wait for the event loop. One listing after the
+        # other, since threads that compute take turns with it, each 5 ms long.
+        async with self._building:
+            items = await asyncio.to_thread(lambda: tuple(_within_bounds(found, most)))
         return FileList(path=path or ".", items=items, truncated=len(found) > len(items))
 
     async def open(self, session_id: str, path: str) -> RawOutput:

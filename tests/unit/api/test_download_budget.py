@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from app.api.download_budget import DownloadBudget
+from app.api.download_budget import MOST_WAITING, DownloadBudget
 from app.errors import ServerBusyError
 
 LONG_S, AT_ONCE_S = 20.0, 0.0
@@ -111,4 +111,17 @@ async def test_what_would_never_fit_is_refused() -> None:
     with pytest.raises(ServerBusyError) as refused:
         await held_for_a_moment(budget, "a", 5)
     assert refused.value.code == "too_many_downloads"
+    assert budget.held == 0
+
+
+async def test_those_beyond_the_line_are_refused_at_once() -> None:
+    budget = DownloadBudget(most=8, wait_s=LONG_S)
+    async with asyncio.TaskGroup() as tasks, budget.share("a", 4):
+        for _ in range(MOST_WAITING):
+            tasks.create_task(held_for_a_moment(budget, "a", 4))
+        await asyncio.sleep(0)
+        with pytest.raises(ServerBusyError):
+            await held_for_a_moment(budget, "a", 4)
+        async with asyncio.timeout(LONG_S):
+            await held_for_a_moment(budget, "b", 1)
     assert budget.held == 0
