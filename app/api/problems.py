@@ -150,6 +150,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ServerBusyError("1,000 runs are waiting already; try again when some have begun.", code="too_many_runs"),
     ServerBusyError("1,000 streams of events are open already.", code="too_many_readers"),
     ServerBusyError("Other bodies fill the memory that there is for them.", code="too_many_bodies"),
+    ServerBusyError("Other downloads fill the memory that there is for them.", code="too_many_downloads"),
     SandboxUnavailableError("All 100 sandboxes are in use; try again when one is free.", code="too_many_sandboxes"),
     SandboxUnavailableError(
         "The sandbox cannot be limited to allowed_hosts: the server cannot enter networks of docker here, as root on"

@@ -33,6 +33,7 @@ from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
 from app.sandbox.process import Commands, Spawn, memory_file
 from app.sandbox.syscalls import filter_program, limit_shared_segments
+from app.sandbox.threads import FileThreads
 from app.sandbox.usage import NICENESS, DiskUse, can_see_trees
 from app.sandbox.view import HOME, USER_ID, View
 from app.sandbox.watch import HostDisk, HostWatch, in_thread
@@ -68,6 +69,7 @@ class BubblewrapSandbox(HostSandbox):
         config: SandboxConfig,
         workspace: Workspace,
         commands: Commands,
+        threads: FileThreads,
         *,
         bwrap: Path,
         view: View,
@@ -76,7 +78,7 @@ class BubblewrapSandbox(HostSandbox):
         host_network: bool,
         gateway: Gateway,
     ) -> None:
-        super().__init__(config, workspace, commands)
+        super().__init__(config, workspace, commands, threads)
         self._gateway = gateway
         self._exposed = view.network and not host_network
         self._bwrap = bwrap
@@ -157,7 +159,7 @@ class BubblewrapSandbox(HostSandbox):
 
     async def stop(self) -> None:
         await super().stop()
-        await asyncio.to_thread(self._free)
+        await self._threads.bulk.run(self.session_id, self._free)
 
     def _free(self) -> None:
         delete_tree(self._view.scratch)
@@ -237,6 +239,7 @@ class BubblewrapFactory:
             config,
             Workspace(workspace, uid),
             commands,
+            self._directories.threads,
             bwrap=self._bwrap,
             view=view,
             cgroups=self._cgroups,
