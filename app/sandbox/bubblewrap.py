@@ -32,9 +32,10 @@ from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
 from app.sandbox.process import Commands, Spawn, memory_file
-from app.sandbox.syscalls import filter_program, limit_shared_segments
+from app.sandbox.process_tree import NICENESS, can_see_trees
+from app.sandbox.syscalls import filter_program, limit_ipc
 from app.sandbox.threads import FileThreads
-from app.sandbox.usage import NICENESS, DiskUse, can_see_trees
+from app.sandbox.usage import DiskUse
 from app.sandbox.view import HOME, USER_ID, View
 from app.sandbox.watch import HostDisk, HostWatch, in_thread
 from app.sandbox.workspace import Workspace
@@ -149,8 +150,8 @@ class BubblewrapSandbox(HostSandbox):
         if self._cgroups is not None:
             self._cgroups.add(self._config.session_id, pid)
         elif self._view.uid is not None:
-            with suppress(OSError):  # the kernel has no System V segments, or does not let this server set their limit
-                limit_shared_segments(pid, self._config.limits.memory_mb * 2**20 // 2)
+            with suppress(OSError):  # the kernel has no such IPC, or does not let this server bound it
+                limit_ipc(pid, self._config.limits.memory_mb * 2**20 // 2)
 
     async def _connect(self, proxy: Proxy, pid: int) -> None:
         """Opens the way to the allowed hosts, where there are any, in the network of a command's first process."""
