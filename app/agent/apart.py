@@ -23,8 +23,7 @@ async def apart(messages: Sized, work: Callable[P, T], *args: P.args, **more: P.
 
     Anything that may change the conversation must await this. Nothing may change what a thread reads, so a cancellation
     waits until the work is done (a fraction of a second) and then replaces its result; an error of the work is logged
-    and
-    becomes the cancellation's cause.
+    and becomes the cancellation's cause.
     """
     if len(messages) < LONG:
         return work(*args, **more)

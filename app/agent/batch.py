@@ -14,8 +14,7 @@ from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPa
 @dataclass(slots=True)
 class Batch:
     """The calls of one message and their results so far; `message_id` is the tool message that holds the results. No
-    call
-    starts while any is `held`."""
+    call starts while any is `held`."""
 
     calls: Sequence[ToolCallPart]
     held: CallsHeld | None = None

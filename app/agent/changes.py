@@ -17,8 +17,7 @@ from app.sessions import CompactionReason, ContextState, PruneReason, Rung
 @dataclass(frozen=True, slots=True)
 class GenerationOpened:
     """A new context generation; requests from now on are rendered from it. `pruned` and `restored` are the call ids
-    whose
-    outputs it clears and shows again; `repairs` are the repairs it was begun for, if any."""
+    whose outputs it clears and shows again; `repairs` are the repairs it was begun for, if any."""
 
     generation: Generation
     pruned: tuple[str, ...] = ()
@@ -64,8 +63,7 @@ class ResponseClosed:
 @dataclass(frozen=True, slots=True)
 class AttemptVoided:
     """The attempt failed and will be retried after `delay_ms`: its message and all its parts no longer count. Its
-    `usage`
-    still does."""
+    `usage` still does."""
 
     step: int
     attempt: int
@@ -133,9 +131,8 @@ class PlanChanged:
 @dataclass(frozen=True, slots=True)
 class OutputsPruned:
     """Old outputs are cleared from the context; the tokens are the context's. With `beside_round` the outputs are
-    cleared
-    together with a round, whose own tokens give the size of the context: these tokens then count only what clearing
-    frees."""
+    cleared together with a round, whose own tokens give the size of the context: these tokens then count only what
+    clearing frees."""
 
     reason: PruneReason
     call_ids: tuple[str, ...]
@@ -171,8 +168,7 @@ class ModelUsed:
 class RoundCompleted:
     """A round has made the context smaller. `base` are the rounds in force that it builds on; `counted` says that
     `tokens_after` is the provider's own count. The summary covers `first_message_id` to `last_message_id`; both are
-    None
-    if the round only clipped messages."""
+    None if the round only clipped messages."""
 
     checkpoint: Checkpoint
     base: tuple[int, ...]

@@ -58,10 +58,9 @@ class Compactor:
         self, config: AgentConfig, step: int, begin: Callable[[], Awaitable[None]], *, cold: bool = False
     ) -> Room:
         """Makes the next request fit, unless the settings leave that to the provider. If only the policy wants a round
-        and
-        nothing is old enough for it, the step is made with the context as it is. `begin` is called before anything
-        changes.
-        `cold` is a request of which nothing is in the provider's cache, so that clearing old outputs costs nothing."""
+        and nothing is old enough for it, the step is made with the context as it is. `begin` is called before anything
+        changes. `cold` is a request of which nothing is in the provider's cache, so that clearing old outputs costs
+        nothing."""
         self._step = step
         reason = due(self._conversation, config)
         await self._background.discard_unfit(config)
@@ -136,8 +135,7 @@ class Compactor:
 
     async def _make(self, config: AgentConfig, reason: CompactionReason, target: Target, *, must: bool) -> Room:
         """Makes one round from its trigger to its end, by the mildest means that is enough; without a `must` round
-        there
-        is no next step."""
+        there is no next step."""
         conversation = self._conversation
         if conversation.fixed(config) >= target.tokens:
             return self._no_room(config) if must else self._none_for_now(config)

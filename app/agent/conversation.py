@@ -104,8 +104,7 @@ class Conversation(ShownHistory):
 
     def _cache_key(self) -> str | None:
         """One key for the session's whole life, since new generations mostly begin with the same instructions and
-        tools.
-        Hashed, so that internal ids do not leave the server."""
+        tools. Hashed, so that internal ids do not leave the server."""
         first_id = self._record.first_id
         return hashlib.sha256(first_id.encode()).hexdigest()[:32] if first_id else None
 

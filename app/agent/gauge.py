@@ -18,8 +18,7 @@ class Gauge:
 
     def __init__(self, model: str | None, calibration: Calibration, reported: Usage | None, later_tokens: int) -> None:
         """`calibration` belongs to `model`. `reported` is what the provider reported for the last step, and
-        `later_tokens`
-        the estimate of what came after it."""
+        `later_tokens` the estimate of what came after it."""
         self.calibration = calibration
         self._model = model
         self._left: dict[str, Calibration] = {}
@@ -32,8 +31,7 @@ class Gauge:
 
     def take_model(self, model: str, calibration: Calibration) -> None:
         """Switches to this model's counts. What was learned about the previous model is kept; if this one was used
-        before,
-        its learned calibration is used instead of `calibration`."""
+        before, its learned calibration is used instead of `calibration`."""
         if self._model is not None and self._model != model:
             self._left[self._model] = self.calibration
             self.calibration = self._left.pop(model, calibration)
@@ -74,8 +72,7 @@ class Gauge:
 
     def observe(self, usage: Usage, transcript: Transcript) -> None:
         """Record what a step reported, before its answer is added. A prompt of 0 tokens was not counted (some servers
-        fill in
-        a 0); the earlier report stays valid then."""
+        fill in a 0); the earlier report stays valid then."""
         if not usage.prompt_tokens:
             return
         sent = _sent(transcript)

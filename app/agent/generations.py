@@ -26,8 +26,7 @@ class Generations:
         self, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce, *, echo: bool = False
     ) -> GenerationReason | None:
         """Why these need a new generation, None if the current one fits. `system` is without the plan; `echo` says that
-        the
-        model needs its own reasoning sent back."""
+        the model needs its own reasoning sent back."""
         current = self.current
         if current is None:
             return "created"
@@ -54,8 +53,7 @@ class Generations:
         drop_block: bool = False,
     ) -> GenerationOpened:
         """The next generation, which begins when it is taken; its context is made from what is `in_force`. How the
-        model
-        needs its reasoning (`echo`, `drop_block`) is kept until the model changes."""
+        model needs its reasoning (`echo`, `drop_block`) is kept until the model changes."""
         current = self.current
         number = current.number + 1 if current is not None else 1
         if current is not None and current.model == model:

@@ -69,12 +69,9 @@ class Interrupt:
 
     async def guard(self, work: Coroutine[Any, Any, T], *, insist: bool = False, patient: bool = False) -> T:
         """Awaits the work. Raises `Stopped` if it is ended, or was ended before it began; the work has finished then.
-        With
-        `insist` it is cancelled repeatedly until it ends: for work that needs no time to clean up and whose libraries
-        may lose
-        a cancellation, as HTTP clients do while they connect. `patient` work is not ended by an interrupting message,
-        which
-        waits for it."""
+        With `insist` it is cancelled repeatedly until it ends: for work that needs no time to clean up and whose
+        libraries may lose a cancellation, as HTTP clients do while they connect. `patient` work is not ended by an
+        interrupting message, which waits for it."""
         if self.reason is not None and not (patient and self.reason == "interrupt"):
             work.close()
             raise Stopped

@@ -61,8 +61,7 @@ class Ladder:
 
     async def _summarised(self, round: Round, selection: Selection, summarizer: Summarizer) -> Candidate | None:
         """The context with a model's summary, if there is one and it is accepted. No model is asked if even the
-        shortest
-        summary would not be accepted."""
+        shortest summary would not be accepted."""
         least = await apart(self._conversation.rows, shortest, self._conversation, round, selection)
         if not round.target.accepts(least.tokens):
             await self._too_large(round, least, Usage(), "fold", "Even with the shortest summary the context")
@@ -97,8 +96,7 @@ class Ladder:
 
     def job(self, round: Round, selection: Selection, request: ModelRequest | None = None) -> SummaryJob:
         """How a model is asked for this round's summary; see `summary_job`. Raises `SummaryFailed` if the model has
-        been
-        removed since it was chosen."""
+        been removed since it was chosen."""
         return summary_job(self._conversation, round, selection, self._window(summary_model(round)), request)
 
     def _window(self, model: str) -> int:
@@ -110,10 +108,8 @@ class Ladder:
 
     async def commit(self, round: Round, made: Candidate) -> bool:
         """Makes a candidate the context: checkpoint, marks, generation and event in one transaction. If a round that it
-        builds
-        on was reverted meanwhile, the candidate is discarded, the conversation takes over what is in force, and the
-        result
-        is false."""
+        builds on was reverted meanwhile, the candidate is discarded, the conversation takes over what is in force, and
+        the result is false."""
         conversation = self._conversation
         batch = round.batch_beside(made.covered)
         cleared = batch.call_ids if batch is not None else ()

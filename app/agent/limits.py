@@ -50,8 +50,7 @@ def used_up(limits: Limits, tokens: int, cost_usd: float) -> UsedUp | None:
 @dataclass(slots=True)
 class Progress:
     """What counts against limits: steps of the run; steps of the session; usage of the session, and the part of its
-    cost,
-    in US dollars, with a known price."""
+    cost, in US dollars, with a known price."""
 
     run_steps: int
     steps: int

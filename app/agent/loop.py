@@ -66,14 +66,10 @@ class AgentLoop:
         guard: GuardRules = NO_GUARD,
     ) -> None:
         """`prepare` is awaited before each step; the interrupt ends it. `config` and `limits` are called after it,
-        since a
-        session may change while it runs. `goes_on` is a run with work left from an earlier one; any other needs a
-        message to
-        begin with. `elapsed_s` is how many seconds ago the run began, before a restart of the server, and `waiting` the
-        step
-        that waited for approvals then. `last_step_s` is how many seconds the model gets to sum up before a limit ends
-        the
-        run; 0 is none."""
+        since a session may change while it runs. `goes_on` is a run with work left from an earlier one; any other needs
+        a message to begin with. `elapsed_s` is how many seconds ago the run began, before a restart of the server, and
+        `waiting` the step that waited for approvals then. `last_step_s` is how many seconds the model gets to sum up
+        before a limit ends the run; 0 is none."""
         self._sink = sink
         self._inbox = inbox
         self._conversation = conversation
@@ -220,8 +216,7 @@ class AgentLoop:
 
     async def _refits(self, config: AgentConfig) -> bool:
         """Whether the conversation fits with the tools and system text for the window as it is known now: a window
-        smaller
-        than assumed has fewer tools."""
+        smaller than assumed has fewer tools."""
         opened = await self._refreshed(config)
         if not opened:
             return False
@@ -270,8 +265,7 @@ class AgentLoop:
     async def _ended(self, result: RunResult) -> RunResult:
         """Lets the model sum up before a limit ends the run: in one step, with unchanged tools so that the provider's
         cache holds, but without running their calls. Skipped if the run has made no step (it began beyond a session
-        limit)
-        and if a restart interrupted this step."""
+        limit) and if a restart interrupted this step."""
         if result.outcome is not RunOutcome.LIMIT_REACHED or self._is_over:
             return result
         if self._last_step_s == 0 or self._progress.run_steps == 0:
@@ -285,8 +279,7 @@ class AgentLoop:
 
     async def _last_word(self, *, of_session: bool) -> None:
         """Makes the last step, in a context that fits; skipped without room, or without time to make it. `of_session`
-        says
-        whether the limit is the session's rather than the run's."""
+        says whether the limit is the session's rather than the run's."""
         room = Room.MADE
         while self._interrupt.reason is None and room is not Room.NONE:
             config = self._config()

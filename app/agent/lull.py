@@ -15,8 +15,7 @@ without a look for every hundred messages; a shorter context is looked at in eve
 
 class Lull:
     """The steps skipped after a look that found nothing, for one purpose. It ends when a generation begins or the
-    budget or
-    settings change."""
+    budget or settings change."""
 
     def __init__(self) -> None:
         self._of: tuple[str, Budget, CompactionSettings] | None = None

@@ -41,8 +41,7 @@ class ModelCalls:
         self, model: str, reported: Usage | None, prompt_tokens: int, written_tokens: int, *, finished: bool
     ) -> Usage | None:
         """A call's usage with its price; None for a call that produced nothing. If the provider reported no usage
-        although
-        the model wrote something, estimates are used: uncounted tokens would escape every limit."""
+        although the model wrote something, estimates are used: uncounted tokens would escape every limit."""
         usage = reported
         if usage is None and (written_tokens or finished):
             usage = Usage(input_tokens=prompt_tokens, output_tokens=written_tokens, cost_usd=None)

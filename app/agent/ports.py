@@ -32,11 +32,9 @@ class Sink(Protocol):
 
     def record(self, *changes: Change) -> Awaitable[int]:
         """Submits changes to be committed and published together. They are taken at once, in the order of the calls;
-        the
-        awaitable gives, after the commit, the seq of their first event (0 if they have none). Awaiting it may be
-        skipped,
-        delayed or cancelled without undoing anything. Raises `StaleOwnerError` if another owner has taken over and
-        `StorageError` if the database refused."""
+        the awaitable gives, after the commit, the seq of their first event (0 if they have none). Awaiting it may be
+        skipped, delayed or cancelled without undoing anything. Raises `StaleOwnerError` if another owner has taken over
+        and `StorageError` if the database refused."""
         ...
 
     def open_round(self, opening: RoundOpening) -> Awaitable[int]:
@@ -45,9 +43,8 @@ class Sink(Protocol):
 
     def complete_round(self, completed: RoundCompleted, *changes: Change) -> Awaitable[int | InForce]:
         """Stores a round with the changes that go with it, and returns the seq of its summary. If the rounds that it
-        builds
-        on are no longer in force, it is closed as discarded, nothing else is stored, and the result is what is in force
-        now. Raises like `record`."""
+        builds on are no longer in force, it is closed as discarded, nothing else is stored, and the result is what is
+        in force now. Raises like `record`."""
         ...
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
@@ -60,8 +57,7 @@ class Inbox(Protocol):
 
     async def deliver(self) -> Sequence[Message]:
         """Moves the pending steering messages into the history, in order, and returns them as stored. The first call of
-        a
-        run without steering messages takes the oldest follow-up instead."""
+        a run without steering messages takes the oldest follow-up instead."""
         ...
 
     @property
@@ -84,8 +80,7 @@ class ApprovalDesk(Protocol):
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:
         """Waits until all held calls of a message are decided, by a user or by timeout; returns the decisions by call
-        id. May
-        be cancelled and called again. Raises like `Sink.record`."""
+        id. May be cancelled and called again. Raises like `Sink.record`."""
         ...
 
     def withdraw(self, by: ApprovalEnd) -> None:

@@ -43,8 +43,7 @@ class Background:
 
     def __init__(self, setup: RoundSetup, *, unused: int = 0) -> None:
         """`unused` is the context's size in tokens when the last unneeded summary for what is in force was begun, 0
-        without
-        one. If all slots are taken, the summary is made when it is due."""
+        without one. If all slots are taken, the summary is made when it is due."""
         self._setup = setup
         self._conversation = setup.conversation
         self._prepared: Prepared | None = None
@@ -61,8 +60,7 @@ class Background:
 
     async def begin(self, config: AgentConfig) -> None:
         """Begins a summary if the trigger is near. If old outputs can be cleared, that comes first at the trigger, and
-        takes
-        no time."""
+        takes no time."""
         conversation = self._conversation
         if not config.settings.background or self._prepared is not None or not self._is_coming(config):
             return
@@ -114,8 +112,7 @@ class Background:
 
     async def ready(self, round: Round) -> Ready | None:
         """The background summary for a round that is due, awaited if necessary; None if none still fits the context it
-        was
-        made from and leaves some room after what came since. Raises `Stopped`, with the summary discarded."""
+        was made from and leaves some room after what came since. Raises `Stopped`, with the summary discarded."""
         prepared = self._prepared
         if prepared is None:
             return None
@@ -171,8 +168,7 @@ class Prepared:
         opening = RoundOpening("threshold", round.settings.policy, before, limit, background=True)
         self._number = asyncio.ensure_future(setup.sink.open_round(opening))
         # The current request: once the round has its number, a step may have calls without results. It has its own
-        # cache,
-        # since it may be sent again when the steps running meanwhile are further on.
+        # cache, since it may be sent again when the steps running meanwhile are further on.
         request = conversation.sound_request(round.config)
         work = self._run(replace(request, wire_cache=dict(request.wire_cache)))
         self._task = asyncio.create_task(work, name="prepared-summary")
@@ -224,8 +220,7 @@ class Prepared:
 
     async def stop(self) -> int | None:
         """Ends the work; returns the number of its round if that still has to be closed, None if it has failed. Raises
-        the
-        error that kept the round from being opened."""
+        the error that kept the round from being opened."""
         self._task.cancel()
         while not (await asyncio.wait({self._task}, timeout=INSIST_S))[0]:
             # HTTP clients may lose a cancellation while they connect.

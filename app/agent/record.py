@@ -95,9 +95,8 @@ class Record:
 
     def rows(self, checkpoints: Sequence[Checkpoint], summary: Message | None = None) -> list[Message]:
         """The messages that a context can be made of while these checkpoints are in force: those in the context, and
-        the
-        user's messages and summaries that were read. `summary` is one that is not in the history yet. `checkpoints` are
-        those of `rebase` and maybe later ones; only after `restore` may they be fewer."""
+        the user's messages and summaries that were read. `summary` is one that is not in the history yet. `checkpoints`
+        are those of `rebase` and maybe later ones; only after `restore` may they be fewer."""
         if self._restored is None and summary is None and tuple(checkpoints) == self._checkpoints:
             return self._rows
         rows = self._rows if self._restored is None else self._merged(self._restored)
@@ -109,8 +108,7 @@ class Record:
 
     def restore(self, found: Sequence[Message]) -> None:
         """Prepares for fewer checkpoints than those in force. `found` are the messages, as stored, that the context has
-        then,
-        if only a part of the history was read."""
+        then, if only a part of the history was read."""
         self._restored = found
 
     def _merged(self, found: Sequence[Message]) -> list[Message]:

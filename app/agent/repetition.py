@@ -17,8 +17,7 @@ _EVERY = 1_000
 
 class RepetitionCheck:
     """Checks a text as it grows. The work per character is bounded: `LONGEST_UNIT` comparisons of the newest
-    `LOOP_CHARS`
-    characters for every thousand that arrive, nearly all of which end at the first character."""
+    `LOOP_CHARS` characters for every thousand that arrive, nearly all of which end at the first character."""
 
     def __init__(self) -> None:
         self._tail = ""

@@ -29,8 +29,7 @@ class RoundMaker:
     async def make(self, round: Round, covered: Selection, *, start: Rung = "summary") -> Candidate | Room:
         """Takes a round through the ladder: returns the resulting context, or what happened instead. A cancel leaves
         everything unchanged. The notes are read first, so that what is measured is what will be sent; model, tools and
-        budget
-        stay those that the round began with."""
+        budget stay those that the round began with."""
         setup = self._setup
         summarizer = setup.ladder.summarizer(round.number)
         try:
@@ -49,8 +48,7 @@ class RoundMaker:
 
     async def commit(self, round: Round, made: Candidate) -> bool:
         """Makes a candidate the context, and its notes the session's; see `Ladder.commit`. The notes come first: after
-        a
-        crash in between, the next step takes them in."""
+        a crash in between, the next step takes them in."""
         await self._setup.taken()
         made = await self._recounted(round, made)
         if not await self._setup.ladder.commit(round, made):

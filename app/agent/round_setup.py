@@ -25,8 +25,7 @@ class RoundSetup:
     checkpoint takes into its system text; `taken` is awaited when one does. `budget_of` divides a model's window by
     settings other than the session's; without it only the session's are used. `places` are the slots for background
     summaries. `know_past` is awaited before a round is prepared, which needs parts of the history that no step does,
-    and
-    `reread` after a round that was overtaken by a revert."""
+    and `reread` after a round that was overtaken by a revert."""
 
     sink: Sink
     conversation: Conversation

@@ -74,8 +74,7 @@ class Round:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A context that would be smaller: its checkpoint with the summary, the messages that it covers, and its size;
-    `counted`
-    if the provider counted it."""
+    `counted` if the provider counted it."""
 
     checkpoint: Checkpoint
     summary: Message

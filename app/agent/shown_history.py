@@ -36,8 +36,7 @@ class ShownHistory:
     """Grows with the history without reading it again.
 
     The methods that do read all of it (`shown_by`, `mended`) change nothing visible, so they may run in a thread while
-    the
-    owner waits (see `updates`); their results are then taken over.
+    the owner waits (see `updates`); their results are then taken over.
     """
 
     def __init__(
@@ -58,16 +57,11 @@ class ShownHistory:
         outline: Outline | None = None,
     ) -> None:
         """`generation` is the stored one, if any, and `last_usage` what its last step reported: the size of everything
-        up to
-        the message with seq `reported_until`, inclusive. `checkpoints` and `pruned` (call ids) are those in force now;
-        the
-        generation may be older, and `shown_pruned` is what it clears, if that differs. `task_id` is the message with
-        the
-        session's task, and `model` the model of `calibration`, if it is not the generation's. `repairs` were made
-        before, in
-        this generation or an earlier one. With an `outline`, `history` is only what a context can be made of now, plus
-        the
-        newest messages."""
+        up to the message with seq `reported_until`, inclusive. `checkpoints` and `pruned` (call ids) are those in force
+        now; the generation may be older, and `shown_pruned` is what it clears, if that differs. `task_id` is the
+        message with the session's task, and `model` the model of `calibration`, if it is not the generation's.
+        `repairs` were made before, in this generation or an earlier one. With an `outline`, `history` is only what a
+        context can be made of now, plus the newest messages."""
         self._record = Record(history, checkpoints, outline)
         self._in_force = InForce(tuple(checkpoints), frozenset(pruned))
         self._generations = Generations(generation, self._in_force.pruned if shown_pruned is None else shown_pruned)
@@ -158,8 +152,7 @@ class ShownHistory:
 
     def due_generation(self, config: AgentConfig) -> GenerationOpened | None:
         """The draft of the generation that must begin before the next step, or None. From here on messages are counted
-        by
-        the current policy."""
+        by the current policy."""
         self._per_message = config.settings.per_message
         if self._transcript is not None:
             self._transcript.count_messages_at(self._per_message)
@@ -173,8 +166,7 @@ class ShownHistory:
 
     def _is_unproven(self, model: str) -> bool:
         """Whether the history has answers that `model` did not give in a request of this session: those of another
-        model,
-        and all that came with an import or a fork."""
+        model, and all that came with an import or a fork."""
         writers = self._record.writers
         return bool(writers) if self._generations.current is None else bool(writers - {model})
 
@@ -192,15 +184,13 @@ class ShownHistory:
 
     def revert(self, in_force: InForce, found: Sequence[Message] = ()) -> None:
         """Takes what is in force after a round was reverted; the next `refresh` starts a generation. `found` are the
-        messages,
-        as stored, that the context has then, if only a part of the history was read."""
+        messages, as stored, that the context has then, if only a part of the history was read."""
         self._record.restore(found)
         self._in_force = in_force
 
     def draft(self, config: AgentConfig, reason: GenerationReason, in_force: InForce) -> GenerationOpened:
         """The generation for other checkpoints or marks; it begins when it is adopted. Model and tools stay those it
-        was
-        measured with: only `refresh` changes them, before the next step."""
+        was measured with: only `refresh` changes them, before the next step."""
         old = self.generation
         return self._draft(reason, old.model, old.tools, with_plan(config.system, self.plan), in_force)
 
@@ -224,8 +214,7 @@ class ShownHistory:
         shown: Shown | None = None,
     ) -> None:
         """Begins a drafted generation, once it is stored; `summary` is the message of a new checkpoint, as in the
-        history,
-        and `shown` the result of `shown_by`, if that was called before."""
+        history, and `shown` the result of `shown_by`, if that was called before."""
         shown = shown or self.shown_by(opened.generation, in_force, summary)
         if summary is not None:
             self._record.append(summary)
@@ -234,8 +223,7 @@ class ShownHistory:
 
     def settle(self) -> GenerationOpened | None:
         """Repairs the conversation if it could not be sent; a generation then begins. Something repaired before and
-        only
-        shown again, after a restart or in a new generation, is repaired in the same way without beginning one."""
+        only shown again, after a restart or in a new generation, is repaired in the same way without beginning one."""
         return None if self.transcript.is_sound() else self.take_mended(*self.mended())
 
     def mended(self) -> tuple[Shown, GenerationOpened | None]:
@@ -270,8 +258,7 @@ class ShownHistory:
 
     def shown_by(self, generation: Generation, in_force: InForce, summary: Message | None = None) -> Shown:
         """What the model sees of the history in a generation, with these checkpoints and marks and a summary that is
-        not in
-        the history yet."""
+        not in the history yet."""
         rows = self._record.rows(in_force.checkpoints, summary)
         transcript = Transcript(generation, rows, in_force.checkpoints, in_force.pruned, per_message=self._per_message)
         # Everything so far is checked here, so that each step checks only what is new.

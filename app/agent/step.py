@@ -67,8 +67,7 @@ class Outcome(Enum):
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """`usage` is the step's own, over all attempts, and `known_cost_usd` the part of its cost with a known price;
-    `error` is
-    the outcome's problem, if any, and `overflow` the refusal of a request that was too large."""
+    `error` is the outcome's problem, if any, and `overflow` the refusal of a request that was too large."""
 
     outcome: Outcome
     usage: Usage
@@ -113,8 +112,7 @@ class Step:
         self, number: int, config: AgentConfig, before: Sequence[Change] = (), refusal: str | None = None
     ) -> StepResult:
         """Makes step `number`; `before` are changes committed with its start, in front of it. With a `refusal` none of
-        its
-        calls runs, and each gets that text as an error."""
+        its calls runs, and each gets that text as an error."""
         result = await self._make(number, config, before, refusal)
         unbind_contextvars(*LOGGED)
         return result

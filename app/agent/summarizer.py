@@ -102,8 +102,7 @@ class Summarizer:
             if not _is_about_the_form(failure.__cause__):
                 raise
             # A request with a conversation can be refused for its order of roles, calls or reasoning, which one of
-            # plain text
-            # does not have.
+            # plain text does not have.
             log.warning("summary_asked_as_text", model=job.model, code=failure.code, reason=failure.detail)
             return await self._window_by_window(job)
 

@@ -49,8 +49,7 @@ _ENDS: dict[StopReason | None, ApprovalEnd] = {"cancel": "cancel", "interrupt": 
 @dataclass(frozen=True, slots=True)
 class ToolSetup:
     """What the calls of a session share. Times are in seconds; `output_limit` maps the number of calls in a message to
-    how
-    much of each output the model sees."""
+    how much of each output the model sees."""
 
     registry: ToolRegistry
     sandbox: SandboxSource
@@ -83,8 +82,7 @@ class ToolExecutor:
 
     async def hold(self, batch: Batch, message_id: str, approval: Approval) -> None:
         """Holds the calls of a message that need approval. Calls that cannot run anyway, because of their name or
-        arguments,
-        need none."""
+        arguments, need none."""
         if approval.policy == "never":
             return
         checked = [(call, values) for call in batch.calls if (values := self._arguments(call)) is not None]
@@ -103,8 +101,7 @@ class ToolExecutor:
 
     async def run(self, batch: Batch) -> None:
         """Waits until nothing is held, then runs all calls and records each result as it arrives. When cancelled, it
-        ends the
-        running calls, whose results are recorded as `cancelled` with their partial output."""
+        ends the running calls, whose results are recorded as `cancelled` with their partial output."""
         if batch.held is not None:
             await self._release(batch, batch.held)
         for group in self._groups(batch):
@@ -115,8 +112,7 @@ class ToolExecutor:
 
     async def _release(self, batch: Batch, held: CallsHeld) -> None:
         """Waits for all decisions and records the results of denied calls. Committed before any call starts, so that
-        after a
-        restart no started call is taken for a waiting one."""
+        after a restart no started call is taken for a waiting one."""
         decisions = await self._setup.desk.decisions(held.message_id)
         denied = [ResultClosed(batch.message_id, part) for part in denials(batch.calls, held, decisions)]
         batch.results |= {result.part.call_id: result.part for result in denied}
@@ -145,8 +141,7 @@ class ToolExecutor:
 
     def _groups(self, batch: Batch) -> Iterator[list[tuple[int, ToolCallPart]]]:
         """Groups adjacent safe calls; every other call is alone, which keeps the model's order where it matters. Denied
-        calls
-        are left out."""
+        calls are left out."""
         left = [(index, call) for index, call in enumerate(batch.calls) if call.call_id not in batch.results]
         for safe, run in groupby(left, key=lambda item: self._is_safe(item[1])):
             if safe:

@@ -26,8 +26,7 @@ class WindowLessons:
 
     async def answered(self, opened: StepOpened, usage: Usage) -> None:
         """Records what was reported. If the server silently truncated the prompt, as Ollama does, only the window can
-        be
-        learned."""
+        be learned."""
         conversation, windows = self._conversation, self._windows
         if conversation.was_truncated(usage, known_window=opened.context.source != "assumed"):
             log.info("prompt_cut_off", model=opened.model, message_id=opened.message_id, left=usage.prompt_tokens)

@@ -137,7 +137,7 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
     assert [error["field"] for error in problem["errors"]] == [f"compaction.{name}" for name in fields]
     assert problem["field"] == "compaction.policy"
     assert problem["detail"] == "; ".join(f"{error['field']}: {error['message']}" for error in problem["errors"])
-    assert problem["errors"][-1]["message"] == "There is no such setting"
+    assert problem["errors"][-1]["message"] == "Unknown setting"
 
 
 def test_a_refusal_is_of_a_readable_size() -> None:

@@ -62,7 +62,7 @@ def test_a_summary_is_shorter_than_what_it_stands_for() -> None:
     assert check_prose(answer, "stop", False, 11, None) is None
     fault = check_prose(answer, "stop", False, 10, None)
     assert fault is not None
-    assert fault.detail == "The summary has about 10 tokens and would stand for 10."
+    assert fault.detail == "The summary has about 10 tokens but would replace only 10."
 
 
 def test_the_estimate_may_be_wrong_by_half_of_the_cap() -> None:
