@@ -168,4 +168,4 @@ async def test_progress_names_what_is_under_way() -> None:
     await evaluate(evaluation(), models(Model()), lambda *what: told.append(what))
     assert told[0] == ("one", BASELINE, "question 1 of 2")
     assert ("one", "reactive", "done") in told
-    assert any(what.startswith("makes a round: ") for _, _, what in told)
+    assert any(what.startswith("compacting: ") for _, _, what in told)

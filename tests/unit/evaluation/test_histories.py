@@ -134,9 +134,9 @@ def test_messages_of_the_api_come_back_as_they_were() -> None:
         ({"format": "palimpsest", "messages": [{"role": "user"}]}, "not in the form 'palimpsest'"),
         ({"format": "palimpsest", "messages": ["text"]}, "not in the form 'palimpsest'"),
         ({"format": "palimpsest", "messages": [{"parts": [{"type": "tool_call"}]}]}, "not in the form"),
-        ({"messages": [{"role": "assistant", "content": "alpha.sh"}]}, "nobody asks for anything"),
-        ({"probes": [probe("Is it alpha.sh?", "alpha.sh").model_dump()]}, "holds its answer 'alpha.sh'"),
-        ({"probes": [probe("Which file?", "beta.sh").model_dump()]}, "'beta.sh' is nowhere in the history"),
+        ({"messages": [{"role": "assistant", "content": "alpha.sh"}]}, "it has no user message"),
+        ({"probes": [probe("Is it alpha.sh?", "alpha.sh").model_dump()]}, "contains its answer 'alpha.sh'"),
+        ({"probes": [probe("Which file?", "beta.sh").model_dump()]}, "'beta.sh' does not occur in the history"),
     ],
 )
 def test_what_measures_nothing_is_refused(changes: dict[str, Any], says: str) -> None:

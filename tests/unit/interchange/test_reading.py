@@ -278,7 +278,7 @@ def test_a_message_that_only_moves_to_another_leaves_no_word() -> None:
 @pytest.mark.parametrize("form", [OPENAI, ANTHROPIC])
 def test_a_conversation_of_which_no_message_holds_anything_is_refused(form: WireFormat) -> None:
     nothing = [user(""), user([]), user(None), {"role": "assistant", "content": " "}]
-    with pytest.raises(InvalidRequestError, match="none of them holds anything") as caught:
+    with pytest.raises(InvalidRequestError, match="all messages are empty") as caught:
         import_history(form, nothing)
     assert caught.value.code == "invalid_history"
     assert said(import_history(form, [*nothing, user("x")]).messages)[-1] == ("user", "x")

@@ -38,7 +38,7 @@ def is_taken(form: WireFormat, messages: list[Any]) -> bool:
     try:
         import_history(form, messages)
     except InvalidRequestError as error:
-        if "none of them holds anything" not in error.detail:
+        if "all messages are empty" not in error.detail:
             raise
         return False
     return True
