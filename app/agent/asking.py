@@ -52,7 +52,7 @@ def summary_job(
         cap = min(cap, left)
     task = fit_tokens(selection.task.text, int(window * TASK_SHARE)) if selection.task is not None else ""
     least_input = min(LEAST_INPUT, int(window * LEAST_INPUT_SHARE))
-    beside = 2 * cap + reasoning + asking + estimate_text(task)
+    reserved = 2 * cap + reasoning + asking + estimate_text(task)
     return SummaryJob(
         settings=settings,
         previous_round=conversation.round,
@@ -62,7 +62,7 @@ def summary_job(
         task=task,
         max_tokens=cap,
         reasoning_tokens=reasoning,
-        input_tokens=max(least_input, int((window - beside) * INPUT_SHARE)),
+        input_tokens=max(least_input, int((window - reserved) * INPUT_SHARE)),
         prefix=(request or conversation.sound_request(config)) if inside else None,
         instructions=round.instructions,
         template=config.summary_template,

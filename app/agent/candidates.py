@@ -66,21 +66,21 @@ def facts(conversation: Conversation, budget: Budget, selection: Selection | Non
         quoted = selection.quoted(conversation.history)
         requests = filter(is_request, conversation.rows)
         known = known.without({m.id for m in requests if m is quoted or selection.stands(m)})
-        instead = _task_elsewhere(selection, quoted)
+        instead = _task_note(selection, quoted)
     if instead and estimate_text(known.task) > TASK_TWICE:
         known = replace(known, task=instead)
     return render_facts(known, budget.facts)
 
 
-def _task_elsewhere(selection: Selection, quoted: Message | None) -> str:
+def _task_note(selection: Selection, quoted: Message | None) -> str:
     """What the facts say in place of a long task; empty if only the facts contain it."""
     if selection.task is None:
         return ""
     if quoted is not None and quoted.id == selection.task.id:
-        told = TASK_IS_LATEST
+        note = TASK_IS_LATEST
     else:
-        told = TASK_STAYS if selection.stands(selection.task) else ""
-    return told.replace(WHOLE, CLIPPED) if selection.is_clipped(selection.task) else told
+        note = TASK_STAYS if selection.stands(selection.task) else ""
+    return note.replace(WHOLE, CLIPPED) if selection.is_clipped(selection.task) else note
 
 
 def _tools(conversation: Conversation) -> set[str]:

@@ -49,9 +49,9 @@ class Ladder:
         """The first accepted candidate, or None. The `summarizer` knows the cost of all attempts, including those of a
         cancelled climb. No model is asked if a round only clips messages."""
         if start == "summary" and selection.covered:
-            summarised = await self._summarised(round, selection, summarizer)
-            if summarised is not None:
-                return summarised
+            summarized = await self._summarized(round, selection, summarizer)
+            if summarized is not None:
+                return summarized
         without_model = await apart(self._conversation.rows, folded, self._conversation, round, selection)
         if start != "shrink":
             if round.target.accepts(without_model.tokens):
@@ -59,7 +59,7 @@ class Ladder:
             await self._too_large(round, without_model, Usage(), "shrink")
         return await self._shrunk(round, selection, without_model.prose)
 
-    async def _summarised(self, round: Round, selection: Selection, summarizer: Summarizer) -> Candidate | None:
+    async def _summarized(self, round: Round, selection: Selection, summarizer: Summarizer) -> Candidate | None:
         """The context with a model's summary, if there is one and it is accepted. No model is asked if even the
         shortest summary would not be accepted."""
         least = await apart(self._conversation.rows, shortest, self._conversation, round, selection)
@@ -114,7 +114,7 @@ class Ladder:
         batch = round.batch_beside(made.covered)
         cleared = batch.call_ids if batch is not None else ()
         in_force, opened = self._draft(round, made)
-        marks = [] if batch is None else [self._marks_beside(round, batch)]
+        marks = [] if batch is None else [self._marks_of_round(round, batch)]
         stored = await self._sink.complete_round(self._completed(round, made, cleared), *marks, opened)
         if isinstance(stored, InForce):
             conversation.revert(stored)
@@ -134,7 +134,7 @@ class Ladder:
         in_force = in_force.clearing(batch.call_ids if batch is not None else ())
         return in_force, self._conversation.draft(round.config, "checkpoint", in_force)
 
-    def _marks_beside(self, round: Round, batch: PruneBatch) -> OutputsPruned:
+    def _marks_of_round(self, round: Round, batch: PruneBatch) -> OutputsPruned:
         """The marks that go with a summary, with the tokens that they free themselves."""
         before = round.target.before
         saved = self._conversation.calibration.apply(batch.tokens_saved)

@@ -42,7 +42,7 @@ class LoopGuard:
         self._rules = rules
         self._steps: deque[int] = deque(maxlen=LONGEST_CIRCLE * (rules.tell_after + rules.end_after))
         self._calls: dict[str, ToolCallPart] = {}
-        self._told = False
+        self._warned = False
         self._over = False
         self._next: int | None = None
 
@@ -58,10 +58,10 @@ class LoopGuard:
         self._next = len(history)
         times = self._times()
         if times < rules.tell_after:
-            self._told = False
+            self._warned = False
         elif rules.end_after and times >= rules.tell_after + rules.end_after:
             return Verdict.END
-        elif not self._told:
+        elif not self._warned:
             return Verdict.TELL
         return Verdict.FINE
 
@@ -69,7 +69,7 @@ class LoopGuard:
         """The index in a long history before which nothing matters."""
         left = self._steps.maxlen or 0
         for place in range(len(history) - 1, -1, -1):
-            if _begins_anew(history[place]):
+            if _is_new_input(history[place]):
                 return place
             left -= history[place].role is Role.TOOL
             if left < 0:
@@ -79,7 +79,7 @@ class LoopGuard:
     def _take(self, message: Message) -> None:
         if message.voided_at is not None or message.is_summary:
             return
-        if _begins_anew(message):
+        if _is_new_input(message):
             self._steps.clear()
             self._over = False
         elif message.role is Role.ASSISTANT:
@@ -87,7 +87,7 @@ class LoopGuard:
         elif message.role is Role.TOOL and not self._over:
             self._steps.append(hash(frozenset(map(self._happened, message.tool_results))))
         elif message.role is Role.CONTROL:
-            self._told = self._told or message.text == TOLD
+            self._warned = self._warned or message.text == TOLD
             # Calls after it were not run: a run resumed there has nothing left to do.
             self._over = self._over or is_last_word(message)
 
@@ -114,7 +114,7 @@ TOLD = control_text("loop_guard")
 _RESUMED = (control_text("resume"), control_text("limit"))
 
 
-def _begins_anew(message: Message) -> bool:
+def _is_new_input(message: Message) -> bool:
     """Whether this is new input, after which the same calls may make sense again."""
     if message.is_summary:
         return False

@@ -55,10 +55,10 @@ class Record:
         self._rows = reachable(self.messages, self._checkpoints)
         self._restored: Sequence[Message] | None = None
         self._ledger = Ledger() if outline is None else None
-        self._told = 0
+        self._counted = 0
         if outline is not None:
             self.writers |= outline.writers
-            self._told = len(self.messages)
+            self._counted = len(self.messages)
 
     @property
     def first_id(self) -> str | None:
@@ -118,8 +118,8 @@ class Record:
     def facts(self, plan: Sequence[PlanItem], rounds: int, task_id: str | None) -> Facts:
         """The computed facts about the whole history; see `compute_facts`."""
         assert self._ledger is not None, "the past is known before a round"
-        self._ledger.take(self.messages[self._told :])
-        self._told = len(self.messages)
+        self._ledger.take(self.messages[self._counted :])
+        self._counted = len(self.messages)
         return self._ledger.facts(plan, rounds, task_id)
 
 
