@@ -87,7 +87,7 @@ class TestTail:
         assert len(tight.conversation.history) == 9
         assert len(covered(tight, THRESHOLD).tail) == 4
 
-    async def test_the_policys_tail_stays_in_a_large_enough_context(self) -> None:
+    async def test_the_tail_of_the_policy_stays_in_a_large_enough_context(self) -> None:
         tight = Tight(history=b.long_task(60, 1_000), budget=WIDE)
         assert sum(map(counted_tokens, covered(tight).tail)) >= 15_000
 
