@@ -134,8 +134,8 @@ class Compactor:
         await self._background.discard()
 
     async def _make(self, config: AgentConfig, reason: CompactionReason, target: Target, *, must: bool) -> Room:
-        """Makes one round from its trigger to its end, by the mildest means that is enough; without a `must` round
-        there is no next step."""
+        """Makes one round from its trigger to its end, by the mildest means that is enough. With `must`, there is
+        no next step without it."""
         conversation = self._conversation
         if conversation.fixed(config) >= target.tokens:
             return self._no_room(config) if must else self._none_for_now(config)

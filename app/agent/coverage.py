@@ -75,8 +75,8 @@ def is_hopeless(conversation: Conversation, round: Round, selection: Selection) 
 
 
 def covering(conversation: Conversation, round: Round, *, must: bool) -> Selection | None:
-    """What a round would cover, if at least the last rung would be enough; None if nothing helps. Without a `must`
-    round there is no next step: if the requests that always stay are too large for it, they are clipped."""
+    """What a round would cover, if at least the last rung would be enough; None if nothing helps. With `must`, there
+    is no next step without the round: if the requests that always stay are too large for it, they are clipped."""
     found = selection(conversation, round)
     chosen = selection(conversation, round, urgent=True) if found is None and must else found
     if chosen is not None and not is_hopeless(conversation, round, chosen):

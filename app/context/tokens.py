@@ -60,7 +60,7 @@ def estimate_text(text: str) -> int:
 
 
 def estimate_part(part: Part) -> int:
-    """Estimated tokens of one part as it goes out.
+    """Estimated tokens of one part as it is sent.
 
     Calls and results count as their JSON, with escapes; images by their pixels, like `image_tokens` without a model,
     and never by their bytes. Reasoning counts by its text, or by the provider's block if the text is withheld or the
