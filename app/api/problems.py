@@ -121,7 +121,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         field="compaction.clip_chars",
         errors=[
             {"field": "compaction.clip_chars", "message": "Input should be greater than or equal to 100"},
-            {"field": "compaction.nonsense", "message": "There is no such setting"},
+            {"field": "compaction.nonsense", "message": "Unknown setting"},
         ],
     ),
     InvalidRequestError("There is no tool 'fly'.", code="unknown_tool"),
