@@ -1,5 +1,5 @@
-/** Loads the page, and reloads it if a module fails to load: a browser drops its requests when a network interface of its
- * machine comes or goes, and a module that failed stays failed. */
+/** Loads the page, and reloads it if a module fails to load: a browser drops its requests when a network interface of
+ * its machine comes or goes, and a module that failed stays failed. */
 
 const TRIES = "palimpsest-starts";
 const MAX_TRIES = 3;

@@ -1,5 +1,5 @@
-/** Parses model and file texts off the main thread, since some take minutes; `core/in_worker.js` terminates it if a task
- * takes too long. */
+/** Parses model and file texts off the main thread, since some take minutes; `core/in_worker.js` terminates it if a
+ * task takes too long. */
 
 import { coloursOf } from "./core/colours.js";
 import { blocksOf } from "./core/markdown.js";

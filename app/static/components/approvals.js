@@ -77,8 +77,8 @@ async function decideAll(waiting, decide) {
 const announcement = (waiting) =>
   waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => plainLine(name)).join(", ")}.` : "";
 
-/** When the calls that wait were last other ones, and the ids of those that are decided here: once one of these is gone,
- * the focus, which was on it, goes to the next call, or to the box. */
+/** When the calls that wait were last other ones, and the ids of those that are decided here: once one of these is
+ * gone, the focus, which was on it, goes to the next call, or to the box. */
 function useChange(waiting, section) {
   const ids = waiting.map(({ call_id: id }) => id);
   const changedAt = useRef(-Infinity);

@@ -44,8 +44,8 @@ export function Queue({ state }) {
   </section>`;
 }
 
-/** The id of the message that is being withdrawn here, a ref: once it is gone, and its button with it, the focus goes to
- * the one in its place, or to the box. */
+/** The id of the message that is being withdrawn here, a ref: once it is gone, and its button with it, the focus goes
+ * to the one in its place, or to the box. */
 function useWithdrawing(items, section) {
   const withdrawing = useRef(null);
   const places = useRef([]);

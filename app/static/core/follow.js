@@ -12,8 +12,8 @@ import { Watch } from "./watch.js";
 
 /** The server writes at least a comment every 15 s; a connection silent for longer than this (ms) is dead. */
 export const SILENT_MS = 40_000;
-/** A page hidden for longer than this (ms) closes its connection until it is visible again. Over HTTP/1.1 a browser opens
- * six connections per host, and hidden pages would leave none for the requests of the visible one. */
+/** A page hidden for longer than this (ms) closes its connection until it is visible again. Over HTTP/1.1 a browser
+ * opens six connections per host, and hidden pages would leave none for the requests of the visible one. */
 export const HIDDEN_MS = 30_000;
 /** If a durable event is older than this (ms) when it arrives, the page is behind. */
 const BEHIND_MS = 3_000;
@@ -21,8 +21,8 @@ const BEHIND_MS = 3_000;
 /** A followed stream.
  *
  * `state` is a signal: "connecting", "live", "behind" (older events are still arriving), "offline" (no connection;
- * retried at `retryAt`, in ms), "closed"; a follower paused because its page is hidden keeps its last state. `lastId` is
- * the newest durable event's seq.
+ * retried at `retryAt`, in ms), "closed"; a follower paused because its page is hidden keeps its last state. `lastId`
+ * is the newest durable event's seq.
  */
 export class Follower {
   state = signal("connecting");

@@ -21,8 +21,8 @@ export class Problem extends Error {
     this.retryAfterS = retryAfterS;
   }
 
-  /** Whether the problem may be temporary, so that a retry makes sense: no response, no key, too many requests, a server
-   * error. */
+  /** Whether the problem may be temporary, so that a retry makes sense: no response, no key, too many requests, a
+   * server error. */
   get mayPass() {
     return this.status < 400 || this.status >= 500 || [401, 408, 429].includes(this.status);
   }

@@ -1,8 +1,8 @@
-/** Parses model and file texts off the main thread and for a limited time: the libraries take minutes for a few kilobytes
- * of some patterns, and only terminating their thread stops them. */
+/** Parses model and file texts off the main thread and for a limited time: the libraries take minutes for a few
+ * kilobytes of some patterns, and only terminating their thread stops them. */
 
-/** How long a task may take once everything it needs is loaded, in ms. The page stays responsive meanwhile, so this is far
- * more than usual texts take on a slow machine. */
+/** How long a task may take once everything it needs is loaded, in ms. The page stays responsive meanwhile, so this is
+ * far more than usual texts take on a slow machine. */
 const LIMIT_MS = 2_000;
 
 const ADDRESS = new URL("../worker.js", import.meta.url).href;

@@ -1,7 +1,7 @@
 /** Markdown as tokens of marked, for texts that grow while they are read and may be hostile.
  *
- * Only tokens are taken from marked, never its HTML. A growing text is parsed from where it may still change: everything
- * before its last two blocks is settled.
+ * Only tokens are taken from marked, never its HTML. A growing text is parsed from where it may still change:
+ * everything before its last two blocks is settled.
  */
 
 import { Lexer } from "../vendor/marked.js";
@@ -70,8 +70,8 @@ export class GrowingMarkdown {
   /** Whether the unsettled text took too long elsewhere. */
   #isTooHard = false;
 
-  /** `elsewhere(text, take)` calls `take` once, later, with the `blocksOf` a long text, or with null if that took too long;
-   * updates are deferred until then. Without it, texts of any length are parsed at once. */
+  /** `elsewhere(text, take)` calls `take` once, later, with the `blocksOf` a long text, or with null if that took too
+   * long; updates are deferred until then. Without it, texts of any length are parsed at once. */
   constructor(elsewhere = null) {
     this.#elsewhere = elsewhere;
   }
@@ -149,8 +149,8 @@ export class GrowingMarkdown {
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** Copies a text. Browsers store a slice as a reference into the whole text, so each settled block would keep alive all the
- * text there was when it was parsed. */
+/** Copies a text. Browsers store a slice as a reference into the whole text, so each settled block would keep alive all
+ * the text there was when it was parsed. */
 const copied = (text) => DECODER.decode(ENCODER.encode(text));
 
 /** The index of the first block that more text may still change: the last but one. */

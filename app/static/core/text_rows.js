@@ -3,8 +3,8 @@
 /** The width of a tab, in columns. */
 export const TAB = 4;
 
-/** Splits a text into rows: `starts` and `ends` are offsets, `lines` the line numbers, 0 for a row that continues the line
- * of the previous one. */
+/** Splits a text into rows: `starts` and `ends` are offsets, `lines` the line numbers, 0 for a row that continues the
+ * line of the previous one. */
 export function textRows(text, columns) {
   const rows = { starts: [], ends: [], lines: [] };
   let line = 0;

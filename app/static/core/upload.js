@@ -1,8 +1,8 @@
-/** Uploads that tell how far they are. fetch does not, so this is the one place for the older way. */
+/** Uploads with progress, which fetch does not report; so this uses XMLHttpRequest. */
 
 import { needsKey, Problem } from "./http.js";
 
-/** Sends a file's bytes with PUT; `onProgress(share)` is called with 0 to 1. Throws `Problem` unless it is a 2xx. */
+/** Sends a file with PUT; `onProgress(share)` is called with 0 to 1. Throws `Problem` unless the response is 2xx. */
 export function upload(path, file, onProgress) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
