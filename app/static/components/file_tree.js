@@ -6,13 +6,13 @@ import { folderOf, nameOf } from "../state/files.js";
 import { Ago } from "./basic.js";
 import { FixedRows, reveal } from "./fixed_rows.js";
 
-/** Height of a row in px, as the style sheet has it. */
+/** The height of a row in px, as in the style sheet. */
 const ROW = 28;
 
-const KINDS = { directory: "folder", file: "file", symlink: "link", other: "neither a file nor a folder" };
+const KINDS = { directory: "folder", file: "file", symlink: "link", other: "special file" };
 
-/** The tree. The arrow keys go through it; `onDrop(files, folder)` takes files that are dropped, and `active` is the
- * signal of the path that the keys are at. */
+/** The tree, navigable with arrow keys. `onDrop(transfer, folder)` gets dropped files; `active` is the signal of the
+ * path that has the keyboard cursor. */
 export function FileTree({ files, active, onDrop }) {
   const box = useRef(null);
   const id = useId();
@@ -72,7 +72,7 @@ export function FileTree({ files, active, onDrop }) {
   />`;
 }
 
-/** What the tree shows, from top to bottom: entries, and what is to be said of folders. */
+/** The tree's rows, from top to bottom: entries, and notices about folders. */
 function rowsOf(files) {
   const folders = files.folders.value;
   const expanded = files.expanded.value;
@@ -85,17 +85,17 @@ function rowsOf(files) {
       rows.push({ ...item, level, isFolder, isExpanded });
       if (isExpanded) walk(item.path, level + 1);
     }
-    const said = saidOf(found);
+    const said = noticeOf(found);
     if (said) rows.push({ path: folder, level, said });
   };
   walk("", 1);
   return rows;
 }
 
-function saidOf(folder) {
+function noticeOf(folder) {
   if (folder?.problem) return folder.problem.message;
-  if (!folder?.items) return "Loading …";
-  if (folder.truncated) return `Only the first ${count(folder.items.length)} entries are listed.`;
+  if (!folder?.items) return "Loading…";
+  if (folder.truncated) return `Only the first ${count(folder.items.length)} entries are shown.`;
   return folder.items.length === 0 ? "Empty." : null;
 }
 
@@ -105,7 +105,7 @@ function act(files, { path, type, isFolder, isExpanded }) {
   else if (type === "file") files.show(path);
 }
 
-/** Does what a key means in a tree; false for one that means nothing. */
+/** Handles a key of the tree; returns false if it has no meaning there. */
 function keyed(key, { rows, at, go, files }) {
   const row = rows[at];
   const next = (from, step) => {
@@ -134,7 +134,7 @@ function keyed(key, { rows, at, go, files }) {
   }
 }
 
-/** Goes to the next entry that begins with a letter. */
+/** Moves to the next entry whose name starts with the letter. */
 function goToName(letter, { rows, at, go }) {
   const order = [...rows.keys()].map((place) => (at + 1 + place) % rows.length);
   const begins = ({ path, said }) => !said && nameOf(path).toLowerCase().startsWith(letter.toLowerCase());
