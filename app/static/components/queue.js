@@ -44,8 +44,8 @@ export function Queue({ state }) {
   </section>`;
 }
 
-/** A ref to the id of the message being withdrawn on this page: when it is gone, and its button with it, the focus moves
- * to the message in its place, or to the message box. */
+/** A ref to the id of the message being withdrawn on this page: when it is gone, and its button with it, the focus
+ * moves to the message in its place, or to the message box. */
 function useWithdrawing(items, section) {
   const withdrawing = useRef(null);
   const places = useRef([]);

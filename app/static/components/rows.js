@@ -7,8 +7,8 @@ const FOLD = 34;
 /** Characters per line of text. */
 const ACROSS = 95;
 
-/** The rows in order: `{key, id}` for a message, `{key, round}` for a completed round, which follows the last message that
- * it covers, including the results of its calls. Subscribes to the order of the messages. */
+/** The rows in order: `{key, id}` for a message, `{key, round}` for a completed round, which follows the last message
+ * that it covers, including the results of its calls. Subscribes to the order of the messages. */
 export function rowsOf(transcript, rounds) {
   const after = roundsByLast(rounds);
   const rows = [];

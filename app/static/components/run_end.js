@@ -5,8 +5,8 @@ import { count, dollars, duration, plainLine } from "../core/format.js";
 import { patch, post, sessionPath } from "../core/http.js";
 import { html, useId, useState } from "../core/ui.js";
 
-/** Limits by error code. Those of a run start at zero after a resume; those of a session prevent a resume until they are
- * raised. */
+/** Limits by error code. Those of a run start at zero after a resume; those of a session prevent a resume until they
+ * are raised. */
 const LIMITS = {
   max_steps: { label: "Max steps per run", unit: "steps", whole: true, ofRun: true },
   max_seconds: { label: "Max seconds per run", unit: "seconds", ofRun: true },
