@@ -15,7 +15,7 @@ export function useVirtualizer(options) {
     observeElementRect: (virtualizer, tell) =>
       observeElementRect(virtualizer, (rect) => {
         tell(rect);
-        // The library does not report a resize that keeps the same rows in range, but the newest may be out of view now.
+        // The library does not report a resize that keeps the same rows in range, but it may hide the newest row.
         redraw();
       }),
     rangeExtractor: useCallback((range) => withFocused(defaultRangeExtractor(range), held.current), []),

@@ -1,9 +1,7 @@
-/** What each event of a session changes in its SessionState. */
 
-/** Steps and prunes that are kept of those seen live: what is older is in the lists that the API gives. */
 const LIVE_KEPT = 500;
 
-/** Takes an event: `{seq, type, data}`. One that is not known changes nothing that the page shows. */
+/** Applies an event: `{seq, type, data}`. Unknown types are ignored. */
 export function apply(state, { seq, type, data }) {
   CHANGES[type]?.(state, data, seq);
 }
@@ -21,7 +19,7 @@ function completed(type) {
     state.transcript.partCompleted({ id: part_id, index, type, text, interrupted }, message_id);
 }
 
-/** A round that has begun: one in the background is not in progress, since nothing waits for it. */
+/** Records a started round. A background round does not count as in progress, since nothing waits for it. */
 function begun(state, round) {
   const working = new Map(state.working.value);
   working.set(round.round, { ...working.get(round.round), ...round });
@@ -30,12 +28,12 @@ function begun(state, round) {
 
 const isInProgress = (state) => state.session.value?.compaction.in_progress ?? false;
 
-/** A round that has ended, however it did; gives what was known of it. */
+/** Removes a round that has ended in any way, and returns its data. */
 function ended(state, number) {
   const working = new Map(state.working.value);
   const round = working.get(number);
   working.delete(number);
-  // Of a round that began before the page was opened it is not known whether it is in the background.
+  // Whether a round is in the background is unknown if it started before the page was opened.
   const mayBeLeft = [...working.values()].some(({ background }) => !background);
   state.setWorking(working, isInProgress(state) && mayBeLeft);
   return round;
@@ -50,9 +48,9 @@ function roundEnded(status) {
   return (state, { session_id, at, ...data }) => {
     const before = ended(state, data.round);
     const known = state.rounds.value.find(({ round }) => round === data.round);
-    // A failure tells what its rung has used; the round's other rungs are in the list of rounds alone.
-    const told = status === "failed" ? undefined : data.usage;
-    const usage = told ?? known?.usage ?? before?.usage;
+    // A failure reports only the usage of its rung; the usage of the whole round is in the list of rounds.
+    const reported = status === "failed" ? undefined : data.usage;
+    const usage = reported ?? known?.usage ?? before?.usage;
     upsertRound(state, { created_at: at, ...before, ...known, ...data, usage, status });
   };
 }
@@ -143,7 +141,7 @@ const CHANGES = {
   },
   "compaction.failed": (state, data) => {
     state.failedRungs.value += 1;
-    // The ladder may have further rungs; the round has ended when there is no next.
+    // The round has ended if there is no next rung.
     if (!data.next) roundEnded("failed")(state, data);
   },
   "compaction.cancelled": roundEnded("cancelled"),

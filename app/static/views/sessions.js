@@ -187,8 +187,8 @@ function News() {
       if (session.status === "running") return;
       changes.set(session.id, `${nameOf(session)}: ${stateOf(session)}.`);
       timer ??= setTimeout(() => {
-        const isMany = changes.size > 3;
-        setText(isMany ? `${changes.size} sessions have ended or are waiting for you.` : [...changes.values()].join(" "));
+        const many = `${changes.size} sessions have ended or are waiting for you.`;
+        setText(changes.size > 3 ? many : [...changes.values()].join(" "));
         changes.clear();
         timer = null;
       }, SAY_MS);
