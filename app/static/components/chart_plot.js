@@ -14,12 +14,12 @@ const DOT_ROOM = 9;
 const MARGIN = 0.5;
 const WHOLE_NUMBERS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
-const COLOURS = ["accent", "bad", "dim", "line", "running", "surface", "waiting", "warn"];
+const COLORS = ["accent", "bad", "dim", "line", "running", "surface", "waiting", "warn"];
 
 /** The page's current colors, by name. */
-const palette = () => Object.fromEntries(COLOURS.map((name) => [name, color(`--${name}`)]));
+const palette = () => Object.fromEntries(COLORS.map((name) => [name, color(`--${name}`)]));
 
-const sheer = (colour, alpha) => colour.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
+const withAlpha = (color, alpha) => color.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
 
 const font = () => `12px ${getComputedStyle(document.body).fontFamily}`;
 
@@ -30,7 +30,7 @@ export class ContextPlot {
   #reuse;
   #points = [];
   #whole = true;
-  #colours = palette();
+  #colors = palette();
 
   constructor(element, { onHover, onPick }) {
     const width = Math.max(200, element.clientWidth);
@@ -66,7 +66,7 @@ export class ContextPlot {
 
   /** Redraws in the page's current colors. */
   repaint() {
-    this.#colours = palette();
+    this.#colors = palette();
     this.#tokens.redraw(false, true);
     this.#reuse.redraw(false, true);
   }
@@ -103,7 +103,7 @@ export class ContextPlot {
   #tokensOptions(width, hover) {
     const stepped = uPlot.paths.stepped({ align: -1 });
     const line = (name, dash) => ({
-      stroke: () => this.#colours[name],
+      stroke: () => this.#colors[name],
       width: 1.5,
       dash,
       paths: stepped,
@@ -121,8 +121,8 @@ export class ContextPlot {
         line("bad", [2, 3]),
         line("warn", [7, 4]),
         {
-          stroke: () => this.#colours.accent,
-          fill: () => sheer(this.#colours.accent, 0.12),
+          stroke: () => this.#colors.accent,
+          fill: () => withAlpha(this.#colors.accent, 0.12),
           width: 2,
           points: {
             show: (plot) => this.#points.length * DOT_ROOM <= plot.width,
@@ -150,8 +150,8 @@ export class ContextPlot {
       series: [
         {},
         {
-          stroke: () => this.#colours.running,
-          fill: () => sheer(this.#colours.running, 0.5),
+          stroke: () => this.#colors.running,
+          fill: () => withAlpha(this.#colors.running, 0.5),
           width: 0,
           paths: uPlot.paths.bars({ size: [0.7, 24] }),
           points: { show: false },
@@ -163,9 +163,9 @@ export class ContextPlot {
 
   #axis(options) {
     return {
-      stroke: () => this.#colours.dim,
+      stroke: () => this.#colors.dim,
       font: font(),
-      grid: { stroke: () => this.#colours.line, width: 1 },
+      grid: { stroke: () => this.#colors.line, width: 1 },
       ticks: { show: false },
       gap: 4,
       ...options,
@@ -187,7 +187,7 @@ export class ContextPlot {
     const { ctx } = plot;
     ctx.save();
     for (const point of this.#points) {
-      if (point.mark && point.edge === 0 && point.mark.after !== null) drawMark(plot, ctx, point.mark, this.#colours);
+      if (point.mark && point.edge === 0 && point.mark.after !== null) drawMark(plot, ctx, point.mark, this.#colors);
     }
     ctx.restore();
   }
@@ -222,7 +222,7 @@ function reuseOf({ step }) {
 
 /** Draws an arrow from the tokens before to the tokens after: with a diamond for a compaction, a circle for cleared
  * outputs, and a hollow diamond and dashed line for a reverted compaction. */
-function drawMark(plot, ctx, { kind, item, x, before, after }, colours) {
+function drawMark(plot, ctx, { kind, item, x, before, after }, colors) {
   const ratio = uPlot.pxRatio;
   const left = plot.valToPos(x, "x", true);
   const { left: edge, width } = plot.bbox;
@@ -230,8 +230,8 @@ function drawMark(plot, ctx, { kind, item, x, before, after }, colours) {
   const top = plot.valToPos(before, "y", true);
   const bottom = plot.valToPos(after, "y", true);
   const size = 4 * ratio;
-  ctx.strokeStyle = kind === "round" ? colours.waiting : colours.running;
-  ctx.fillStyle = item.status === "reverted" || kind === "prune" ? colours.surface : ctx.strokeStyle;
+  ctx.strokeStyle = kind === "round" ? colors.waiting : colors.running;
+  ctx.fillStyle = item.status === "reverted" || kind === "prune" ? colors.surface : ctx.strokeStyle;
   ctx.lineWidth = 1.5 * ratio;
   ctx.setLineDash(item.status === "reverted" ? [3 * ratio, 3 * ratio] : []);
   ctx.beginPath();

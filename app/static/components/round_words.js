@@ -15,10 +15,10 @@ export const REASONS = {
 
 /** How the context was compacted. */
 export const RUNGS = {
-  prune: "old outputs cleared",
-  summary: "summarized by the model",
-  fold: "folded without a model",
-  shrink: "tail shrunk",
+  prune: "clearing old outputs",
+  summary: "summary by the model",
+  fold: "folding without a model",
+  shrink: "shrinking the tail",
 };
 
 /** Why outputs were cleared. */

@@ -8,7 +8,16 @@ import { ContextFold } from "./context_fold.js";
 const SLICE = 100;
 
 const COLUMNS = [
-  ...["Tokens", "Usable", "Limit", "New input", "Cache read", "Cache write", "Output", "Reuse", "Cost", "Time"],
+  "Tokens",
+  "Usable",
+  "Limit",
+  "New input",
+  "Cache read",
+  "Cache write",
+  "Output",
+  "Reuse",
+  "Cost",
+  "Time",
   "Compaction",
 ];
 

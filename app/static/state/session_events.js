@@ -1,4 +1,6 @@
+/** Applies a session's events to its SessionState. */
 
+/** How many live steps and prunes are kept; older ones are in the API's lists. */
 const LIVE_KEPT = 500;
 
 /** Applies an event: `{seq, type, data}`. Unknown types are ignored. */

@@ -1,4 +1,7 @@
+/** The order of sessions and the filter, both the same as the server's. */
 
+/** The sessions, newest first, with this one added or replaced. With `hasMore`, a session older than all others is left
+ * to a later page. */
 export function place(sessions, session, hasMore) {
   const index = sessions.findIndex(({ id }) => id === session.id);
   if (index >= 0) return sessions.with(index, session);

@@ -1,4 +1,6 @@
+/** A session's settings as form values, and the request that changes them. */
 
+/** API names of the limits, by form field; an empty field means no limit. */
 const LIMITS = { maxSteps: "max_steps", maxSeconds: "max_seconds", maxCost: "max_cost_usd", maxTokens: "max_tokens" };
 
 /** The form's values for the API's Session. */
@@ -24,7 +26,8 @@ export function changesOf(values, before) {
   if (!values.model.trim()) errors.model = "Enter the model name as provider/model.";
   const limits = limitsOf(values, before, errors);
   if (Object.keys(limits).length) body.limits = limits;
-  if (isChanged(values, before, ["approval", "tools", "commands", "timeout"])) body.approval = approvalOf(values, errors);
+  const isApprovalChanged = isChanged(values, before, ["approval", "tools", "commands", "timeout"]);
+  if (isApprovalChanged) body.approval = approvalOf(values, errors);
   return { body, errors };
 }
 
