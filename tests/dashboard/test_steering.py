@@ -21,7 +21,7 @@ async def test_the_next_run_can_be_cancelled_after_an_earlier_cancel(page: Page,
     await page.route("**/cancel", lambda route: route.fulfill(status=202, json={}), times=1)
     await open_session(page, made["id"])
     await expect(messages(page, "assistant").last).to_contain_text("One")
-    await button(page, "Cancel the run").click()
+    await button(page, "Cancel run").click()
     await expect(page.get_by_text("Cancelling…")).to_be_visible()
     await client.post(made["id"], "Go on.", "follow_up")
 
@@ -29,7 +29,7 @@ async def test_the_next_run_can_be_cancelled_after_an_earlier_cancel(page: Page,
 
     await expect(messages(page, "assistant").last).to_contain_text("Two")
     await expect(page.get_by_text("Working, 1 step done")).to_be_visible()
-    await button(page, "Cancel the run").click()
+    await button(page, "Cancel run").click()
     await expect(badge(page, "cancelled")).to_be_visible()
 
 
