@@ -13,7 +13,7 @@ const TASKS = {
 addEventListener("message", async ({ data: [task, ...args] }) => {
   try {
     const work = await TASKS[task](...args);
-    postMessage({ begins: true });
+    postMessage({ started: true });
     postMessage({ result: work() });
   } catch {
     // The language failed to load, or the result is nested too deeply to be sent.

@@ -148,7 +148,7 @@ async def _take(browser: Browser, url: str, session_id: str, scheme: Any) -> Non
         await page.wait_for_function(AT_END)
         await shoot("session")
         await tab(page, "Context").click()
-        await expect(page.locator(".chart-said")).to_contain_text("Step")
+        await expect(page.locator(".chart-text")).to_contain_text("Step")
         await expect(page.get_by_role("button", name="Compaction 1").first).to_be_visible()
         await shoot("context")
         await page.get_by_role("button", name="Compaction 1").first.click()

@@ -103,7 +103,7 @@ async def test_hostile_content_is_shown_as_text_in_every_view(page: Page, site: 
 
     await _conversation(page, site)
     await tab(page, "Context").click()
-    await expect(page.locator(".chart-said")).to_contain_text("Step")
+    await expect(page.locator(".chart-text")).to_contain_text("Step")
     await _open_all(page)
     await expect(page.get_by_role("main")).to_contain_text(SCRIPT)
     await _nothing_ran(page, site)
@@ -189,7 +189,7 @@ async def test_the_page_stays_responsive_with_huge_outputs_and_lines(
     await page.keyboard.press("Escape")
     await expect(dialog).to_be_hidden()
     took["full output"] = await page.evaluate(ANSWERS, "Context")
-    await expect(page.locator(".chart-said")).to_contain_text("Step")
+    await expect(page.locator(".chart-text")).to_contain_text("Step")
     took["context"] = await page.evaluate(ANSWERS, "Files")
 
     record_property("click handled, ms", json.dumps(took))

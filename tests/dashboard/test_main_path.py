@@ -112,12 +112,12 @@ async def _view_and_revert_the_compaction(page: Page) -> None:
     await tab(page, "Context").click()
     chart = page.get_by_role("group", name="Chart of context tokens")
     await chart.focus()
-    said = page.locator(".chart-said")
-    await expect(said).to_contain_text("Step")
-    while "Compaction" not in (before := await said.inner_text()):
+    text = page.locator(".chart-text")
+    await expect(text).to_contain_text("Step")
+    while "Compaction" not in (before := await text.inner_text()):
         await chart.press("ArrowLeft")
-        await expect(said).not_to_have_text(before)
-    await expect(said).to_have_text(re.compile(r"Compaction \d+: [\d,]+ → [\d,]+ tokens, \d+% less; .* Cost "))
+        await expect(text).not_to_have_text(before)
+    await expect(text).to_have_text(re.compile(r"Compaction \d+: [\d,]+ → [\d,]+ tokens, \d+% less; .* Cost "))
     await chart.press("Enter")
     summary = page.get_by_role("region", name=re.compile("Summary of compaction"))
     await expect(summary).to_contain_text("The first steps of the task.")

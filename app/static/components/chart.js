@@ -54,7 +54,7 @@ export function Chart({ history, onPick }) {
         Show the full context window
       </label>
     </figcaption>
-    <p class="chart-said numbers" aria-live=${chosen.value === null ? "off" : "polite"}>
+    <p class="chart-text numbers" aria-live=${chosen.value === null ? "off" : "polite"}>
       <${PointText} point=${points[at]} isNewest=${chosen.value === null} />
     </p>
     <${StepTable} history=${history} />

@@ -18,12 +18,12 @@ export function FileTree({ files, active, onDrop }) {
   const id = useId();
   const [dropped, setDropped] = useState(null);
   const rows = rowsOf(files);
-  const at = rows.findIndex(({ path, said }) => !said && path === active.value);
+  const at = rows.findIndex(({ path, notice }) => !notice && path === active.value);
   useEffect(() => {
     if (at >= 0 && box.current.contains(document.activeElement)) reveal(box.current, at, ROW);
   }, [at]);
   const go = (index) => {
-    if (rows[index] && !rows[index].said) active.value = rows[index].path;
+    if (rows[index] && !rows[index].notice) active.value = rows[index].path;
   };
   const press = (index) => {
     go(index);
@@ -56,7 +56,7 @@ export function FileTree({ files, active, onDrop }) {
       "aria-label": "Files",
       "aria-activedescendant": at >= 0 ? `${id}-${at}` : undefined,
       onKeyDown,
-      onFocus: () => at < 0 && go(rows.findIndex(({ said }) => !said)),
+      onFocus: () => at < 0 && go(rows.findIndex(({ notice }) => !notice)),
     }}
     count=${rows.length}
     height=${ROW}
@@ -85,8 +85,8 @@ function rowsOf(files) {
       rows.push({ ...item, level, isFolder, isExpanded });
       if (isExpanded) walk(item.path, level + 1);
     }
-    const said = noticeOf(found);
-    if (said) rows.push({ path: folder, level, said });
+    const notice = noticeOf(found);
+    if (notice) rows.push({ path: folder, level, notice });
   };
   walk("", 1);
   return rows;
@@ -110,7 +110,7 @@ function keyed(key, { rows, at, go, files }) {
   const row = rows[at];
   const next = (from, step) => {
     let index = from + step;
-    while (rows[index]?.said) index += step;
+    while (rows[index]?.notice) index += step;
     return index;
   };
   switch (key) {
@@ -128,7 +128,7 @@ function keyed(key, { rows, at, go, files }) {
       return true;
     case "ArrowLeft":
       if (row?.isExpanded) files.close(row.path);
-      else if (row) go(rows.findIndex(({ path, said }) => !said && path === folderOf(row.path)));
+      else if (row) go(rows.findIndex(({ path, notice }) => !notice && path === folderOf(row.path)));
       return true;
     default: return key.length === 1 && goToName(key, { rows, at, go });
   }
@@ -137,7 +137,7 @@ function keyed(key, { rows, at, go, files }) {
 /** Moves to the next entry whose name starts with the letter. */
 function goToName(letter, { rows, at, go }) {
   const order = [...rows.keys()].map((place) => (at + 1 + place) % rows.length);
-  const begins = ({ path, said }) => !said && nameOf(path).toLowerCase().startsWith(letter.toLowerCase());
+  const begins = ({ path, notice }) => !notice && nameOf(path).toLowerCase().startsWith(letter.toLowerCase());
   const found = order.find((index) => begins(rows[index]));
   if (found !== undefined) go(found);
   return found !== undefined;
@@ -147,7 +147,7 @@ function folderUnder(event, rows) {
   const index = event.target.closest?.("[data-index]")?.dataset.index;
   const row = index === undefined ? null : rows[Number(index)];
   if (!row) return "";
-  return row.isFolder || row.said ? row.path : folderOf(row.path);
+  return row.isFolder || row.notice ? row.path : folderOf(row.path);
 }
 
 const isWithin = ({ path }, folder) => folder === "" || path === folder || path.startsWith(`${folder}/`);
@@ -158,11 +158,11 @@ function markOf({ type, isFolder, isExpanded }) {
 }
 
 function Row({ id, row, index, isActive, isOpen, isTarget, onPress }) {
-  const { path, level, said, type, size, modified_at: modifiedAt, isFolder, isExpanded } = row;
+  const { path, level, notice, type, size, modified_at: modifiedAt, isFolder, isExpanded } = row;
   const shared = { id, role: "treeitem", "aria-level": level, "data-index": index, style: { "--level": level } };
   const state = `${isActive ? "active" : ""} ${isTarget ? "target" : ""}`;
-  if (said) {
-    return html`<div ...${shared} class="tree-row said ${state}" aria-disabled="true"><span>${said}</span></div>`;
+  if (notice) {
+    return html`<div ...${shared} class="tree-row notice ${state}" aria-disabled="true"><span>${notice}</span></div>`;
   }
   return html`<div
     ...${shared}

@@ -49,11 +49,11 @@ export function FileView({ files, sessionId, modifiedAt }) {
 
 function Content({ path, text, size }) {
   if (text === null) {
-    return html`<p class="file-said">This file is not UTF-8 text, so it can't be shown. You can download it.</p>`;
+    return html`<p class="file-notice">This file is not UTF-8 text, so it can't be shown. You can download it.</p>`;
   }
-  if (size === 0) return html`<p class="file-said">The file is empty.</p>`;
+  if (size === 0) return html`<p class="file-notice">The file is empty.</p>`;
   return html`${size > SHOWN_BYTES &&
-    html`<p class="file-said">
+    html`<p class="file-notice">
       Showing the first ${bytes(SHOWN_BYTES)} of ${bytes(size)}. Download the file to see the rest.
     </p>`}
     <${Text} key=${path} path=${path} text=${text} />`;

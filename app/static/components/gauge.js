@@ -25,10 +25,10 @@ export function Gauge({ context }) {
   const { tokens, limit, usable, source } = context;
   if (!limit) return html`<span class="gauge dim">no context yet</span>`;
   const state = fullness(context);
-  const said = `${count(tokens)} of ${count(usable)} usable tokens, in a window of ${count(limit)};
+  const description = `${count(tokens)} of ${count(usable)} usable tokens, in a window of ${count(limit)};
     ${SOURCES[source] ?? source}${STATES[state] ? `; ${STATES[state]}` : ""}`.replace(/\s+/g, " ");
   const share = (number) => `${Math.min(100, (number / limit) * 100)}%`;
-  return html`<span class="gauge ${state}" title=${said}>
+  return html`<span class="gauge ${state}" title=${description}>
     <span
       class="gauge-bar"
       role="meter"
@@ -36,7 +36,7 @@ export function Gauge({ context }) {
       aria-valuemin="0"
       aria-valuemax=${limit}
       aria-valuenow=${Math.min(tokens, limit)}
-      aria-valuetext=${said}
+      aria-valuetext=${description}
     >
       <span class="gauge-fill" style=${{ width: share(tokens) }}></span>
       <span class="gauge-usable" style=${{ left: share(usable) }}></span>

@@ -41,14 +41,14 @@ export function Markdown({ id, text, isWhole }) {
 }
 
 function parsedOf(id) {
-  const held = parsed.get(id) ?? fresh();
+  const held = parsed.get(id) ?? newEntry();
   parsed.delete(id);
   parsed.set(id, held);
   if (parsed.size > KEPT) parsed.delete(parsed.keys().next().value);
   return held;
 }
 
-function fresh() {
+function newEntry() {
   const arrived = signal(0);
   const elsewhere = async (text, take) => {
     take(await worker.run("blocks", text));

@@ -39,7 +39,7 @@ export function Queue({ state }) {
             />`,
       )}
     </ol>
-    ${lost && html`<${Overtaken} state=${state} text=${lost.content} onClose=${() => setEditing(null)} />`}
+    ${lost && html`<${LostEdit} state=${state} text=${lost.content} onClose=${() => setEditing(null)} />`}
     <p class="dim">${order(items, state.session.value)}</p>
   </section>`;
 }
@@ -165,7 +165,7 @@ function Editor({ state, item, editing, onChange, onClose }) {
 }
 
 /** Tells the user that a message was delivered or withdrawn while they edited it, and offers to keep their text. */
-function Overtaken({ state, text, onClose }) {
+function LostEdit({ state, text, onClose }) {
   const keep = () => {
     draftOf(state).append(text);
     say("Your text is in the message box.");

@@ -26,7 +26,7 @@ export function RoundDetails({ round, state, history }) {
 
 /** A running round, with a button to cancel it. */
 function Running({ round, state }) {
-  const asks = useSignal(false);
+  const isConfirming = useSignal(false);
   const isRunActive = state.session.value?.status !== "idle";
   const cancel = async () => {
     await post(sessionPath(state.id, "cancel"));
@@ -39,16 +39,16 @@ function Running({ round, state }) {
       ${" "}${round.policy}). You can still send messages.
     </p>
     ${isRunActive
-      ? html`<button onClick=${() => (asks.value = true)}>Cancel</button>`
+      ? html`<button onClick=${() => (isConfirming.value = true)}>Cancel</button>`
       : html`<${Button} onClick=${cancel}>Cancel<//>`}
-    ${asks.value &&
+    ${isConfirming.value &&
     html`<${Confirm}
       title="Cancel run?"
       text="The compaction is cancelled together with the current run. You can resume the run later."
       verb="Cancel run"
       dismiss="Keep running"
       onConfirm=${cancel}
-      onClose=${() => (asks.value = false)}
+      onClose=${() => (isConfirming.value = false)}
     />`}
   </div>`;
 }
@@ -117,22 +117,22 @@ function BothSides({ round, state, history }) {
 }
 
 function Revert({ round, state }) {
-  const asks = useSignal(false);
+  const isConfirming = useSignal(false);
   const freed = round.tokens_before - round.tokens_after;
   const revert = async () => {
     await remove(sessionPath(state.id, "compactions", String(round.round)));
     say(`Compaction ${round.round} reverted.`);
   };
   return html`<p>
-      <button class="danger" onClick=${() => (asks.value = true)}>Revert compaction ${round.round}</button>
+      <button class="danger" onClick=${() => (isConfirming.value = true)}>Revert compaction ${round.round}</button>
     </p>
-    ${asks.value &&
+    ${isConfirming.value &&
     html`<${Confirm}
       title="Revert compaction ${round.round}?"
       text="The model will see the summarized messages again, about ${count(freed)} more tokens. If that is too much,
         the next step compacts again. Later messages stay."
       verb="Revert"
       onConfirm=${revert}
-      onClose=${() => (asks.value = false)}
+      onClose=${() => (isConfirming.value = false)}
     />`}`;
 }

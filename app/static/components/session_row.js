@@ -7,9 +7,9 @@ import { html } from "../core/ui.js";
 import { Ago, Badge, say, sayProblem, StatusBadge } from "./basic.js";
 import { Menu } from "./menu.js";
 
-/** `name` is the displayed name; `onChanged(session)` gets the session after an action, and `ask(dialog, session)`
- * opens a dialog. */
-export function SessionRow({ session, name, onChanged, ask }) {
+/** `name` is the displayed name; `onChanged(session)` gets the session after an action, and `openDialog(dialog,
+ * session)` opens a dialog. */
+export function SessionRow({ session, name, onChanged, openDialog }) {
   return html`<li class="session-row" data-session-id=${session.id}>
     <div class="row-name">
       <a href=${sessionLink(session.id)}>${name}</a>
@@ -21,7 +21,7 @@ export function SessionRow({ session, name, onChanged, ask }) {
     <span class="row-cost numbers"><${Cost} usage=${session.usage} /></span>
     <span class="row-context numbers"><${Context} context=${session.context} /></span>
     <span class="row-time dim"><${Ago} time=${session.updated_at} /></span>
-    <${Actions} session=${session} name=${name} onChanged=${onChanged} ask=${ask} />
+    <${Actions} session=${session} name=${name} onChanged=${onChanged} openDialog=${openDialog} />
   </li>`;
 }
 
@@ -48,15 +48,15 @@ function Context({ context: { tokens, usable } }) {
   return html`${compact(tokens)}<span class="dim"> of ${compact(usable)}<span class="unit"> tokens</span></span>`;
 }
 
-function Actions({ session, name, onChanged, ask }) {
+function Actions({ session, name, onChanged, openDialog }) {
   const cancel = async () => {
     onChanged(await post(sessionPath(session.id, "cancel")));
     say(`Cancelling “${name}”…`);
   };
   const items = [
-    { label: "Rename", onClick: () => ask("rename", session) },
-    { label: "Fork", onClick: () => ask("fork", session) },
-    { label: "Delete", onClick: () => ask("delete", session), kind: "danger" },
+    { label: "Rename", onClick: () => openDialog("rename", session) },
+    { label: "Fork", onClick: () => openDialog("fork", session) },
+    { label: "Delete", onClick: () => openDialog("delete", session), kind: "danger" },
   ];
   if (session.status !== "idle") items.splice(1, 0, { label: "Cancel run", onClick: () => cancel().catch(sayProblem) });
   return html`<div class="row-menu">

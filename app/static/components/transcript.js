@@ -80,7 +80,7 @@ export function Transcript({ state }) {
       <//><//>
     </div>
     ${whole.value && html`<${WholeOutput} path=${whole.value} onClose=${() => (whole.value = null)} />`}
-    <${Ways} transcript=${transcript} place=${place} />
+    <${JumpButtons} transcript=${transcript} place=${place} />
   </div>`;
 }
 
@@ -115,15 +115,15 @@ function Edges({ transcript, place }) {
   return transcript.loading.value ? html`<div class="transcript-loading" role="status">Loading messages…</div>` : null;
 }
 
-function Ways({ transcript, place }) {
+function JumpButtons({ transcript, place }) {
   const left = transcript.reading.left.value;
   const isAway = left !== null || transcript.hasLater.value;
   if (!isAway) return null;
-  const fresh = left === null ? 0 : transcript.arrived.value - left;
+  const newCount = left === null ? 0 : transcript.arrived.value - left;
   return html`<div class="transcript-ways">
     <${Button} onClick=${place.toFirst}>First message<//>
     <${Button} kind="primary" onClick=${place.toNewest}>
-      Jump to newest${fresh > 0 ? html` <span class="numbers">(${count(fresh)} new)</span>` : ""}
+      Jump to newest${newCount > 0 ? html` <span class="numbers">(${count(newCount)} new)</span>` : ""}
     <//>
   </div>`;
 }

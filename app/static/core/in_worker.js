@@ -35,7 +35,7 @@ export class BoundedWorker {
   #started() {
     const worker = new Worker(policy?.createScriptURL("") ?? ADDRESS, { type: "module" });
     worker.onmessage = ({ data }) => {
-      if (data.begins) this.#timer = setTimeout(() => this.#stop(), LIMIT_MS);
+      if (data.started) this.#timer = setTimeout(() => this.#stop(), LIMIT_MS);
       else this.#finish(data.result);
     };
     worker.onerror = worker.onmessageerror = () => this.#stop();

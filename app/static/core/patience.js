@@ -28,9 +28,9 @@ export class Patience {
   async wait(ms) {
     let timer;
     let unwatch;
-    const hurry = () => document.visibilityState === "visible" && this.end();
-    addEventListener("online", hurry);
-    document.addEventListener("visibilitychange", hurry);
+    const endIfVisible = () => document.visibilityState === "visible" && this.end();
+    addEventListener("online", endIfVisible);
+    document.addEventListener("visibilitychange", endIfVisible);
     await new Promise((resolve) => {
       this.#wake = resolve;
       timer = setTimeout(resolve, ms);
@@ -40,8 +40,8 @@ export class Patience {
     this.#wake = null;
     clearTimeout(timer);
     unwatch();
-    removeEventListener("online", hurry);
-    document.removeEventListener("visibilitychange", hurry);
+    removeEventListener("online", endIfVisible);
+    document.removeEventListener("visibilitychange", endIfVisible);
   }
 
   /** Ends the current wait. */

@@ -36,7 +36,7 @@ export class EventLog {
   /** The seq of the newest event seen, of any type. */
   #to = 0;
   #cursor = null;
-  #begun = 0;
+  #starts = 0;
   #follower = null;
 
   constructor(state, types) {
@@ -46,12 +46,12 @@ export class EventLog {
 
   /** Starts with the events received from the stream, and the page before them. */
   async start() {
-    this.#begun += 1;
+    this.#starts += 1;
     this.#follower = this.#state.follower.peek();
     const live = this.#state.log.peek();
     const newest = live.at(-1)?.seq ?? this.#follower?.lastId ?? this.#state.session.peek().last_seq;
     batch(() => {
-      this.items.value = ascending(live.filter(this.#isAsked));
+      this.items.value = ascending(live.filter(this.#isWanted));
       this.hasLater.value = false;
       this.#to = newest;
       this.#setCursor(String(live[0]?.seq ?? newest + 1));
@@ -71,22 +71,22 @@ export class EventLog {
     const fresh = live.filter(({ seq }) => seq > this.#to);
     if (fresh.length === 0) return;
     this.#to = live.at(-1).seq;
-    const items = ascending([...this.items.peek(), ...fresh.filter(this.#isAsked)]);
+    const items = ascending([...this.items.peek(), ...fresh.filter(this.#isWanted)]);
     if (items.length > MOST) this.#setCursor(String(items.at(-MOST).seq));
     this.items.value = items.slice(-MOST);
   }
 
   /** How many of the stream's events are not loaded yet. */
   waiting(live) {
-    return live.filter((event) => event.seq > this.#to && this.#isAsked(event)).length;
+    return live.filter((event) => event.seq > this.#to && this.#isWanted(event)).length;
   }
 
   async loadEarlier() {
-    const begun = this.#begun;
+    const start = this.#starts;
     let found = 0;
     while (this.#cursor !== null && found === 0) {
       const page = await this.#page({ order: "desc", after: this.#cursor });
-      if (page === null || begun !== this.#begun) return;
+      if (page === null || start !== this.#starts) return;
       found = page.items.length;
       batch(() => {
         this.#setCursor(page.next_cursor);
@@ -103,9 +103,9 @@ export class EventLog {
   }
 
   async loadLater() {
-    const begun = this.#begun;
+    const start = this.#starts;
     const page = await this.#page({ after: String(this.#to) });
-    if (page === null || begun !== this.#begun) return;
+    if (page === null || start !== this.#starts) return;
     batch(() => {
       const items = ascending([...this.items.peek(), ...page.items]);
       if (items.length > MOST) this.#setCursor(String(items.at(-MOST).seq));
@@ -125,10 +125,10 @@ export class EventLog {
     if (this.loading.peek()) return null;
     this.loading.value = true;
     this.problem.value = null;
-    const asked = new URLSearchParams({ ...query, limit: PAGE });
-    if (this.#types.length) asked.set("types", this.#types.join(","));
+    const params = new URLSearchParams({ ...query, limit: PAGE });
+    if (this.#types.length) params.set("types", this.#types.join(","));
     try {
-      return await get(`${sessionPath(this.#state.id, "log")}?${asked}`);
+      return await get(`${sessionPath(this.#state.id, "log")}?${params}`);
     } catch (problem) {
       this.problem.value = problem;
       return null;
@@ -137,7 +137,7 @@ export class EventLog {
     }
   }
 
-  #isAsked = ({ type }) => this.#types.length === 0 || this.#types.includes(type);
+  #isWanted = ({ type }) => this.#types.length === 0 || this.#types.includes(type);
 }
 
 /** The events without duplicates: an event may come with a page and with the stream. */

@@ -33,7 +33,7 @@ class Files {
   /** Uploads, oldest first: `{id, path, share, status: "sending" | "done" | "failed", detail}`. */
   uploads = signal([]);
   #id;
-  #asked = new Map();
+  #requests = new Map();
   #reading = 0;
   #again = false;
   #lastUpload = 0;
@@ -44,16 +44,16 @@ class Files {
 
   /** Loads the entries of a folder. A failure is stored with the folder. */
   async load(path) {
-    const number = (this.#asked.get(path) ?? 0) + 1;
-    this.#asked.set(path, number);
+    const number = (this.#requests.get(path) ?? 0) + 1;
+    this.#requests.set(path, number);
     this.#set(path, { loading: true });
     try {
       const page = await get(`${sessionPath(this.#id, "files")}?${new URLSearchParams({ path })}`);
-      if (this.#asked.get(path) !== number) return;
+      if (this.#requests.get(path) !== number) return;
       const items = page.items.toSorted(byName);
       this.#set(path, { items, truncated: page.truncated, problem: null, loading: false });
     } catch (problem) {
-      if (this.#asked.get(path) === number) this.#set(path, { problem, loading: false });
+      if (this.#requests.get(path) === number) this.#set(path, { problem, loading: false });
     }
   }
 

@@ -22,7 +22,7 @@ function completed(type) {
 }
 
 /** Records a started round. A background round does not count as in progress, since nothing waits for it. */
-function begun(state, round) {
+function startRound(state, round) {
   const working = new Map(state.working.value);
   working.set(round.round, { ...working.get(round.round), ...round });
   state.setWorking(working, isInProgress(state) || !round.background);
@@ -31,7 +31,7 @@ function begun(state, round) {
 const isInProgress = (state) => state.session.value?.compaction.in_progress ?? false;
 
 /** Removes a round that has ended in any way, and returns its data. */
-function ended(state, number) {
+function endRound(state, number) {
   const working = new Map(state.working.value);
   const round = working.get(number);
   working.delete(number);
@@ -48,7 +48,7 @@ function upsertRound(state, round) {
 
 function roundEnded(status) {
   return (state, { session_id, at, ...data }) => {
-    const before = ended(state, data.round);
+    const before = endRound(state, data.round);
     const known = state.rounds.value.find(({ round }) => round === data.round);
     // A failure reports only the usage of its rung; the usage of the whole round is in the list of rounds.
     const reported = status === "failed" ? undefined : data.usage;
@@ -135,9 +135,9 @@ const CHANGES = {
     if (state.prunes.value.some((prune) => prune.seq === seq)) return;
     state.prunes.value = [...state.prunes.value, { ...data, seq }].slice(-LIVE_KEPT);
   },
-  "compaction.started": (state, { session_id, at, ...round }) => begun(state, { ...round, created_at: at }),
+  "compaction.started": (state, { session_id, at, ...round }) => startRound(state, { ...round, created_at: at }),
   "compaction.completed": (state, { session_id, at, ...round }) => {
-    ended(state, round.round);
+    endRound(state, round.round);
     upsertRound(state, round);
     if (round.outputs_pruned) state.transcript.loadMarks();
   },

@@ -46,7 +46,7 @@ export class Preview {
  * output. */
 export class OpenParts {
   #parts = new Map();
-  #fresh = new Set();
+  #seen = new Set();
   #onChange;
 
   constructor(onChange) {
@@ -55,7 +55,7 @@ export class OpenParts {
 
   /** On a new connection, the first delta of each part replaces its text. */
   connected() {
-    this.#fresh.clear();
+    this.#seen.clear();
   }
 
   get(key) {
@@ -69,9 +69,9 @@ export class OpenParts {
 
   /** Applies a delta of a text, of reasoning or of a call's arguments. Returns false if it would leave a gap. */
   put(type, { part_id: id, message_id: messageId, index, name, offset, text }) {
-    if (!this.#fresh.has(id)) {
+    if (!this.#seen.has(id)) {
       this.#parts.set(id, { type, messageId, index, name, written: new OpenText() });
-      this.#fresh.add(id);
+      this.#seen.add(id);
     }
     if (!this.#parts.get(id).written.put(offset, text)) return false;
     this.#onChange(id);
@@ -88,6 +88,6 @@ export class OpenParts {
 
   drop(key) {
     this.#parts.delete(key);
-    this.#fresh.delete(key);
+    this.#seen.delete(key);
   }
 }

@@ -36,12 +36,12 @@ export function EventsView({ state }) {
       <${EventFilter} types=${types} onTypes=${setTypes} text=${text} onText=${setText} />
       <${Curl} state=${state} />
     </div>
-    <p class="events-said dim">
+    <p class="events-count dim">
       ${countOf(log, items, text)}. Streaming deltas aren't stored.
     </p>
     ${log.problem.value && html`<${Failure} problem=${log.problem.value} onRetry=${() => log.loadEarlier()} />`}
     <${Rows} key=${types.join()} ...${{ box, log, items, follows }} isSearched=${text !== ""} />
-    <${Ways} ...${{ box, log, live, follows }} isSearched=${text !== ""} />
+    <${JumpButtons} ...${{ box, log, live, follows }} isSearched=${text !== ""} />
   </div>`;
 }
 
@@ -141,9 +141,9 @@ function useEnds({ box, virtualizer, log, follows, size, isSearched }) {
   });
 }
 
-function Ways({ box, log, live, follows, isSearched }) {
+function JumpButtons({ box, log, live, follows, isSearched }) {
   const isAway = !follows.value || log.hasLater.value;
-  const fresh = isAway ? log.waiting(live) : 0;
+  const newCount = isAway ? log.waiting(live) : 0;
   // When a button disappears, the list gets its focus.
   const focus = () => box.current.focus({ preventScroll: true });
   const toNewest = () => {
@@ -161,7 +161,7 @@ function Ways({ box, log, live, follows, isSearched }) {
     html`<${Button} onClick=${searchEarlier}>Search earlier events<//>`}
     ${isAway &&
     html`<button type="button" class="primary" onClick=${toNewest}>
-      Jump to newest${fresh > 0 ? html` <span class="numbers">(${count(fresh)} new)</span>` : ""}
+      Jump to newest${newCount > 0 ? html` <span class="numbers">(${count(newCount)} new)</span>` : ""}
     </button>`}
   </div>`;
 }

@@ -15,7 +15,7 @@ export function FilesView({ state }) {
   const files = filesOf(state);
   const active = useSignal(files.file.peek()?.path ?? null);
   useFresh(state, files);
-  const [asked, ask] = useState(null);
+  const [conflict, setConflict] = useState(null);
   const panes = useRef(null);
   useFocusOfClosed(files.file.value !== null, panes);
   const root = files.folders.value.get("");
@@ -23,7 +23,7 @@ export function FilesView({ state }) {
   const target = targetOf(files, active.value);
   const take = async (found, folder) => {
     const replaced = await existing(files, found, folder);
-    if (replaced.length) ask({ found, folder, replaced });
+    if (replaced.length) setConflict({ found, folder, replaced });
     else await files.upload(found, folder);
   };
   const drop = (transfer, folder) => take(droppedFiles(transfer), folder);
@@ -43,7 +43,7 @@ export function FilesView({ state }) {
         ? html`<${FileView} files=${files} sessionId=${state.id} modifiedAt=${files.entry(path)?.modified_at} />`
         : html`<p class="file-none dim">Select a file to view it, or drop files on a folder to upload them.</p>`}
     </div>
-    ${asked && html`<${Replace} files=${files} ...${asked} onClose=${() => ask(null)} />`}
+    ${conflict && html`<${Replace} files=${files} ...${conflict} onClose=${() => setConflict(null)} />`}
   </div>`;
 }
 

@@ -29,8 +29,8 @@ const isCreating = signal(false);
 
 export function Sessions() {
   const page = useRef(null);
-  const [asked, setAsked] = useState(null);
-  const ask = (name, session) => setAsked({ name, session });
+  const [dialog, setDialog] = useState(null);
+  const openDialog = (name, session) => setDialog({ name, session });
   useEffect(() => {
     document.title = "Sessions · Palimpsest";
     list.open();
@@ -46,8 +46,8 @@ export function Sessions() {
     <${Head} isFirst=${isFirst} />
     ${isCreating.value && !isFirst && html`<${CreateForm} onClose=${() => (isCreating.value = false)} />`}
     ${list.problem.value && html`<${Failure} problem=${list.problem.value} onRetry=${() => retry()} />`}
-    ${isFirst ? html`<${FirstVisit} />` : html`<${Filter} /><${Rows} asked=${asked} ask=${ask} />`}
-    ${asked && html`<${Asked} ...${asked} onClose=${() => setAsked(null)} />`}
+    ${isFirst ? html`<${FirstVisit} />` : html`<${Filter} /><${Rows} dialog=${dialog} openDialog=${openDialog} />`}
+    ${dialog && html`<${RowDialog} ...${dialog} onClose=${() => setDialog(null)} />`}
     <${News} />
   </main>`;
 }
@@ -97,7 +97,7 @@ function Filter() {
 }
 
 /** The dialog of a row's menu. It stays open even if the filter removes the row. */
-function Asked({ name, session: before, onClose }) {
+function RowDialog({ name, session: before, onClose }) {
   const session = list.items.value.find(({ id }) => id === before.id) ?? before;
   const onDeleted = () => {
     // First, so that the focus returns to the row and then moves to its neighbor.
@@ -108,10 +108,10 @@ function Asked({ name, session: before, onClose }) {
   return html`<${SessionDialog} ...${{ name, session, onClose, onRenamed, onDeleted }} />`;
 }
 
-function Rows({ asked, ask }) {
+function Rows({ dialog, openDialog }) {
   const items = list.items.value;
   const isLoading = list.loading.value;
-  const focus = useKeptFocus(items, asked);
+  const focus = useKeptFocus(items, dialog);
   if (items.length === 0) return html`<${Nothing} isLoading=${isLoading || !list.loaded.value} />`;
   return html`<ul class="session-list" aria-label="Sessions" aria-busy=${isLoading} ...${focus}>
       ${items.map(
@@ -120,7 +120,7 @@ function Rows({ asked, ask }) {
           session=${session}
           name=${nameOf(session)}
           onChanged=${(changed) => list.put(changed)}
-          ask=${ask}
+          openDialog=${openDialog}
         />`,
       )}
     </ul>
@@ -129,7 +129,7 @@ function Rows({ asked, ask }) {
 
 /** When the focused row disappears, because it was deleted or filtered out, the row in its place gets the focus once no
  * dialog is open: otherwise keyboard users would start again at the top of the page. Returns the list's props. */
-function useKeptFocus(items, asked) {
+function useKeptFocus(items, dialog) {
   const rows = useRef(null);
   const last = useRef(null);
   useEffect(() => {
@@ -137,7 +137,7 @@ function useKeptFocus(items, asked) {
     const { id, index } = last.current;
     if (items.some((item) => item.id === id)) return;
     rows.current?.children[Math.min(index, items.length - 1)]?.querySelector("a").focus();
-  }, [items, asked]);
+  }, [items, dialog]);
   const onFocusIn = ({ target }) => {
     // A dialog closed together with the list returns the focus to a row that is already removed.
     if (!rows.current) return;
