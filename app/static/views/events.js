@@ -37,7 +37,7 @@ export function EventsView({ state }) {
       <${Curl} state=${state} />
     </div>
     <p class="events-count dim">
-      ${countOf(log, items, text)}. Streaming deltas aren't stored.
+      ${countOf(log, items, text)} Streaming deltas aren't stored.
     </p>
     ${log.problem.value && html`<${Failure} problem=${log.problem.value} onRetry=${() => log.loadEarlier()} />`}
     <${Rows} key=${types.join()} ...${{ box, log, items, follows }} isSearched=${text !== ""} />
@@ -62,10 +62,10 @@ function useMatching(items, text) {
 /** How many events are shown. */
 function countOf(log, items, text) {
   const loaded = log.items.value.length;
-  if (loaded === 0) return log.loading.value ? "Loading…" : "No matching events";
+  if (loaded === 0) return log.loading.value ? "Loading…" : "No matching events.";
   const all = `${count(loaded)} ${log.hasEarlier.value ? "loaded " : ""}${loaded === 1 ? "event" : "events"}`;
-  if (text) return `${count(items.length)} of ${all} match`;
-  return log.hasEarlier.value ? `${all}; scroll up to load earlier ones` : all;
+  if (text) return `${count(items.length)} of ${all} match.`;
+  return log.hasEarlier.value ? `${all}; scroll up to load earlier ones.` : `${all}.`;
 }
 
 function Rows({ box, log, items, follows, isSearched }) {
