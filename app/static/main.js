@@ -1,4 +1,4 @@
-/** The page: its frame, and the view that the address names. */
+/** The page: its frame, and the view named by the address. */
 
 import { Notes } from "./components/basic.js";
 import { ThemeChooser } from "./components/theme_chooser.js";
@@ -11,7 +11,7 @@ import { SessionView } from "./views/session.js";
 import { UsageView } from "./views/usage.js";
 
 function Page() {
-  // Once there is something on the page, a login does not take it away.
+  // Once the page shows data, a login opens on top of it instead of replacing it.
   if (needsKey.value && !hasAnswered()) return html`<${Login} />`;
   const { page, id } = route.value;
   const current = (name) => (page === name ? "page" : undefined);
@@ -31,7 +31,7 @@ function Page() {
     ${needsKey.value && html`<${LoginDialog} />`}`;
 }
 
-/** A file that is dropped where nothing takes it would be opened by the browser in place of the page. */
+/** Refuses files dropped outside a drop target: the browser would open them in place of the page. */
 function refuseFiles(event) {
   if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;
   event.preventDefault();

@@ -1,22 +1,22 @@
-/** Loads the page, and loads it again where some of it did not come: a browser drops what it has asked for when a network
- * of its machine comes or goes, and a module that failed stays failed. */
+/** Loads the page, and reloads it if a module fails to load: a browser drops its requests when a network interface of
+ * its machine comes or goes, and a module that failed stays failed. */
 
 const TRIES = "palimpsest-starts";
-const MOST = 3;
+const MAX_TRIES = 3;
 const PAUSE_MS = 500;
 
 function failed(error) {
   const tries = Number(sessionStorage.getItem(TRIES)) + 1;
   sessionStorage.setItem(TRIES, String(tries));
-  if (tries < MOST) {
+  if (tries < MAX_TRIES) {
     setTimeout(() => location.reload(), PAUSE_MS * tries);
     return;
   }
   sessionStorage.removeItem(TRIES);
-  const said = document.createElement("p");
-  said.setAttribute("role", "alert");
-  said.textContent = `The page could not be loaded (${error.message}). Load it again.`;
-  document.getElementById("page").replaceChildren(said);
+  const notice = document.createElement("p");
+  notice.setAttribute("role", "alert");
+  notice.textContent = `The page could not be loaded (${error.message}). Reload it.`;
+  document.getElementById("page").replaceChildren(notice);
 }
 
 import("./main.js").then(() => sessionStorage.removeItem(TRIES), failed);

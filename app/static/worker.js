@@ -1,10 +1,10 @@
-/** Reads texts of models and files off the page's thread, since some take minutes; `core/in_worker.js` ends it with the
- * task that takes too long. */
+/** Parses model and file texts off the main thread, since some take minutes; `core/in_worker.js` terminates it if a
+ * task takes too long. */
 
 import { coloursOf } from "./core/colours.js";
 import { blocksOf } from "./core/markdown.js";
 
-/** Each loads what it needs, and gives the work itself. */
+/** Each task loads what it needs and returns the function that does the work. */
 const TASKS = {
   blocks: async (text) => () => blocksOf(text),
   colours: coloursOf,
@@ -13,10 +13,10 @@ const TASKS = {
 addEventListener("message", async ({ data: [task, ...args] }) => {
   try {
     const work = await TASKS[task](...args);
-    postMessage({ begins: true });
+    postMessage({ started: true });
     postMessage({ result: work() });
   } catch {
-    // A language that did not load, or a result too deep to be sent.
+    // The language failed to load, or the result is nested too deeply to be sent.
     postMessage({ result: null });
   }
 });

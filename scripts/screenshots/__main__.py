@@ -1,4 +1,4 @@
-"""The command: plays the sessions, opens the page, and writes the pictures into docs/images/."""
+"""The command: runs the sessions, opens the page, and writes the screenshots to docs/images/."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.provider import FakeProvider, Hang, HttpError, RecordedRequest, Reply
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 GPT, CLAUDE = "openai/gpt-5", "anthropic/claude-sonnet-5"
 WINDOW = 10_000
-"""Small, so that the session has rounds within a few steps."""
+"""Small, so that the session is compacted within a few steps."""
 
 COMPACTION = {
     **{"policy": "reactive", "tail_tokens": 2_500, "min_turns_to_keep": 0, "recent_messages_to_keep": 2},
@@ -32,9 +32,9 @@ COMPACTION = {
 HALF, END = "half of it", "in the middle of a sentence"
 
 DONE = (
-    ("Move the price list to the new table", CLAUDE, "The list is moved, and the old table is gone."),
-    ("Which of our dependencies have had no release for two years?", GPT, "Three of them: see the list."),
-    ("Make the search in the archive case-insensitive", CLAUDE, "Done, with an index on the lowered names."),
+    ("Move the price list to the new table", CLAUDE, "The price list is moved, and the old table is gone."),
+    ("Which of our dependencies have had no release for two years?", GPT, "Three of them, listed above."),
+    ("Make the search in the archive case-insensitive", CLAUDE, "Done, with an index on the lowercase names."),
 )
 
 OTHERS: tuple[tuple[str, dict[str, Any], list[Any]], ...] = (
@@ -47,12 +47,12 @@ OTHERS: tuple[tuple[str, dict[str, Any], list[Any]], ...] = (
     (
         "Release 2.4: tag, build, upload",
         {"model": CLAUDE, "approval": {"policy": "always", "timeout_s": 3600}},
-        [Reply(Text("All is green."), ToolCall("execute_command", {"command": "git push origin v2.4.0"}))],
+        [Reply(Text("All tests pass."), ToolCall("execute_command", {"command": "git push origin v2.4.0"}))],
     ),
     (
-        "Port the tests of the basket to the new client",
+        "Port the shopping cart tests to the new client",
         {"model": GPT},
-        [Reply(Text("I begin with the oldest"), Hang())],
+        [Reply(Text("I'll start with the oldest"), Hang())],
     ),
     (
         "Explain the retry policy of the payment queue",
@@ -86,15 +86,15 @@ async def _play_others(provider: FakeProvider, client: Client) -> None:
     done: list[tuple[str, dict[str, Any], list[Any]]] = [
         (task, {"model": model}, [Reply(Text(text))]) for task, model, text in DONE
     ]
-    for task, fields, said in (*done, *OTHERS):
-        _script(provider, task, said)
+    for task, fields, replies in (*done, *OTHERS):
+        _script(provider, task, replies)
         made = await client.create(task, **fields)
-        if not any(isinstance(part, Hang | ToolCall) for part in getattr(said[0], "parts", ())):
+        if not any(isinstance(part, Hang | ToolCall) for part in getattr(replies[0], "parts", ())):
             await client.until_idle(made["id"])
 
 
 async def _play(provider: FakeProvider, client: Client) -> str:
-    """The session of the pictures, up to the middle of its last step."""
+    """The session of the screenshots, up to the middle of its last step."""
     _script(provider, TASK, answers(HALF, END), SUMMARY)
     made = await client.create(model=GPT, title="Orders after midnight have yesterday’s rate")
     session_id: str = made["id"]
@@ -110,11 +110,11 @@ async def _play(provider: FakeProvider, client: Client) -> str:
     return session_id
 
 
-def _script(provider: FakeProvider, task: str, said: list[Any], summary: str = SUMMARY) -> None:
-    script = Script(task, list(said))
+def _script(provider: FakeProvider, task: str, replies: list[Any], summary: str = SUMMARY) -> None:
+    script = Script(task, list(replies))
 
     def answer(request: RecordedRequest) -> Any:
-        # The task itself stands in this summary in other words, so the script is found by the rest of it.
+        # The summary paraphrases the task, so later requests are recognized by the summary itself.
         return Reply(Text(summary, 12)) if asks_for_summary(request) else script(request)
 
     def concerns(request: RecordedRequest) -> bool:
@@ -141,20 +141,21 @@ async def _take(browser: Browser, url: str, session_id: str, scheme: Any) -> Non
         await expect(page.locator(f'[data-session-id="{session_id}"]')).to_be_visible()
         await shoot("sessions")
         await open_session(page, session_id)
-        await expect(messages(page).last).to_contain_text("what is left is a note")
+        await expect(messages(page).last).to_contain_text("What is left is a note")
         plan = page.get_by_role("region", name="Plan")
         await plan.get_by_role("button").click()
         await expect(plan.get_by_role("listitem").last).to_be_visible()
         await page.wait_for_function(AT_END)
         await shoot("session")
         await tab(page, "Context").click()
-        await expect(page.locator(".chart-said")).to_contain_text("Step")
-        await expect(page.get_by_role("button", name="Round 1").first).to_be_visible()
+        await expect(page.locator(".chart-text")).to_contain_text("Step")
+        await expect(page.get_by_role("button", name="Compaction 1").first).to_be_visible()
         await shoot("context")
-        await page.get_by_role("button", name="Round 1").first.click()
-        summary = page.get_by_role("region", name="Summary of round 1")
+        await page.get_by_role("button", name="Compaction 1").first.click()
+        summary = page.get_by_role("region", name="Summary of compaction 1")
         await expect(summary).to_be_visible()
-        await expect(page.get_by_role("region", name="What round 1 replaced")).to_contain_text("assistant")
+        replaced = page.get_by_role("region", name="Messages replaced by compaction 1")
+        await expect(replaced).to_contain_text("assistant")
         await page.locator("#round-1").evaluate("(row) => row.scrollIntoView({ block: 'start' })")
         await shoot("compaction")
 
@@ -164,7 +165,7 @@ async def _take_phone(browser: Browser, url: str, session_id: str) -> None:
     async with watched(browser, url, **options) as (context, _):
         page = await context.new_page()
         await page.goto(link(session_id))
-        await expect(messages(page).last).to_contain_text("what is left is a note")
+        await expect(messages(page).last).to_contain_text("What is left is a note")
         await page.screenshot(path=IMAGES / "session-phone.png")
         print("session-phone.png")
 

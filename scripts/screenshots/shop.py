@@ -1,11 +1,11 @@
-"""A small shop with a fault in it: the workspace of the session that the pictures show."""
+"""A small shop with a bug: the workspace of the session in the screenshots."""
 
 from __future__ import annotations
 
 import random
 
 RATES = '''\
-"""Exchange rates, as the bank publishes them each afternoon."""
+"""Exchange rates, published by the bank each afternoon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _cache: dict[str, Decimal] = {}
 
 
 def rate(currency: str, day: date) -> Decimal:
-    """Units of `currency` for one euro on `day`. Raises `LookupError` where the bank has published none."""
+    """Units of `currency` for one euro on `day`. Raises `LookupError` if the bank has published none."""
     if currency not in _cache:
         _cache[currency] = load("rates", day)[currency]
     return _cache[currency]
@@ -51,12 +51,12 @@ class Order:
 
     @property
     def total(self) -> Decimal:
-        """What the customer pays, rounded once and at the end."""
+        """The price for the customer, rounded once at the end."""
         return (self.euros * rate(self.currency, self.day)).quantize(CENT, ROUND_HALF_EVEN)
 '''
 
 STORE = '''\
-"""Where rates are kept: a file a day, written once."""
+"""Storage of rates: one file per day, written once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from pathlib import Path
 
 
 def load(kind: str, day: date) -> dict[str, Decimal]:
-    """The file of a day. Raises `FileNotFoundError`."""
+    """Loads a day's file. Raises `FileNotFoundError`."""
     text = Path(f"data/{kind}-{day.isoformat()}.json").read_text()
     return {name: Decimal(value) for name, value in json.loads(text).items()}
 '''

@@ -1,4 +1,4 @@
-"""What the model says in the pictures, step by step."""
+"""The model's answers in the screenshots, step by step."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from scripts.screenshots.shop import NEW_TEST
 from tests.provider import Gate, Reasoning, Reply, Text, ToolCall
 
 TASK = (
-    "Some orders after midnight are charged at yesterday's exchange rate. Find out which and why, mend it, and add a"
-    " test that fails without the change."
+    "Some orders after midnight are charged at yesterday's exchange rate. Find out which and why, fix it, and add a"
+    " test that fails without the fix."
 )
 
 STEPS = (
     "Read the shop's code",
     "Find the orders that were charged wrongly",
-    "Add a test, and see it fail",
-    "Mend the rate that is kept too long",
-    "Write down what happened",
+    "Add a failing test",
+    "Fix the stale exchange rate",
+    "Summarize what happened",
 )
 
 SUMMARY = """\
 ## Task
 
-Some orders after midnight are charged at yesterday's exchange rate: find out which and why, mend it, add a test.
+Some orders after midnight are charged at yesterday's exchange rate: find out which and why, fix it, add a test.
 
-## What is known
+## Findings
 
-- `shop/rates.py` keeps rates in `_cache` **by currency alone**, so the first day that a worker asks for stays.
-- On 17 November the four workers were restarted at 01:35; the ten orders before that were charged at 10.942 in place of
+- `shop/rates.py` caches rates in `_cache` **by currency only**, so a worker keeps the rates of the first day it loads.
+- On November 17 the four workers were restarted at 01:35; the ten orders before that were charged at 10.942 instead of
   11.108.
-- `shop/orders.py` rounds once, at the end, and is right.
+- `shop/orders.py` rounds once, at the end, and is correct.
 
 ## Decisions
 
-- The cache gets the day into its key; it stays small, since a day has three currencies.
-- The total stays a property: others read it.
+- Add the day to the cache key; the cache stays small, since there are only three currencies per day.
+- Keep `total` a property, since other code reads it.
 
 ## Next step
 
-Change `rate()`, then a test with two days in one process.
+Change `rate()`, then add a test with two days in one process.
 """
 
 
@@ -58,15 +58,15 @@ def read(path: str) -> ToolCall:
 
 
 def hours(gate: str) -> list[Any]:
-    """Looks through the logs, hour by hour, as agents do. The last of these steps stands at the gate."""
-    said = (
-        "The night of the 17th first: that is where the complaints are from.",
-        "The rate changes in the middle of the night, and not at midnight. When exactly?",
-        "Between 01:32 and 01:42. I compare with the day before.",
-        "The 16th has one rate all day, so it is not the bank that was late.",
+    """Searches the logs, hour by hour. The last of these steps waits at the gate."""
+    texts = (
+        "I'll start with the night of the 17th, where the complaints come from.",
+        "The rate changes in the middle of the night, not at midnight. When exactly?",
+        "Between 01:32 and 01:42. Let me compare with the day before.",
+        "The 16th has one rate all day, so the bank wasn't late.",
         "Now the orders of the first hours, by worker: did they change together?",
         "They did: they were restarted at 01:35. Does the morning look right?",
-        "It does. I count what was charged wrongly.",
+        "It does. Let me count the orders that were charged wrongly.",
     )
     commands = (
         "head -n 40 logs/orders-2026-11-17.log",
@@ -77,37 +77,37 @@ def hours(gate: str) -> list[Any]:
         "sed -n '40,95p' logs/orders-2026-11-17.log",
         "grep -c 'rate=10.942' logs/orders-2026-11-17.log; grep 'rate=10.942' logs/orders-2026-11-17.log",
     )
-    steps = [Reply(Text(text, 6), run(command)) for text, command in zip(said[:-1], commands[:-1], strict=True)]
-    return [*steps, Reply(Text(said[-1], 6), Gate(gate), run(commands[-1]))]
+    steps = [Reply(Text(text, 6), run(command)) for text, command in zip(texts[:-1], commands[:-1], strict=True)]
+    return [*steps, Reply(Text(texts[-1], 6), Gate(gate), run(commands[-1]))]
 
 
 def answers(half: str, end: str) -> list[Any]:
-    """The whole session; it stands at two gates: when half of it is done, and in the middle of its last sentence."""
+    """The whole session; it waits at two gates: halfway, and in the middle of its last sentence."""
     return [
         Reply(
-            Reasoning("Wrong at night, right by day: something is kept too long, or a time zone is mixed up."),
-            Text("I begin with the code that knows rates, and then look at what the logs say.", 8),
+            Reasoning("Wrong at night, right by day: something is cached too long, or a time zone is wrong."),
+            Text("I'll start with the code for exchange rates, then look at the logs.", 8),
             plan(0),
             ToolCall("list_directory", {"path": "."}),
         ),
-        Reply(Text("Rates, orders and the store are small; I read all three."), read("shop/rates.py")),
+        Reply(Text("Rates, orders and the store are small; I'll read all three."), read("shop/rates.py")),
         Reply(read("shop/orders.py"), read("shop/store.py"), read("tests/test_orders.py")),
         Reply(
             Reasoning(
-                "`_cache` has only the currency for its key. A worker that lives past midnight keeps the old one."
+                "`_cache` uses only the currency as its key. A worker that runs past midnight keeps the old rate."
             ),
-            Text("`_cache` looks suspicious: its key is the currency alone. Let us see whether the logs agree.", 8),
+            Text("`_cache` looks suspicious: its key is only the currency. Let me check whether the logs agree.", 8),
             plan(1),
         ),
         *hours(half),
         Reply(
-            Text("Ten orders were charged at 10.942 after midnight. First the test, which has to fail.", 6),
+            Text("Ten orders were charged at 10.942 after midnight. First, a failing test.", 6),
             plan(2),
             ToolCall("write_file", {"path": "tests/test_orders.py", "content": NEW_TEST}),
             run("PYTHONPATH=. python3 -m unittest discover -s tests 2>&1"),
         ),
         Reply(
-            Text("It fails as it should, at the second day. The key needs the day.", 4),
+            Text("It fails as expected, on the second day. The key needs the day.", 4),
             plan(3),
             ToolCall(
                 "edit_file",
@@ -119,7 +119,7 @@ def answers(half: str, end: str) -> list[Any]:
             ),
         ),
         Reply(
-            Reasoning("The function asks by currency alone in three places; all of them take the pair."),
+            Reasoning("The function uses the currency as the key in three places; all of them need the pair."),
             ToolCall(
                 "edit_file",
                 {
@@ -137,10 +137,10 @@ def answers(half: str, end: str) -> list[Any]:
         ),
         Reply(
             Text(
-                "Green, and the test **fails without the change**. These orders were charged wrongly:\n\n"
-                "| orders of 17 November | charged at | should be |\n| --- | ---: | ---: |\n"
-                "| 00:00 to 01:35, ten of them | `10.942` | `11.108` |\n| all later ones | `11.108` | `11.108` |\n\n"
-                "The cache holds a pair of currency and day now; what is left is a note for those who",
+                "All tests pass, and the new one **fails without the fix**. These orders were charged wrongly:\n\n"
+                "| orders of November 17 | charged at | should be |\n| --- | ---: | ---: |\n"
+                "| 00:00 to 01:35, ten orders | `10.942` | `11.108` |\n| all later ones | `11.108` | `11.108` |\n\n"
+                "The cache key is now the currency and the day. What is left is a note for those who",
                 30,
             ),
             Gate(end),

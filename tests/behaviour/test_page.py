@@ -1,4 +1,4 @@
-"""The page: its files as a browser gets them, and that nothing in it needs more than the server gives."""
+"""The page: its files as a browser gets them, their headers, and that it loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ HTML, JS, CSS, SVG = ("text/html", "text/javascript", "text/css", "image/svg+xml
 TYPE_OF = {".html": HTML, ".js": JS, ".css": CSS, ".svg": SVG}
 
 IMPORT = re.compile(r"""(?<!["'\w.])(?:import|export)\b(?:[\w\s*{},$]*\bfrom)?\s*\(?\s*["']([^"'\n]+)["']""")
-"""What a module loads, by any way of importing."""
+"""The modules that a module loads, by any form of import."""
 
 WORKER = re.compile(r"""new URL\("(\.[^"]+)", import\.meta\.url\)""")
 
 
 @pytest.fixture
-async def stranger(start_server: StartServer) -> AsyncIterator[Client]:
-    """A client without a key, of a server that wants one."""
+async def keyless(start_server: StartServer) -> AsyncIterator[Client]:
+    """An unauthenticated client of a server with API keys."""
     async with Client(start_server(api_keys=(SecretStr("a-key-of-the-test"),)).url) as client:
         yield client
 
 
 def linked(page: str) -> list[str]:
-    """What the page's head and scripts load."""
+    """The addresses that the page's head and scripts load."""
     return re.findall(r"""<(?:link|script)\b[^>]*\b(?:href|src)="([^"]+)""", page)
 
 
@@ -44,7 +44,7 @@ def without_comments(module: str) -> str:
 
 
 async def loaded(client: Client) -> dict[str, httpx.Response]:
-    """All that a browser loads to show the page, by address: links, and the imports of all modules."""
+    """Everything that a browser loads to show the page, by address: links, and the imports of all modules."""
     found: dict[str, httpx.Response] = {}
     waiting = ["/"]
     while waiting:
@@ -62,8 +62,8 @@ async def loaded(client: Client) -> dict[str, httpx.Response]:
     return found
 
 
-async def test_all_that_the_page_loads_is_there_for_a_stranger(stranger: Client) -> None:
-    found = await loaded(stranger)
+async def test_everything_that_the_page_loads_is_served_without_a_key(keyless: Client) -> None:
+    found = await loaded(keyless)
     assert len(found) > 40
     plain = {re.sub("v-[0-9a-f]{16}/", "", address) for address in found}
     assert {"/static/main.js", "/static/worker.js", "/static/vendor/preact.js", "/static/styles/base.css"} <= plain
@@ -72,7 +72,7 @@ async def test_all_that_the_page_loads_is_there_for_a_stranger(stranger: Client)
         assert answer.headers["content-type"].partition(";")[0] == expected, address
 
 
-async def test_the_page_and_its_files_have_the_headers_of_a_closed_page(client: Client) -> None:
+async def test_the_page_and_its_files_have_strict_security_headers(client: Client) -> None:
     addresses = ["/", "/static/index.html", "/static/main.js", "/static/icon.svg", "/static/styles/base.css"]
     for answer in [await client.http.get(address) for address in addresses]:
         policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
@@ -91,15 +91,15 @@ async def test_the_page_and_its_files_have_the_headers_of_a_closed_page(client: 
         assert {"camera=()", "microphone=()", "geolocation=()"} <= set(allowed.split(", "))
 
 
-def test_the_page_is_nothing_but_what_its_policy_lets_run() -> None:
+def test_the_page_has_no_inline_code() -> None:
     page = (STATIC / "index.html").read_text("utf-8")
-    assert re.findall(r"<script\b[^>]*>([^<]*)</script>", page) == [""], "no script within the page"
+    assert re.findall(r"<script\b[^>]*>([^<]*)</script>", page) == [""], "no inline script"
     assert not re.search(r"<style|\bstyle=|\bon[a-z]+=|javascript:", page)
     assert "//" not in page, "nothing comes from elsewhere"
     assert 'href="/openapi.json"' in page.partition("<noscript>")[2]
 
 
-def test_our_modules_put_in_no_markup() -> None:
+def test_the_modules_insert_no_markup() -> None:
     modules = [path for path in STATIC.rglob("*.js") if "vendor" not in path.parts]
     assert len(modules) > 20
     sinks = re.compile(
@@ -112,7 +112,7 @@ def test_our_modules_put_in_no_markup() -> None:
         assert not re.search(r"""\bfetch\(\s*["'`]https?:|<(?:img|script|link|iframe)\b""", text), path
 
 
-async def test_a_file_is_sent_once_until_it_changes(client: Client) -> None:
+async def test_an_unchanged_file_is_not_sent_again(client: Client) -> None:
     for address in ("/", "/static/main.js", "/static/vendor/uplot.css"):
         first = await client.http.get(address)
         assert first.headers["cache-control"] == "no-cache"
@@ -125,7 +125,7 @@ async def test_a_file_is_sent_once_until_it_changes(client: Client) -> None:
             assert (await client.http.get(address, headers={"If-None-Match": unknown})).content == first.content
 
 
-async def test_under_the_address_of_a_version_files_are_kept_for_good(client: Client) -> None:
+async def test_files_under_a_version_address_are_cached_permanently(client: Client) -> None:
     page = (await client.http.get("/")).text
     addresses = linked(page)
     (version,) = {address.split("/")[2] for address in addresses}
@@ -136,20 +136,22 @@ async def test_under_the_address_of_a_version_files_are_kept_for_good(client: Cl
         plain = await client.http.get(address.replace(f"{version}/", ""))
         assert (plain.content, plain.headers["cache-control"]) == (answer.content, "no-cache")
     earlier = await client.http.get("/static/v-0123456789abcdef/main.js")
-    assert (earlier.status_code, earlier.headers["cache-control"]) == (200, "no-cache"), "as of a page left open"
+    assert (earlier.status_code, earlier.headers["cache-control"]) == (200, "no-cache"), (
+        "as requested by a page that was left open"
+    )
 
 
-async def test_the_page_names_all_modules_that_it_loads_at_once(stranger: Client) -> None:
-    page = (await stranger.http.get("/")).text
+async def test_the_page_preloads_all_modules_that_it_loads_at_start(keyless: Client) -> None:
+    page = (await keyless.http.get("/")).text
     named = set(re.findall(r'<link rel="modulepreload" href="([^"]+)"', page))
     (start,) = re.findall(r'<script\b[^>]*\bsrc="([^"]+)"', page)
-    modules = {address for address in await loaded(stranger) if address.endswith(".js")}
-    # The worker loads its own when there is something for it to read.
+    modules = {address for address in await loaded(keyless) if address.endswith(".js")}
+    # The worker loads these when it has a text to parse.
     later = ("/worker.js", "/core/colours.js", "/vendor/highlight/core.js")
     assert {address for address in modules if not address.endswith(later)} == {*named, start}
 
 
-async def test_the_head_of_a_file_is_told_alone(client: Client) -> None:
+async def test_head_requests_return_headers_only(client: Client) -> None:
     for address in ("/", "/static/main.js"):
         head, whole = await client.http.head(address), await client.http.get(address)
         assert head.status_code == 200
@@ -181,20 +183,20 @@ async def test_the_head_of_a_file_is_told_alone(client: Client) -> None:
         "/static/MAIN.JS",
     ],
 )
-async def test_what_is_no_file_of_the_page_is_not_found(client: Client, path: str) -> None:
+async def test_other_paths_are_not_found(client: Client, path: str) -> None:
     url = client.http.base_url.copy_with(raw_path=path.encode())
     assert_refused(await client.http.get(url), 404, "not_found")
 
 
-async def test_it_is_only_read(client: Client) -> None:
+async def test_the_page_and_its_files_are_read_only(client: Client) -> None:
     for address in ("/", "/static/main.js"):
         answer = await client.http.post(address, json={})
         assert_refused(answer, 405, "method_not_allowed")
         assert answer.headers["allow"] == "GET, HEAD"
 
 
-async def test_nothing_in_the_page_depends_on_who_asks(client: Client) -> None:
-    """It has no place into which a header could be put."""
+async def test_the_page_does_not_depend_on_the_request(client: Client) -> None:
+    """No header or query parameter appears in it."""
     port = client.http.base_url.port
     plain = (await client.http.get("/")).text
     named = await client.http.get("/?x=<script>", headers={"Host": f"localhost:{port}", "X-Forwarded-Host": "evil"})

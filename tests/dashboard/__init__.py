@@ -1,4 +1,4 @@
-"""The page in a real browser, against the real server, the strict provider and a real sandbox."""
+"""Tests of the page in a real browser, with the real server, the strict fake provider and a real sandbox."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ import pytest
 pytest.register_assert_rewrite("tests.dashboard.browser", "tests.dashboard.places")
 
 IN_BROWSER = (pytest.mark.chromium, pytest.mark.asyncio(loop_scope="session"))
-"""What every module here is marked with: one browser and one server serve all tests of a worker, so they share its
-event loop."""
+"""Marks for every module here: all tests of a worker share one browser and one server, and so an event loop."""

@@ -1,4 +1,4 @@
-"""A browser whose pages are watched: whatever goes wrong in one fails its test."""
+"""A browser whose pages are monitored: any error in a page fails its test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.requirements import chromium
 ARGUMENTS = (
     "--no-sandbox",  # tests run as root in CI, where Chromium's own sandbox cannot start
     "--disable-background-networking",
-    # Whatever asks for another host finds none, so that nothing can leave this machine even for a moment.
+    # Other hosts do not resolve, so that no request can leave this machine.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--enable-precise-memory-info",
 )
@@ -38,18 +38,18 @@ addEventListener("securitypolicyviolation", (event) => {
 """
 
 UNREACHABLE = r"net::ERR_|WebSocket"
-"""What the browser itself writes to the console where the server is away; for the tests that take it away."""
+"""The browser's own console messages while the server is unreachable; for tests that stop it."""
 
 PATIENCE_MS = 15_000
-"""How long the page may take to show what is expected of it: the machine may do other things meanwhile."""
+"""How long the page may take to show the expected state, on a busy machine."""
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
 @dataclass
 class Faults:
-    """What went wrong in a context's pages: errors, what the console was told of, refusals of the Content-Security-
-    Policy, and requests that left the origin. `allow` holds patterns of what a test means to happen."""
+    """Problems in a context's pages: errors, console messages, Content-Security-Policy violations, and requests to
+    other origins. `allow` holds patterns of problems that a test expects."""
 
     origin: str
     allow: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Faults:
 
 @asynccontextmanager
 async def launched() -> AsyncIterator[Browser]:
-    """The machine's Chromium, without a window."""
+    """The machine's Chromium, headless."""
     expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
@@ -94,7 +94,7 @@ async def launched() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def watched(browser: Browser, origin: str, **options: Any) -> AsyncIterator[tuple[BrowserContext, Faults]]:
-    """A fresh context whose relative addresses are the server's, and which is held against its faults at the end."""
+    """A fresh browser context with the server as its base URL, which must have no unexpected faults at the end."""
     options = {"viewport": DESKTOP, "locale": "en-GB", "timezone_id": "UTC", **options}
     context = await browser.new_context(base_url=origin, **options)
     faults = Faults(origin)
@@ -104,7 +104,7 @@ async def watched(browser: Browser, origin: str, **options: Any) -> AsyncIterato
     try:
         yield context, faults
     except BaseException as error:
-        # What went wrong in the page is mostly why a test did not see what it waited for.
+        # A problem in the page is usually why a test timed out.
         error.add_note("\n".join(["Faults of the page:", *faults.found]))
         raise
     finally:
@@ -113,6 +113,6 @@ async def watched(browser: Browser, origin: str, **options: Any) -> AsyncIterato
 
 
 async def module(page: Page, path: str, script: str, argument: Any = None) -> Any:
-    """The result of a function `(module, argument) => …` for one of the page's modules, `core/sse.js` for instance."""
+    """The result of a function `(module, argument) => …` for one of the page's modules, such as `core/sse.js`."""
     call = f"async ([path, argument]) => ({script})(await import(path), argument)"
     return await page.evaluate(call, [f"/static/{path}", argument])

@@ -17,7 +17,7 @@ EMPTY = '<!doctype html><link rel="icon" href="data:,">'
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The server of all tests that leave it running; each has sessions of its own in it."""
+    """The server shared by all tests that leave it running; each test has its own sessions."""
     need("chromium")
     need("bubblewrap")
     with serving(tmp_path_factory.mktemp("site")) as site:
@@ -29,7 +29,7 @@ ServeSite = Callable[..., AbstractContextManager[Site]]
 
 @pytest.fixture
 def own_site(tmp_path_factory: pytest.TempPathFactory) -> ServeSite:
-    """Starts a server of the test's own, in a sandbox and an environment of its choice."""
+    """Starts a separate server for one test, with the given sandbox and environment."""
     need("chromium")
     need("bubblewrap")
 
@@ -52,7 +52,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def empty_page(site: Site, browser: Browser) -> AsyncIterator[tuple[Page, Faults]]:
-    """A page of the server's origin with nothing in it."""
+    """An empty page on the server's origin."""
     async with watched(browser, site.url) as (context, faults):
         await context.route("**/empty", lambda route: route.fulfill(content_type="text/html", body=EMPTY))
         page = await context.new_page()
@@ -62,7 +62,7 @@ async def empty_page(site: Site, browser: Browser) -> AsyncIterator[tuple[Page, 
 
 @pytest.fixture
 def bare(empty_page: tuple[Page, Faults]) -> Iterator[Page]:
-    """Where the page's modules are loaded one by one, without the page itself."""
+    """An empty page that loads single modules instead of the whole page."""
     page, faults = empty_page
     yield page
     assert not faults.found, "\n".join(faults.found)
@@ -70,7 +70,7 @@ def bare(empty_page: tuple[Page, Faults]) -> Iterator[Page]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def watch(site: Site, browser: Browser) -> AsyncIterator[tuple[BrowserContext, Faults]]:
-    """A fresh profile on the shared server, and what goes wrong in its pages."""
+    """A fresh profile on the shared server, and the problems in its pages."""
     async with watched(browser, site.url) as pair:
         yield pair
 
@@ -93,6 +93,6 @@ async def page(context: BrowserContext) -> Page:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def client(site: Site) -> AsyncIterator[Client]:
-    """What a test asks the shared server behind the page's back."""
+    """A client that calls the shared server directly."""
     async with Client(site.url) as client:
         yield client

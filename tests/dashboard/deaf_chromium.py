@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Chromium that does not hear of changes of the machine's network.
+"""Starts Chromium so that it does not notice changes of the machine's network.
 
-It drops the requests that wait for a connection whenever an interface comes or goes (ERR_NETWORK_CHANGED), which each
-container of another test makes it do. It learns of them from a netlink socket, and without one it takes the network for
-unchanging: so the kernel refuses it such sockets. Linux on x86-64 and ARM alone; elsewhere it is started as it is.
+Chromium drops pending requests whenever a network interface comes or goes (ERR_NETWORK_CHANGED), as with each
+container of another test. It gets these changes from a netlink socket and without one assumes that the network never
+changes, so a seccomp filter denies such sockets. Linux on x86-64 and ARM only; elsewhere Chromium starts unmodified.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Program(ctypes.Structure):
 
 
 def refuse_netlink(call: int) -> None:
-    """For this process and those that it becomes or starts."""
+    """Denies netlink sockets to this process and its children."""
     instructions = [
         (LOAD, 0, 0, 0),  # the call's number
         (JUMP_IF_EQUAL, 0, 3, call),
@@ -40,7 +40,7 @@ def refuse_netlink(call: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     program = Program(len(instructions), code)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.byref(program)):
-        raise OSError(ctypes.get_errno(), "the kernel takes no filter")
+        raise OSError(ctypes.get_errno(), "the kernel rejected the filter")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where things are on the page, by what they are called."""
+"""Locators for the parts of the page."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.dashboard.site import link
 
 
 def head(page: Page) -> Locator:
-    """A session's head: its name, how it stands, its gauge."""
+    """A session's header: its name, status and gauge."""
     return page.locator(".session-head")
 
 
 def badge(page: Page, text: str) -> Locator:
-    """How the session stands, in its head."""
+    """The session's status in its header."""
     return head(page).locator(".badge").get_by_text(text, exact=True)
 
 
 def messages(page: Page, role: str | None = None) -> Locator:
-    """Messages in the transcript, those of one role if it is given."""
+    """Messages in the transcript, optionally of one role."""
     return page.locator(f'[data-message-id][data-role="{role}"]' if role else "[data-message-id][data-role]")
 
 
@@ -38,13 +38,13 @@ def tab(page: Page, name: str) -> Locator:
 
 
 async def open_session(page: Page, session_id: str, view: str = "") -> None:
-    """Opens a session's view, and waits for its head."""
+    """Opens a session's view and waits for its header."""
     await page.goto(link(session_id, view))
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
 async def say(page: Page, text: str, mode: str = "Steer") -> None:
-    """Writes to the session as somebody does."""
+    """Sends a message like a user."""
     await page.get_by_role("radio", name=mode, exact=True).check()
     await composer(page).fill(text)
     await button(page, "Send").click()
@@ -52,12 +52,12 @@ async def say(page: Page, text: str, mode: str = "Steer") -> None:
 
 
 async def transcript(page: Page) -> list[str]:
-    """The text of each message that is drawn, as somebody would copy it."""
+    """The visible text of each rendered message."""
     return await messages(page).all_inner_texts()
 
 
 async def same_as_afterwards(page: Page) -> None:
-    """What the page shows of a conversation is what one shows that is opened now."""
+    """Asserts that the page shows the same conversation as a freshly opened one."""
     fresh = await page.context.new_page()
     await fresh.goto(page.url)
     await expect(messages(fresh)).to_have_count(await messages(page).count())
@@ -65,7 +65,7 @@ async def same_as_afterwards(page: Page) -> None:
     await expect(messages(fresh).last).to_have_text(last, use_inner_text=True)
     shown = await transcript(page)
     with suppress(TimeoutError):
-        # A long text stands there plain until the worker has read it.
+        # A long text is shown plain until the worker has parsed it.
         async with asyncio.timeout(10):
             while await transcript(fresh) != shown:
                 shown = await transcript(page)
@@ -75,5 +75,5 @@ async def same_as_afterwards(page: Page) -> None:
 
 
 def session_id(page: Page) -> str:
-    """The session that the page's address names."""
+    """The session id in the page's address."""
     return page.url.partition("#/sessions/")[2].partition("/")[0]

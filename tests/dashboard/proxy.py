@@ -1,4 +1,4 @@
-"""A network between the browser and the server that can fail."""
+"""A network connection between the browser and the server that can fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.passing_on import PassedOn, Streams
 
 
 class Network:
-    """Passes on what comes to its port, until it is cut; in the running loop."""
+    """A TCP proxy in the running loop that forwards connections until it is cut."""
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
@@ -24,7 +24,7 @@ class Network:
         return f"http://127.0.0.1:{self._port}"
 
     async def __aenter__(self) -> Self:
-        await self.mend()
+        await self.restore()
         return self
 
     async def __aexit__(
@@ -32,20 +32,20 @@ class Network:
     ) -> None:
         await self.cut()
 
-    async def mend(self) -> None:
-        """Takes connections, on the same port as before."""
+    async def restore(self) -> None:
+        """Accepts connections, on the same port as before."""
         self._server = await asyncio.start_server(self._passed_on.accept, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
-        """Drops all connections and refuses new ones."""
+        """Drops all connections and rejects new ones."""
         if self._server is not None:
             self._server.close()
             self._server = None
         await self.drop()
 
     async def drop(self) -> None:
-        """Drops all connections, and takes new ones."""
+        """Drops all connections and accepts new ones."""
         await self._passed_on.drop()
 
     async def _connect(self) -> Streams:

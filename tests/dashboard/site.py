@@ -1,4 +1,4 @@
-"""The server that the page is opened from, with the strict provider behind it."""
+"""The server of the page, with the strict fake provider."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.behaviour.process import ServerProcess
 from tests.provider import DONE, FakeProvider, RecordedRequest, Reply, Text, running_provider
 
 SMALL = "fake-openai/small"
-"""A model whose window is full after a few steps."""
+"""A model whose context window is full after a few steps."""
 
 SMALL_WINDOW = 6_300
 
@@ -30,7 +30,7 @@ SHORT_TAIL = {"policy": "reactive", "tail_tokens": 300, "min_turns_to_keep": 0, 
 
 @dataclass
 class Script:
-    """What the model says to one task, step by step; where a summary is asked for, it writes one."""
+    """The model's answers to one task, step by step; requests for a summary get the summary."""
 
     task: str
     answers: list[Any]
@@ -49,7 +49,7 @@ class Script:
 
 @dataclass
 class Site:
-    """A server and its provider. Tests that share it tell their sessions apart by their tasks."""
+    """A server and its provider. Tests that share it use unique tasks for their sessions."""
 
     server: ServerProcess
     provider: FakeProvider
@@ -64,7 +64,7 @@ class Site:
         return self.server.data_dir.parent
 
     def task(self, text: str, *answers: Any) -> str:
-        """A task that no other session has, to which the model answers in this way."""
+        """A unique task, for which the model gives these answers."""
         self._tasks += 1
         task = f"{text} [{self._tasks}]"
         script = Script(task, list(answers))
@@ -80,7 +80,7 @@ def server(
     port: int = 0,
     environment: Mapping[str, str] | None = None,
 ) -> ServerProcess:
-    """A server on a folder's data, with the models and the compaction of these tests; `environment` is set besides."""
+    """A server with its data in a folder, and the models, compaction and extra `environment` of these tests."""
     windows = {OPENAI: 128_000, SMALL: SMALL_WINDOW}
     more = {
         "PALIMPSEST_MODELS": json.dumps({name: {"context_window": window} for name, window in windows.items()}),
@@ -93,9 +93,9 @@ def server(
 
 @contextmanager
 def serving(folder: Path, sandbox: str = "bubblewrap", **environment: str) -> Iterator[Site]:
-    """A site of its own in a folder, as on a machine without settings."""
+    """A separate site in a folder, without any settings from the machine's environment."""
     with pytest.MonkeyPatch.context() as patch, running_provider(windows={"small": SMALL_WINDOW}) as provider:
-        # Coverage is measured where the API is tested; here it would slow down what the page waits for.
+        # Coverage is measured by the API tests; here it would only slow down the server.
         foreign = ("PALIMPSEST_", "OPENAI_", "ANTHROPIC_", "COVERAGE_")
         for name in [*os.environ]:
             if name.startswith(foreign) and not name.startswith("PALIMPSEST_TEST_"):

@@ -1,4 +1,4 @@
-"""The page for everybody: without faults that axe finds, in light and dark, on a phone, and by keyboard alone."""
+"""Accessibility: no axe violations in light and dark and on a phone, and full use by keyboard."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.provider import Gate, Hang, Reasoning, Reply, Text, ToolCall
 pytestmark = [*IN_BROWSER]
 
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text("utf-8")
-FAULTS = """async () => {
+VIOLATIONS = """async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
@@ -64,7 +64,7 @@ def answer() -> int:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def full_session(site: Site) -> str:
-    """A session that has something of everything; it waits for a decision, with a message pending."""
+    """A session with every kind of content; it waits for an approval and has a pending message."""
     task = site.task(
         "Show everything",
         Reply(
@@ -93,50 +93,50 @@ async def full_session(site: Site) -> str:
     return session_id
 
 
-async def _faults(page: Page) -> list[str]:
+async def _violations(page: Page) -> list[str]:
     await page.evaluate(AXE)
-    return [*await page.evaluate(FAULTS), *await page.evaluate(TOO_WIDE)]
+    return [*await page.evaluate(VIOLATIONS), *await page.evaluate(TOO_WIDE)]
 
 
-async def _look_at_all(page: Page, session_id: str) -> dict[str, list[str]]:
-    """What is wrong in each view, with what can be opened in it open."""
+async def _check_all_views(page: Page, session_id: str) -> dict[str, list[str]]:
+    """The violations in each view, with everything expanded."""
     found: dict[str, list[str]] = {}
     await page.goto("/")
     await expect(page.locator(f'[data-session-id="{session_id}"]')).to_be_visible()
     await button(page, "New session").click()
     await page.get_by_text("More", exact=True).click()
-    found["list"] = await _faults(page)
+    found["list"] = await _violations(page)
     await open_session(page, session_id)
     await expect(page.get_by_role("region", name="Pending messages")).to_be_visible()
-    found["conversation"] = await _faults(page)
+    found["conversation"] = await _violations(page)
     await page.get_by_role("feed", name="Messages").press("Home")
     folds = page.locator(".call button[aria-expanded=false], .reasoning button[aria-expanded=false]")
     while await folds.count():
         await folds.first.click()
-    found["conversation, open"] = await _faults(page)
+    found["conversation, open"] = await _violations(page)
     await button(page, "Actions").click()
     await page.get_by_role("menuitem", name="Settings").click()
     await expect(page.get_by_role("dialog")).to_be_visible()
-    found["dialog"] = await _faults(page)
+    found["dialog"] = await _violations(page)
     await page.keyboard.press("Escape")
     await tab(page, "Context").click()
-    await page.get_by_role("button", name="Round 1").first.click()
-    await button(page, "Compact now …").click()
-    await expect(page.get_by_role("region", name="Summary of round 1")).to_be_visible()
-    found["context"] = await _faults(page)
+    await page.get_by_role("button", name="Compaction 1").first.click()
+    await button(page, "Compact now…").click()
+    await expect(page.get_by_role("region", name="Summary of compaction 1")).to_be_visible()
+    found["context"] = await _violations(page)
     await tab(page, "Files").click()
     await page.get_by_role("treeitem", name="src").click()
     await page.get_by_role("treeitem", name="answer.py").click()
     await expect(page.get_by_role("region", name="File")).to_contain_text("return 42")
-    found["files"] = await _faults(page)
+    found["files"] = await _violations(page)
     for view in ("Usage", "Events"):
         await tab(page, view).click()
         await expect(page.get_by_role("main", name=view)).not_to_contain_text("Loading")
-        found[view] = await _faults(page)
+        found[view] = await _violations(page)
     await page.goto("/#/usage")
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
-    found["all usage"] = await _faults(page)
-    return {view: faults for view, faults in found.items() if faults}
+    found["all usage"] = await _violations(page)
+    return {view: violations for view, violations in found.items() if violations}
 
 
 @pytest.mark.parametrize(
@@ -148,16 +148,16 @@ async def _look_at_all(page: Page, session_id: str) -> dict[str, list[str]]:
     ],
     ids=["light", "dark", "phone"],
 )
-async def test_no_view_has_a_serious_fault(
+async def test_no_view_has_a_serious_violation(
     site: Site, browser: Browser, full_session: str, options: dict[str, Any]
 ) -> None:
-    # axe looks at style sheets in ways that the page's own policy refuses.
+    # The page's Content-Security-Policy blocks how axe reads style sheets.
     async with watched(browser, site.url, bypass_csp=True, reduced_motion="reduce", **options) as (context, _):
-        assert await _look_at_all(await context.new_page(), full_session) == {}
+        assert await _check_all_views(await context.new_page(), full_session) == {}
 
 
-async def test_a_fault_is_seen_by_these_tests(site: Site, browser: Browser) -> None:
-    """The alarm itself: a button without a name, text that is too pale, and a box that is too wide."""
+async def test_these_tests_detect_violations(site: Site, browser: Browser) -> None:
+    """Detects a button without a name, text with low contrast, and a box that is too wide."""
     async with watched(browser, site.url, bypass_csp=True, viewport=PHONE) as (context, _):
         page = await context.new_page()
         await page.goto("/")
@@ -173,12 +173,12 @@ async def test_a_fault_is_seen_by_these_tests(site: Site, browser: Browser) -> N
           Object.assign(wide.style, { width: "900px", height: "1px" });
           document.body.append(wide);
         }""")
-        found = " ".join(await _faults(page))
+        found = " ".join(await _violations(page))
     assert all(word in found for word in ("button-name", "color-contrast", "> 390"))
 
 
 async def _tab_to(page: Page, target: Locator) -> None:
-    """Goes on by Tab until the target has the focus."""
+    """Presses Tab until the target has the focus."""
     await expect(target).to_be_visible()
     for _ in range(80):
         if await target.evaluate("(element) => element === document.activeElement"):
@@ -208,9 +208,9 @@ async def test_everything_can_be_done_by_keyboard(page: Page, site: Site, client
     await _tab_to(page, form.get_by_label("Model", exact=True))
     await page.keyboard.type(SMALL)
     await _press(page, form.locator("summary"))
-    await _tab_to(page, form.get_by_label("Which calls wait for you"))
+    await _tab_to(page, form.get_by_label("Calls that need approval"))
     await page.keyboard.type("Some")
-    await _tab_to(page, form.get_by_label("Commands that wait"))
+    await _tab_to(page, form.get_by_label("Commands that need approval"))
     await page.keyboard.type("deployed")
     await page.keyboard.press("Control+Enter")
 
@@ -223,19 +223,19 @@ async def test_everything_can_be_done_by_keyboard(page: Page, site: Site, client
 
     await _press(page, button(page.get_by_role("article").filter(has_text="Run execute_command?"), "Approve"))
     await expect(messages(page, "assistant").last).to_contain_text("Waiting.")
-    await _press(page, button(page, "Cancel the run"))
+    await _press(page, button(page, "Cancel run"))
     await expect(badge(page, "cancelled")).to_be_visible()
 
     await _press(page, tab(page, "Context"))
-    await _press(page, button(page, "Compact now …"))
+    await _press(page, button(page, "Compact now…"))
     await _press(page, button(page, "Compact"))
-    await _press(page, page.get_by_role("button", name="Round 1").first)
-    await _press(page, button(page, "Revert round 1"))
+    await _press(page, page.get_by_role("button", name="Compaction 1").first)
+    await _press(page, button(page, "Revert compaction 1"))
     await _press(page, button(page.get_by_role("dialog"), "Revert"))
-    await expect(page.get_by_role("button", name="Round 1 reverted")).to_be_visible()
+    await expect(page.get_by_role("button", name="Compaction 1 reverted")).to_be_visible()
 
 
-async def test_the_key_is_asked_for_once(own_site: ServeSite, browser: Browser) -> None:
+async def test_the_key_is_entered_once(own_site: ServeSite, browser: Browser) -> None:
     with own_site(PALIMPSEST_API_KEYS="right-key") as site:
         async with watched(browser, site.url, bypass_csp=True) as (context, faults):
             faults.allow.append("status of 40[13]")
@@ -245,7 +245,7 @@ async def test_the_key_is_asked_for_once(own_site: ServeSite, browser: Browser) 
             await key.fill("wrong-key")
             await key.press("Enter")
             await expect(page.get_by_role("alert")).to_be_visible()
-            assert await _faults(page) == []
+            assert await _violations(page) == []
             await key.fill("right-key")
             await key.press("Enter")
             await expect(page.get_by_role("heading", name="Welcome")).to_be_visible()
@@ -256,8 +256,8 @@ async def test_the_key_is_asked_for_once(own_site: ServeSite, browser: Browser) 
             assert "right-key" not in await page.evaluate(seen)
             assert await page.evaluate("() => document.cookie") == ""
             other = await context.new_page()
-            await _keeps_what_is_written(page, other)
-            await button(page, "Log out").click()
+            await _keeps_the_draft(page, other)
+            await button(page, "Sign out").click()
             await expect(key).to_be_visible()
             await page.goto(link("anything"))
             await expect(key).to_be_visible()
@@ -265,20 +265,20 @@ async def test_the_key_is_asked_for_once(own_site: ServeSite, browser: Browser) 
             await expect(other.get_by_label("Task")).to_be_hidden()
 
 
-async def _keeps_what_is_written(page: Page, other: Page) -> None:
-    """A login that is over takes nothing from the page, and a new one in another tab is one for this tab too."""
+async def _keeps_the_draft(page: Page, other: Page) -> None:
+    """The page keeps its state when the login expires, and signing in in another tab also signs in this tab."""
     task = page.get_by_label("Task")
     await task.fill("A task that took long to write")
-    dialog = await _login_is_over(page)
+    dialog = await _expire_login(page)
     for _ in range(3):
         await page.keyboard.press("Escape")
     await expect(dialog).to_be_visible()
-    assert await _faults(page) == []
+    assert await _violations(page) == []
     await dialog.get_by_label("Key").fill("right-key")
     await page.keyboard.press("Enter")
     await expect(dialog).to_be_hidden()
 
-    dialog = await _login_is_over(page)
+    dialog = await _expire_login(page)
     await other.goto("/")
     await other.get_by_label("Key").fill("right-key")
     await other.keyboard.press("Enter")
@@ -287,11 +287,11 @@ async def _keeps_what_is_written(page: Page, other: Page) -> None:
     await expect(task).to_have_value("A task that took long to write")
 
 
-async def _login_is_over(page: Page) -> Locator:
-    """The dialog that is shown once a call was refused."""
+async def _expire_login(page: Page) -> Locator:
+    """Removes the cookie and returns the dialog that the next call opens."""
     await page.context.clear_cookies()
-    # Something that the page loads just now may have been refused already: then there is no clicking under the dialog.
+    # Another request of the page may have opened the dialog already: then a click would not reach the form.
     await page.locator("form.create").evaluate("(form) => form.requestSubmit()")
-    dialog = page.get_by_role("dialog", name="Log in")
+    dialog = page.get_by_role("dialog", name="Sign in")
     await expect(dialog.get_by_label("Key")).to_be_focused()
     return dialog

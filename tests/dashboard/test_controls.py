@@ -1,4 +1,4 @@
-"""Buttons, dialogs and forms: the focus stays where somebody works, and what was typed is not lost."""
+"""Buttons, dialogs and forms: the focus is kept, and typed text is not lost."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.provider import Gate, Hang, Reply, Text, ToolCall
 
 pytestmark = [*IN_BROWSER]
 
-BESIDE = (4, 4)
+OUTSIDE = (4, 4)
 """A point of the window that no dialog covers."""
 
 
-async def test_a_button_at_work_keeps_the_focus_and_does_its_work_once(page: Page, client: Client) -> None:
+async def test_a_busy_button_keeps_the_focus_and_ignores_clicks(page: Page, client: Client) -> None:
     session_id = (await client.create())["id"]
     await open_session(page, session_id, "files")
     await expect(page.get_by_text("Empty.")).to_be_visible()
@@ -46,7 +46,7 @@ async def test_a_button_at_work_keeps_the_focus_and_does_its_work_once(page: Pag
     assert len(asked) == 1
 
 
-async def test_one_call_that_was_decided_elsewhere_does_not_keep_the_rest(
+async def test_a_call_decided_elsewhere_does_not_block_the_others(
     page: Page, site: Site, client: Client, faults: Faults
 ) -> None:
     faults.allow.append("status of 409")
@@ -71,11 +71,11 @@ async def test_one_call_that_was_decided_elsewhere_does_not_keep_the_rest(
     await button(page, "Approve all").focus()
     await page.keyboard.press("Enter")
     await expect(badge(page, "completed")).to_be_visible()
-    await expect(page.get_by_text("1 of 3 calls had been decided already.")).to_be_visible()
+    await expect(page.get_by_text("1 of 3 calls had already been decided.")).to_be_visible()
     await expect(composer(page)).to_be_focused()
 
 
-async def test_text_that_is_selected_past_the_edge_of_a_dialog_does_not_close_it(page: Page, client: Client) -> None:
+async def test_selecting_text_past_the_edge_of_a_dialog_does_not_close_it(page: Page, client: Client) -> None:
     await open_session(page, (await client.create())["id"])
     await button(page, "Actions").click()
     await page.get_by_role("menuitem", name="Rename").click()
@@ -83,10 +83,10 @@ async def test_text_that_is_selected_past_the_edge_of_a_dialog_does_not_close_it
     await title.fill("A name that took long to find")
     await title.hover()
     await page.mouse.down()
-    await page.mouse.move(*BESIDE)
+    await page.mouse.move(*OUTSIDE)
     await page.mouse.up()
     await expect(title).to_have_value("A name that took long to find")
-    await page.mouse.click(*BESIDE)
+    await page.mouse.click(*OUTSIDE)
     await expect(title).to_be_hidden()
 
 
@@ -107,20 +107,20 @@ async def test_a_session_that_leaves_the_list_can_still_be_renamed(page: Page, s
     assert (await client.session(session_id))["title"] == "Over"
 
 
-async def test_the_focus_is_somewhere_after_a_dialog_of_the_list(page: Page, client: Client) -> None:
-    names = [(await client.create(title=f"Neighbour {number}"))["id"] for number in range(2)]
+async def test_the_focus_moves_to_a_neighbor_after_deleting_from_the_list(page: Page, client: Client) -> None:
+    names = [(await client.create(title=f"Neighbor {number}"))["id"] for number in range(2)]
     await page.goto("/")
-    await page.get_by_role("searchbox").fill("Neighbour")
+    await page.get_by_role("searchbox").fill("Neighbor")
     kept, gone = (page.locator(f'[data-session-id="{session_id}"]') for session_id in names)
     await expect(page.locator("[data-session-id]")).to_have_count(2)
-    await button(gone, "Actions for Neighbour 1").focus()
+    await button(gone, "Actions for Neighbor 1").focus()
     await page.keyboard.press("Enter")
     await page.get_by_role("menuitem", name="Delete").click()
     await button(page.get_by_role("dialog"), "Delete").click()
     await expect(gone).to_be_hidden()
     await expect(kept.get_by_role("link")).to_be_focused()
 
-    await button(kept, "Actions for Neighbour 0").click()
+    await button(kept, "Actions for Neighbor 0").click()
     await page.get_by_role("menuitem", name="Rename").click()
     await expect(page.get_by_role("dialog")).to_be_visible()
     await page.evaluate("location.hash = '#/usage'")
@@ -128,7 +128,7 @@ async def test_the_focus_is_somewhere_after_a_dialog_of_the_list(page: Page, cli
     await expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-async def test_the_form_is_put_away_once_its_session_has_begun(page: Page, site: Site, client: Client) -> None:
+async def test_the_form_closes_when_its_session_has_started(page: Page, site: Site, client: Client) -> None:
     await client.create()  # so that this is no first visit
     await page.goto("/")
     await button(page, "New session").click()
@@ -141,7 +141,7 @@ async def test_the_form_is_put_away_once_its_session_has_begun(page: Page, site:
     await expect(form).to_be_hidden()
 
 
-async def test_the_focus_goes_on_from_a_message_that_is_withdrawn(page: Page, site: Site, client: Client) -> None:
+async def test_the_focus_moves_on_from_a_withdrawn_message(page: Page, site: Site, client: Client) -> None:
     made = await client.create(site.task("Wait for me", Reply(Text("At work."), Hang())))
     for text in ("First after it.", "Second after it."):
         await client.post(made["id"], text, "follow_up")
@@ -167,7 +167,7 @@ SHOW_OUTPUT = """async ([id, call]) => {
 }"""
 
 
-async def test_a_whole_output_can_be_read_on_after_a_failure(
+async def test_a_full_output_can_be_loaded_further_after_a_failure(
     page: Page, site: Site, client: Client, faults: Faults
 ) -> None:
     faults.allow.append("status of 503")
@@ -176,38 +176,38 @@ async def test_a_whole_output_can_be_read_on_after_a_failure(
     await client.until_idle(session_id)
     await open_session(page, session_id)
     await messages(page, "assistant").first.locator("button[aria-expanded]").click()
-    await button(page, "Whole output").click()
+    await button(page, "Full output").click()
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text(re.compile(r"256 KiB of \d+ KiB"))
-    refusal = {"code": "busy", "title": "Not now.", "detail": "Not just now."}
-    await page.route("**/output", lambda route: route.fulfill(status=503, json=refusal))
+    busy = {"code": "busy", "title": "Busy", "detail": "The server is busy."}
+    await page.route("**/output", lambda route: route.fulfill(status=503, json=busy))
     await button(dialog, "Load more").click()
-    await expect(dialog.get_by_text("Not just now.")).to_be_visible()
+    await expect(dialog.get_by_text("The server is busy.")).to_be_visible()
     await page.unroute("**/output")
     await button(dialog, "Load more").click()
-    await expect(dialog.get_by_text("All of it")).to_be_visible()
-    await expect(dialog.get_by_text("Not just now.")).to_be_hidden()
+    await expect(dialog.get_by_text(re.compile(r"All \d+ KiB loaded"))).to_be_visible()
+    await expect(dialog.get_by_text("The server is busy.")).to_be_hidden()
     await page.keyboard.press("Escape")
 
     call_id = next(part["call_id"] for part in (await client.messages(session_id))[1]["parts"] if "call_id" in part)
     await page.evaluate(SHOW_OUTPUT, [session_id, call_id])
-    await button(page, "Show the original output").focus()
+    await button(page, "Show original output").focus()
     await page.keyboard.press("Enter")
     await expect(page.locator(".cx-original")).to_be_focused()
 
 
-async def test_a_preview_of_a_round_is_of_what_is_chosen_and_says_when_it_is_old(
+async def test_a_compaction_preview_is_hidden_or_marked_when_it_is_outdated(
     page: Page, site: Site, client: Client
 ) -> None:
     task = site.task("Preview", Reply(Text("Done.")), Reply(Text("More is done.")))
     session_id = (await client.create(task))["id"]
     await client.until_idle(session_id)
     await open_session(page, session_id, "context")
-    await button(page, "Compact now …").click()
+    await button(page, "Compact now…").click()
     await button(page, "Preview").click()
-    preview = page.get_by_role("region", name="What a round would do")
-    await expect(preview).to_contain_text("What a round would do now")
-    await page.get_by_label("Policy of this round").select_option("handoff")
+    preview = page.get_by_role("region", name="Compaction preview")
+    await expect(preview).to_contain_text("(reactive)")
+    await page.get_by_label("Policy").select_option("handoff")
     await expect(preview).to_be_hidden()
     await button(page, "Preview").click()
     await expect(preview).to_contain_text("(handoff)")
@@ -216,7 +216,7 @@ async def test_a_preview_of_a_round_is_of_what_is_chosen_and_says_when_it_is_old
     await expect(preview).to_contain_text("The context has changed since")
 
 
-async def test_news_that_keep_coming_do_not_put_a_load_off(bare: Page) -> None:
+async def test_repeated_updates_do_not_postpone_a_load(bare: Page) -> None:
     script = """async ({ useThrottle }) => {
       const { html, render } = await import("/static/core/ui.js");
       let acted = 0;
@@ -224,28 +224,28 @@ async def test_news_that_keep_coming_do_not_put_a_load_off(bare: Page) -> None:
       const Part = () => (soon = useThrottle(() => (acted += 1)), null);
       render(html`<${Part} />`, document.createElement("div"));
       const end = performance.now() + 5_000;
-      let news = 0;
+      let updates = 0;
       while (acted === 0 && performance.now() < end) {
-        news += 1;
+        updates += 1;
         soon(30);
         await new Promise((resolve) => setTimeout(resolve, 2));
       }
-      return { acted, news };
+      return { acted, updates };
     }"""
 
     found: dict[str, Any] = await module(bare, "components/throttle.js", script)
 
     assert found["acted"] == 1
-    assert found["news"] > 1
+    assert found["updates"] > 1
 
 
-async def test_a_round_at_work_is_shown_as_its_stored_row_tells(bare: Page) -> None:
+async def test_a_running_round_is_shown_with_its_stored_data(bare: Page) -> None:
     script = """({ mergedRounds }) => {
       const stored = [{ round: 1, status: "running", usage: { output_tokens: 50 } }];
       const working = new Map([1, 2].map((round) => [round, { round, usage: { output_tokens: 0 } }]));
       const failed = [{ round: 1, status: "failed" }];
-      const said = (rounds) => rounds.map(({ round, status, usage }) => [round, status, usage.output_tokens]);
-      return [said(mergedRounds(stored, [], working)), said(mergedRounds(stored, failed, new Map()))];
+      const brief = (rounds) => rounds.map(({ round, status, usage }) => [round, status, usage.output_tokens]);
+      return [brief(mergedRounds(stored, [], working)), brief(mergedRounds(stored, failed, new Map()))];
     }"""
 
     found = await module(bare, "state/context_marks.js", script)
@@ -253,11 +253,11 @@ async def test_a_round_at_work_is_shown_as_its_stored_row_tells(bare: Page) -> N
     assert found == [[[1, "running", 50], [2, "running", 0]], [[1, "failed", 50]]]
 
 
-async def test_a_rung_that_fails_is_news_to_the_context(bare: Page) -> None:
+async def test_a_failed_rung_updates_the_context(bare: Page) -> None:
     script = """async ({ contextOf }) => {
       const { SessionState } = await import("/static/state/session.js");
       const { apply } = await import("/static/state/session_events.js");
-      const state = new SessionState("of nobody");
+      const state = new SessionState("absent");
       const history = contextOf(state);
       const before = history.version.value;
       apply(state, { seq: 1, type: "compaction.failed", data: { round: 1, rung: "summary", next: "fold" } });

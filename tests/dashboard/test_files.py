@@ -1,4 +1,4 @@
-"""The files of a workspace: what closing, dragging and uploading them does."""
+"""The files view: closing, dragging and uploading files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def _put(client: Client, session_id: str, path: str) -> None:
     assert response.is_success
 
 
-async def test_the_focus_goes_to_the_tree_from_a_file_that_is_closed(page: Page, client: Client) -> None:
+async def test_closing_a_file_moves_the_focus_to_the_tree(page: Page, client: Client) -> None:
     session_id = (await client.create())["id"]
     await _put(client, session_id, "there.txt")
     await open_session(page, session_id, "files")
@@ -41,7 +41,7 @@ DRAGGED = """(element, [type, isFile, to]) => {
 }"""
 
 
-async def test_a_file_that_is_dropped_beside_the_tree_does_not_replace_the_page(page: Page, client: Client) -> None:
+async def test_a_file_dropped_outside_the_tree_does_not_replace_the_page(page: Page, client: Client) -> None:
     session_id = (await client.create())["id"]
     await _put(client, session_id, "folder/inner.txt")
     await open_session(page, session_id, "files")
@@ -58,9 +58,7 @@ async def test_a_file_that_is_dropped_beside_the_tree_does_not_replace_the_page(
     await expect(folder).not_to_have_class(re.compile("target"))
 
 
-async def test_a_file_of_a_folder_that_is_listed_in_part_is_not_replaced_unasked(
-    page: Page, client: Client, faults: Faults
-) -> None:
+async def test_replacing_a_file_in_a_truncated_folder_asks_first(page: Page, client: Client, faults: Faults) -> None:
     faults.allow.append("status of 404")
     session_id = (await client.create())["id"]
     await _put(client, session_id, "there.txt")
@@ -69,8 +67,8 @@ async def test_a_file_of_a_folder_that_is_listed_in_part_is_not_replaced_unasked
     chosen = page.get_by_label("Files to upload")
     await chosen.set_input_files({"name": "there.txt", "mimeType": "text/plain", "buffer": b"new"})
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("In the workspace already: there.txt.")
-    await button(dialog, "Keep").click()
+    await expect(dialog).to_contain_text("Already in the workspace: there.txt.")
+    await button(dialog, "Cancel").click()
     await chosen.set_input_files({"name": "other.txt", "mimeType": "text/plain", "buffer": b"new"})
     await expect(page.get_by_role("region", name="Uploads")).to_contain_text(re.compile(r"other\.txt\s*uploaded"))
     await expect(dialog).to_be_hidden()

@@ -1,4 +1,4 @@
-"""What the page makes of text that would be read as something else, and of numbers."""
+"""Formatting of numbers, and of text with control and invisible characters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLAIN = {
 }
 
 
-async def test_codes_are_left_out_and_what_cannot_be_seen_is_made_visible(bare: Page) -> None:
+async def test_escape_codes_are_removed_and_invisible_characters_are_shown(bare: Page) -> None:
     script = "({ plain }, texts) => texts.map(plain)"
 
     found = await module(bare, "core/format.js", script, list(PLAIN))
@@ -67,13 +67,13 @@ NUMBERS: list[tuple[str, Any, str]] = [
     ("duration", 119_900, "2 min 0 s"),
     ("duration", 185_000, "3 min 5 s"),
     ("duration", 7_440_000, "2 h 4 min"),
-    ("percent", 0.424, "42 %"),
+    ("percent", 0.424, "42%"),
     ("percent", None, "–"),
 ]
 
 
 @pytest.mark.parametrize("function", sorted({name for name, _, _ in NUMBERS}))
-async def test_numbers_are_shown_as_people_read_them(bare: Page, function: str) -> None:
+async def test_numbers_are_human_readable(bare: Page, function: str) -> None:
     rows = [(value, shown) for name, value, shown in NUMBERS if name == function]
     script = "(format, [name, values]) => values.map((value) => format[name](value))"
 

@@ -1,4 +1,4 @@
-"""What comes from a model, a command or a file is text: nothing of it runs, loads, or leads where it should not."""
+"""Content from models, commands and files is shown as text: no code runs, nothing is loaded, no unsafe link is made."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MARKDOWN = f"""# {IMAGE}
 
 FILE = "<img src=x onerror=window.ran='name'>.html"
 TURNED = "photo_\u202egnp.exe"
-COLOURS = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x1b[2Jafter"
+COLORS = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x1b[2Jafter"
 
 HREFS = "() => [...document.querySelectorAll('a[href]')].map((link) => [link.href, link.target, link.rel])"
 FOREIGN = """() =>
@@ -71,17 +71,17 @@ async def _nothing_ran(page: Page, site: Site) -> None:
 
 
 async def _open_all(page: Page) -> None:
-    """Opens whatever is folded in the view."""
+    """Expands everything in the view."""
     closed = page.get_by_role("main").locator('button[aria-expanded="false"]:not([popovertarget])')
     for _ in range(60):
         if not await closed.count():
             return
-        # Not with the mouse: some of what opens lies over the rest.
+        # Not with the mouse: expanded elements may cover others.
         await closed.first.evaluate("(button) => button.click()")
 
 
 def _answers() -> list[Any]:
-    write = f"printf '%s' '{COLOURS} {SCRIPT}'; printf 'one\\rtwo \\342\\200\\256x' >&2"
+    write = f"printf '%s' '{COLORS} {SCRIPT}'; printf 'one\\rtwo \\342\\200\\256x' >&2"
     return [
         Reply(
             Reasoning(f"{PAYLOAD} [x](javascript:window.ran=1)", 3),
@@ -103,7 +103,7 @@ async def test_hostile_content_is_shown_as_text_in_every_view(page: Page, site: 
 
     await _conversation(page, site)
     await tab(page, "Context").click()
-    await expect(page.locator(".chart-said")).to_contain_text("Step")
+    await expect(page.locator(".chart-text")).to_contain_text("Step")
     await _open_all(page)
     await expect(page.get_by_role("main")).to_contain_text(SCRIPT)
     await _nothing_ran(page, site)
@@ -160,7 +160,7 @@ ANSWERS = """async (name) => {
 
 
 @pytest.mark.timeout(180)
-async def test_the_page_answers_with_huge_outputs_and_lines(
+async def test_the_page_stays_responsive_with_huge_outputs_and_lines(
     page: Page, site: Site, client: Client, record_property: Any
 ) -> None:
     lines = "i=0; while [ $i -lt 100 ]; do head -c 50000 /dev/zero | tr '\\0' 'a'; echo; i=$((i+1)); done"
@@ -180,40 +180,40 @@ async def test_the_page_answers_with_huge_outputs_and_lines(
     calls = page.locator("[data-call-id]")
     await expect(calls.first).to_have_attribute("data-status", "completed")
     await calls.first.locator("button[aria-expanded]").click()
-    await page.get_by_role("button", name="Whole output").click()
-    dialog = page.get_by_role("dialog", name="Whole output")
-    await expect(dialog.get_by_role("region", name="Whole output")).to_contain_text("aaaa")
+    await page.get_by_role("button", name="Full output").click()
+    dialog = page.get_by_role("dialog", name="Full output")
+    await expect(dialog.get_by_role("region", name="Full output")).to_contain_text("aaaa")
     for _ in range(3):
         await dialog.get_by_role("button", name="Load more").click()
-    await expect(dialog).to_contain_text("of 4.8 MiB.")
+    await expect(dialog).to_contain_text("of 4.8 MiB loaded")
     await page.keyboard.press("Escape")
     await expect(dialog).to_be_hidden()
-    took["whole output"] = await page.evaluate(ANSWERS, "Context")
-    await expect(page.locator(".chart-said")).to_contain_text("Step")
+    took["full output"] = await page.evaluate(ANSWERS, "Context")
+    await expect(page.locator(".chart-text")).to_contain_text("Step")
     took["context"] = await page.evaluate(ANSWERS, "Files")
 
-    record_property("click answered, ms", json.dumps(took))
+    record_property("click handled, ms", json.dumps(took))
     assert max(took.values()) < 1_000, took
 
 
 BOUND_S = 30
-"""How long the page may take for all that is asked of it here, in seconds."""
+"""How long the whole test may take, in seconds."""
 
 LONGEST_TASK_MS = 3_000
-"""How long nothing else may happen in the page; it is some 300 ms where the machine has nothing else to do."""
+"""How long a task may block the page; about 300 ms on an idle machine."""
 
 ENDLESS = {
     "links in code": ("markdown", "[a](" * 6_000),
     "emphasis": ("", f"x {'*a_' * 3_000}\n\n" * 20 + "The end."),
 }
-"""A language, if it is code, and a text that keeps the libraries busy for longer than their worker may run."""
+"""The language if it is code, and a text that keeps the libraries busy for longer than their worker may run."""
 
 UNDRAWABLE = {
     "templates in code": ("javascript", "`${" * 8_000),
     "a line of digits in code": ("javascript", "1 " * 24_000),
     "quotes": ("", ">" * 1_200 + " deep"),
 }
-"""Texts that are read at once, and that no browser can draw as they are read."""
+"""Texts that are parsed quickly, but that no browser can draw as parsed."""
 
 LONG_TASKS = """
 window.longestTask = 0;
@@ -222,9 +222,9 @@ new PerformanceObserver((list) => {
 }).observe({ type: "longtask" });
 """
 
-SHORT = f"""# Read as ever
+SHORT = f"""# Parsed as usual
 
-{"More than is read on the page's own thread. " * 50}
+{"More than is parsed on the main thread. " * 50}
 
 ```python
 import this
@@ -233,7 +233,7 @@ import this
 
 
 @pytest.mark.parametrize("name", [*ENDLESS, *UNDRAWABLE])
-async def test_the_page_answers_whatever_a_text_takes_to_read_and_draw(
+async def test_the_page_stays_responsive_however_long_a_text_takes_to_parse_and_draw(
     page: Page, site: Site, client: Client, record_property: Any, name: str
 ) -> None:
     language, text = {**ENDLESS, **UNDRAWABLE}[name]
@@ -249,7 +249,7 @@ async def test_the_page_answers_whatever_a_text_takes_to_read_and_draw(
         await expect(messages(page, "assistant")).to_have_count(2)
         answered = await page.evaluate(ANSWERS, "Usage")
         await tab(page, "Conversation").click()
-        await expect(page.get_by_role("heading", name="Read as ever")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Parsed as usual")).to_be_visible()
         await expect(page.locator(".hl-keyword").get_by_text("import")).to_be_visible()
         await page.get_by_role("feed", name="Messages").press("Home")
         await expect(messages(page, "assistant").first).to_contain_text(text[:100])
@@ -258,14 +258,14 @@ async def test_the_page_answers_whatever_a_text_takes_to_read_and_draw(
             await stopped.wait()
         longest = await page.evaluate("() => window.longestTask")
 
-    record_property("click answered, longest task, ms", json.dumps([answered, longest]))
+    record_property("click handled, longest task, ms", json.dumps([answered, longest]))
     assert answered < 1_000
     assert longest < LONGEST_TASK_MS
     assert text.replace("\n", "") in (whole or "").replace("\n", "")
 
 
-async def test_a_violation_is_seen_by_these_tests(page: Page, faults: Faults) -> None:
-    """The alarm itself: without it, the tests above would pass whatever ran."""
+async def test_these_tests_detect_violations(page: Page, faults: Faults) -> None:
+    """Without this detection, the tests above would always pass."""
     await page.goto("/")
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
     async with page.expect_console_message(lambda message: "CSP: img-src" in message.text):
@@ -276,11 +276,11 @@ async def test_a_violation_is_seen_by_these_tests(page: Page, faults: Faults) ->
     faults.allow.append(".")
 
 
-async def test_code_that_takes_minutes_to_colour_is_shown_plain(page: Page, site: Site, client: Client) -> None:
-    """The page answers meanwhile, and what comes after it has its colours."""
+async def test_code_that_takes_minutes_to_highlight_is_shown_plain(page: Page, site: Site, client: Client) -> None:
+    """The page stays responsive meanwhile, and later code is highlighted."""
     endless = "[a](" * 6_000
     fences = f"```markdown\n{endless}\n```\n\nbetween\n\n```python\nreturn None\n```\n"
-    made = await client.create(site.task("colours", Reply(Text(fences))))
+    made = await client.create(site.task("highlighting", Reply(Text(fences))))
     await open_session(page, made["id"])
     await expect(badge(page, "completed")).to_be_visible()
     code = messages(page, "assistant").locator("pre.code")

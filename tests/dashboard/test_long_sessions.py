@@ -1,4 +1,4 @@
-"""A session of thousands of messages: of which only what is in sight is in the page."""
+"""Sessions with thousands of messages: only the visible rows are rendered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [*IN_BROWSER]
 
 PAIRS = 1_000
 MOST_ROWS = 60
-"""Rows that a window of 800 px and what is drawn beyond it may have; a short message takes some 50 px."""
+"""Maximum rows in a window of 800 px, including those rendered beyond it; a short message takes about 50 px."""
 
 
 def _history(pairs: int) -> list[dict[str, str]]:
@@ -31,7 +31,7 @@ def _history(pairs: int) -> list[dict[str, str]]:
     ]
 
 
-async def test_only_what_is_in_sight_is_drawn(page: Page, site: Site, client: Client) -> None:
+async def test_only_visible_rows_are_rendered(page: Page, site: Site, client: Client) -> None:
     task = site.task("After all that", Reply(Text("The newest answer.")))
     history = {"format": "openai", "messages": _history(PAIRS)}
     made = await client.create(task, history=history, model="fake-openai/model")
@@ -69,10 +69,10 @@ AT_REST = """() => {
   box.scrolledAt ??= performance.now();
   return performance.now() - box.scrolledAt > 400;
 }"""
-"""After a scroll the list looks by itself where it is, so that nothing is told by what it does meanwhile."""
+"""After a scroll the list adjusts its own position; assertions must wait until it is done."""
 
 
-async def test_the_newest_stays_in_sight_when_its_room_gets_smaller(page: Page, site: Site, client: Client) -> None:
+async def test_the_newest_message_stays_visible_when_the_list_shrinks(page: Page, site: Site, client: Client) -> None:
     items = [{"text": f"Item {number}", "status": "pending"} for number in range(6)]
     task = site.task("Planned", Reply(ToolCall("update_plan", {"items": items})), Reply(Text("Line.\n\n" * 60)))
     made = await client.create(task)
@@ -89,18 +89,18 @@ async def test_the_newest_stays_in_sight_when_its_room_gets_smaller(page: Page, 
     await page.wait_for_function(AT_END)
 
 
-async def test_somebody_who_reads_further_up_is_left_there(page: Page, site: Site, client: Client) -> None:
+async def test_a_user_who_reads_further_up_keeps_their_position(page: Page, site: Site, client: Client) -> None:
     texts = ["".join(f"{word}. {n} " for n in range(2_500)) for word in ("First", "Second")]
     answers = [Reply(Text(text, 20)) for text in texts]
     made = await client.create(site.task("Reads", *answers))
     await client.until_idle(made["id"])
     await open_session(page, made["id"])
     await expect(messages(page).last).to_contain_text("First.")
-    # It stands there plain, and in other lines, until the worker has read it.
+    # It is shown plain, with different line breaks, until the worker has parsed it.
     await expect(messages(page).last.locator(".as-is")).to_have_count(0)
     feed = page.get_by_role("feed", name="Messages")
     await feed.focus()
-    # The browser goes there in an animation.
+    # The browser animates the scroll.
     await feed.evaluate("(box) => { box.there = new Promise((tell) => box.addEventListener('scrollend', tell)); }")
     await page.keyboard.press("PageUp")
     await feed.evaluate("(box) => box.there.then(() => null)")

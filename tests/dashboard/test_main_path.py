@@ -1,4 +1,4 @@
-"""What a person does with a session from its beginning to its files, each step asserted on what the page shows."""
+"""A user's main path through a session, from the task to its files, with each step asserted on the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _command(command: str) -> ToolCall:
 
 
 def _padding(step: int) -> Reply:
-    """A step whose call fills a part of the small window; an output would be cleared before a round is due."""
+    """A step whose call fills part of the small window; outputs would be cleared before a compaction is needed."""
     return Reply(Text(f"Reading part {step}."), _command(f"true # {str(step) * 3500}"))
 
 
@@ -55,8 +55,8 @@ async def test_from_a_task_to_its_files(page: Page, site: Site, client: Client) 
     await expect(badge(page, "completed")).to_be_visible(timeout=20_000)
     await expect(messages(page, "assistant").last.locator("strong")).to_have_text("deployed")
     await same_as_afterwards(page)
-    await _see_the_round_and_revert_it(page)
-    await _fetch_the_files(page)
+    await _view_and_revert_the_compaction(page)
+    await _download_the_files(page)
     await _same_usage_afterwards(page, client)
 
 
@@ -67,13 +67,13 @@ async def _create(page: Page, task: str) -> None:
     await form.get_by_label("Task").fill(task)
     await form.get_by_label("Model", exact=True).select_option(SMALL)
     await form.get_by_text("More", exact=True).click()
-    await form.get_by_label("Which calls wait for you").select_option("Some tools and commands")
-    await form.get_by_label("Commands that wait").fill("deployed")
+    await form.get_by_label("Calls that need approval").select_option("Some tools and commands")
+    await form.get_by_label("Commands that need approval").fill("deployed")
     await button(form, "Start").click()
 
 
 async def _steer(page: Page, site: Site) -> None:
-    """A message that is sent in the middle of a step waits, is seen to wait, and is delivered before the next."""
+    """A message sent in the middle of a step is shown as pending and delivered before the next step."""
     await site.provider.reached("shop-1")
     await say(page, "Only the shop in the north.")
     pending = page.get_by_role("region", name="Pending messages")
@@ -84,10 +84,10 @@ async def _steer(page: Page, site: Site) -> None:
 
 
 async def _approve(page: Page) -> None:
-    """The command is seen in full with the time that is left, and runs once it is approved."""
+    """The command is shown in full with the time left, and runs once it is approved."""
     approval = page.get_by_role("article").filter(has_text="Run execute_command?")
     await expect(approval).to_contain_text(DEPLOY)
-    await expect(approval.get_by_role("timer")).to_have_text(re.compile(r"denied in \d+ (min|s)"))
+    await expect(approval.get_by_role("timer")).to_have_text(re.compile(r"auto-deny in \d+ (min|s)"))
     await expect(badge(page, "awaiting approval")).to_be_visible()
     await button(approval, "Approve").click()
     await expect(approval).to_be_hidden()
@@ -99,43 +99,41 @@ async def _approve(page: Page) -> None:
 
 
 async def _cancel_and_resume(page: Page) -> None:
-    """What was written is kept, and the run goes on after it."""
+    """The output so far is kept, and the run continues after it."""
     await expect(messages(page, "assistant").last).to_contain_text("Now the long part")
-    await button(page, "Cancel the run").click()
+    await button(page, "Cancel run").click()
     await expect(badge(page, "cancelled")).to_be_visible()
     await expect(messages(page, "assistant").filter(has_text="Now the long part")).to_be_visible()
     await button(page, "Resume").click()
     await expect(badge(page, "cancelled")).to_be_hidden()
 
 
-async def _see_the_round_and_revert_it(page: Page) -> None:
+async def _view_and_revert_the_compaction(page: Page) -> None:
     await tab(page, "Context").click()
     chart = page.get_by_role("group", name="Chart of context tokens")
     await chart.focus()
-    said = page.locator(".chart-said")
-    await expect(said).to_contain_text("Step")
-    while "Compaction round" not in (before := await said.inner_text()):
+    text = page.locator(".chart-text")
+    await expect(text).to_contain_text("Step")
+    while "Compaction" not in (before := await text.inner_text()):
         await chart.press("ArrowLeft")
-        await expect(said).not_to_have_text(before)
-    await expect(said).to_have_text(
-        re.compile(r"Compaction round \d+: [\d,]+ → [\d,]+ tokens, \d+ % less; .* It cost ")
-    )
+        await expect(text).not_to_have_text(before)
+    await expect(text).to_have_text(re.compile(r"Compaction \d+: [\d,]+ → [\d,]+ tokens, \d+% less; .* Cost "))
     await chart.press("Enter")
-    summary = page.get_by_role("region", name=re.compile("Summary of round"))
+    summary = page.get_by_role("region", name=re.compile("Summary of compaction"))
     await expect(summary).to_contain_text("The first steps of the task.")
-    replaced = page.get_by_role("region", name=re.compile("What round \\d+ replaced"))
+    replaced = page.get_by_role("region", name=re.compile("Messages replaced by compaction \\d+"))
     await expect(replaced).to_contain_text("Reading part")
 
-    revert = page.get_by_role("button", name=re.compile("^Revert round"))
+    revert = page.get_by_role("button", name=re.compile("^Revert compaction"))
     await revert.click()
     await button(page.get_by_role("dialog"), "Revert").click()
     await expect(head(page).get_by_role("meter", name="Context")).to_be_visible()
-    await page.get_by_role("button", name=re.compile("Round \\d+ reverted")).click()
-    await _same_rounds_afterwards(page)
+    await page.get_by_role("button", name=re.compile("Compaction \\d+ reverted")).click()
+    await _same_compactions_afterwards(page)
 
 
-async def _same_rounds_afterwards(page: Page) -> None:
-    """Rounds that were seen as they happened are shown as one who comes later sees them, but for their age."""
+async def _same_compactions_afterwards(page: Page) -> None:
+    """Compactions received as live events are shown as on a freshly opened page, except for their age."""
     fresh = await page.context.new_page()
     await fresh.goto(page.url)
     name = "Compactions and cleared outputs"
@@ -145,7 +143,7 @@ async def _same_rounds_afterwards(page: Page) -> None:
     await fresh.close()
 
 
-async def _fetch_the_files(page: Page) -> None:
+async def _download_the_files(page: Page) -> None:
     await tab(page, "Files").click()
     await page.get_by_role("treeitem", name="deployed.txt").click()
     await expect(page.get_by_role("region", name="File")).to_contain_text("deployed to production")
@@ -159,7 +157,7 @@ async def _fetch_the_files(page: Page) -> None:
 
 
 async def _same_usage_afterwards(page: Page, client: Client) -> None:
-    """What the page has counted as events came is what the server counts."""
+    """The usage counted from live events is the same as the server's."""
     usage = (await client.session(session_id(page)))["usage"]
     await tab(page, "Usage").click()
     fresh = await page.context.new_page()

@@ -1,4 +1,4 @@
-"""Markdown that grows while it is read gives what it gives when it is all there; and what it holds stays text."""
+"""Growing Markdown is parsed like complete Markdown, and its content stays text."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ GROWN = """({ GrowingMarkdown, blocksOf }, [text, cuts]) => {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-async def test_a_text_that_grew_is_the_text_that_was_there_at_once(bare: Page, name: str) -> None:
+async def test_a_grown_text_is_parsed_like_the_complete_text(bare: Page, name: str) -> None:
     text = DOCUMENTS[name]
 
     found = await module(bare, "core/markdown.js", GROWN, [text, list(range(0, len(text) + 1, 1 + len(text) // 300))])
 
     assert found["isWhole"]
     if "\r" not in text:
-        _assert_settled_rightly(found["unlike"])
+        _assert_settled_correctly(found["unlike"])
 
 
-def _assert_settled_rightly(unlike: list[Any]) -> None:
-    """While it grows, a text is read as if it ended there, but for a fence that is open still."""
+def _assert_settled_correctly(unlike: list[Any]) -> None:
+    """A growing text is parsed as if it ended there, except for open fences."""
     assert [each for each in unlike if "```" not in each[0] and "~~~" not in each[0]] == []
 
 
@@ -80,7 +80,7 @@ ADDRESSES = {
 }
 
 
-async def test_only_the_web_and_mail_are_linked_to(bare: Page) -> None:
+async def test_only_web_and_mail_addresses_become_links(bare: Page) -> None:
     script = "({ safeAddress }, addresses) => addresses.map(safeAddress)"
 
     found = await module(bare, "core/markdown.js", script, list(ADDRESSES))
@@ -120,7 +120,7 @@ HARD = {
 
 
 @pytest.mark.parametrize("name", HARD)
-async def test_no_text_takes_long_to_read(bare: Page, name: str) -> None:
+async def test_no_text_takes_long_to_parse(bare: Page, name: str) -> None:
     script = """({ blocksOf }, text) => {
       const begun = performance.now();
       const raw = blocksOf(text).map((block) => block.raw).join("");
@@ -134,11 +134,11 @@ async def test_no_text_takes_long_to_read(bare: Page, name: str) -> None:
 
 
 HARDER = {**HARD, "emphasis in emphasis": "*a_" * 3_300}
-"""Texts that only the worker reads may take longer than that."""
+"""Also texts that take longer, since only the worker parses them."""
 
 
 @pytest.mark.parametrize("name", HARDER)
-async def test_no_text_that_grows_holds_up_the_page(bare: Page, name: str) -> None:
+async def test_no_growing_text_blocks_the_page(bare: Page, name: str) -> None:
     script = """({ GrowingMarkdown }, text) => {
       const growing = new GrowingMarkdown((rest, take) => take(null));
       const begun = performance.now();
@@ -175,7 +175,7 @@ ELSEWHERE = """({ GrowingMarkdown, blocksOf }, [text, isInTime]) => {
 }"""
 
 
-async def test_what_is_parsed_elsewhere_is_what_would_be_parsed_here(bare: Page) -> None:
+async def test_parsing_elsewhere_gives_the_same_result(bare: Page) -> None:
     found = await module(bare, "core/markdown.js", ELSEWHERE, [LONG, True])
 
     assert found["unlike"] == []
@@ -184,7 +184,7 @@ async def test_what_is_parsed_elsewhere_is_what_would_be_parsed_here(bare: Page)
     assert found["isSame"]
 
 
-async def test_what_took_too_long_elsewhere_is_shown_as_it_is(bare: Page) -> None:
+async def test_a_text_that_took_too_long_elsewhere_is_shown_plain(bare: Page) -> None:
     found = await module(bare, "core/markdown.js", ELSEWHERE, [LONG, False])
 
     assert found["unlike"] != []
@@ -196,7 +196,7 @@ async def test_what_took_too_long_elsewhere_is_shown_as_it_is(bare: Page) -> Non
 PIECES = ("\n", "\n\n", "- a", "  ", "# h", "```", "> ", "|a|b|\n", "|-|-|\n", "**b**", "`c`", "1. x", "    y", "z ")
 
 
-async def test_any_text_that_grew_is_the_text_that_was_there_at_once(bare: Page) -> None:
+async def test_random_grown_texts_are_parsed_like_complete_texts(bare: Page) -> None:
     rng = random.Random(7)
     texts = ["".join(rng.choices(PIECES, k=rng.randint(1, 60))) for _ in range(60)]
     whole = (

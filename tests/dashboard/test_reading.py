@@ -1,4 +1,4 @@
-"""What somebody reads stays where it is, as they left it: what they open, where they are, what has the focus."""
+"""Reading state is kept: expanded rows, the scroll position, and the focus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.provider import Reasoning, Reply, Text, ToolCall
 
 pytestmark = [*IN_BROWSER]
 
-LONG = "A thought that goes on.\n" * 120
+LONG = "A thought that continues.\n" * 120
 JUMP = re.compile("Jump to newest")
 
 AT_END = """(box) => box.scrollHeight - box.clientHeight - box.scrollTop < 5"""
@@ -39,7 +39,7 @@ def _jump(page: Page) -> Locator:
 
 
 async def _until(box: Locator, condition: str) -> None:
-    """Waits for what a function says of a box."""
+    """Waits until a condition on the box is true."""
     await box.page.wait_for_function(f"(box) => ({condition})(box)", arg=await box.element_handle())
 
 
@@ -55,7 +55,7 @@ async def _answered(client: Client, site: Site, *answers: Any, **options: Any) -
     return str(made["id"])
 
 
-async def test_what_is_opened_at_the_end_stays_where_it_was_opened(page: Page, site: Site, client: Client) -> None:
+async def test_a_row_expanded_at_the_end_stays_in_place(page: Page, site: Site, client: Client) -> None:
     answers = [Reply(Text("Line.\n\n" * 60), ToolCall("execute_command", {"command": "echo", "timeout_s": 5}))]
     await open_session(page, await _answered(client, site, *answers, Reply(Reasoning(LONG), Text("Short."))))
     await expect(messages(page).last).to_contain_text("Short.")
@@ -74,9 +74,7 @@ async def test_what_is_opened_at_the_end_stays_where_it_was_opened(page: Page, s
     await _until(_feed(page), AT_END)
 
 
-async def test_what_is_opened_where_all_is_in_sight_leaves_the_newest_followed(
-    page: Page, site: Site, client: Client
-) -> None:
+async def test_expanding_a_row_keeps_following_if_everything_is_visible(page: Page, site: Site, client: Client) -> None:
     await open_session(page, await _answered(client, site, Reply(Reasoning("Hm."), Text("Short."))))
     thought = button(page, "Reasoning 3 characters")
 
@@ -87,20 +85,20 @@ async def test_what_is_opened_where_all_is_in_sight_leaves_the_newest_followed(
 
 
 def _calls(count: int) -> list[dict[str, Any]]:
-    """Messages of which each answer has a call, and each call a result."""
-    told: list[dict[str, Any]] = []
+    """Messages in which each answer has a call with a result."""
+    history: list[dict[str, Any]] = []
     for number in range(count):
         function = {"name": "read_file", "arguments": json.dumps({"path": f"file{number}.txt"})}
         call = {"id": f"call_{number}", "type": "function", "function": function}
-        told += [
+        history += [
             {"role": "user", "content": f"Question {number}. " + "More of it. " * (number % 30)},
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": f"call_{number}", "content": f"Content {number}.\n" * 12},
         ]
-    return told
+    return history
 
 
-async def test_a_tab_that_is_opened_again_is_as_it_was_left(page: Page, site: Site, client: Client) -> None:
+async def test_a_reopened_tab_is_as_the_user_left_it(page: Page, site: Site, client: Client) -> None:
     history = {"format": "openai", "messages": _calls(60)}
     await open_session(page, await _answered(client, site, Reply(Text("Newest.")), history=history))
     await expect(messages(page).last).to_contain_text("Newest.")
@@ -127,7 +125,7 @@ async def test_a_tab_that_is_opened_again_is_as_it_was_left(page: Page, site: Si
 FOCUSED = """() => document.activeElement.closest("[data-index]")?.dataset.index ?? null"""
 
 
-async def test_what_has_the_focus_keeps_it_out_of_sight(page: Page, site: Site, client: Client) -> None:
+async def test_a_focused_row_keeps_the_focus_out_of_view(page: Page, site: Site, client: Client) -> None:
     history = {"format": "openai", "messages": _calls(60)}
     await open_session(page, await _answered(client, site, Reply(Text("Newest.")), history=history))
     await expect(messages(page).last).to_contain_text("Newest.")
@@ -145,7 +143,7 @@ async def test_what_has_the_focus_keeps_it_out_of_sight(page: Page, site: Site, 
     await expect(last).to_have_attribute("aria-expanded", "true")
 
 
-async def test_the_raw_log_leaves_its_reader_where_they_are(page: Page, site: Site, client: Client) -> None:
+async def test_the_event_log_keeps_its_scroll_position(page: Page, site: Site, client: Client) -> None:
     history = {"format": "openai", "messages": _calls(60)}
     await open_session(page, await _answered(client, site, Reply(Text(LONG)), history=history), "events")
     box = page.get_by_role("region", name="Events")
@@ -169,7 +167,7 @@ async def test_the_raw_log_leaves_its_reader_where_they_are(page: Page, site: Si
     await expect(box).to_be_focused()
 
 
-async def test_a_plan_is_opened_in_its_own_session(page: Page, site: Site, client: Client) -> None:
+async def test_a_plan_is_expanded_in_its_own_session_only(page: Page, site: Site, client: Client) -> None:
     items = [{"text": "The only item", "status": "pending"}]
     ids = [await _answered(client, site, Reply(ToolCall("update_plan", {"items": items}))) for _ in range(2)]
     plan = page.get_by_role("region", name="Plan")
@@ -183,15 +181,15 @@ async def test_a_plan_is_opened_in_its_own_session(page: Page, site: Site, clien
     await expect(plan.get_by_role("button")).to_have_attribute("aria-expanded", "false")
 
 
-async def test_a_session_is_forgotten_when_it_is_left_and_its_draft_is_not(bare: Page) -> None:
+async def test_leaving_a_session_frees_its_state_but_keeps_its_draft(bare: Page) -> None:
     write = """async ({ draftOf }, text) => {
       const { SessionState } = await import("/static/state/session.js");
-      const state = new SessionState("of nobody");
+      const state = new SessionState("absent");
       globalThis.left = new WeakRef(state);
       const draft = draftOf(state);
       if (text) draft.write(text);
       dispatchEvent(new Event("pagehide"));
-      const stored = sessionStorage.getItem("palimpsest.draft.of nobody");
+      const stored = sessionStorage.getItem("palimpsest.draft.absent");
       draft.write("");
       dispatchEvent(new Event("pagehide"));
       return stored;

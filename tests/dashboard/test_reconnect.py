@@ -1,4 +1,4 @@
-"""A page whose server is killed, or whose network fails, in the middle of a stream goes on by itself."""
+"""The page recovers by itself when the server is killed or the network fails in the middle of a stream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_the_server_is_killed_in_the_middle_of_a_stream(browser: Browser, 
 
             site.server.end(signal.SIGKILL)
             await expect(page.get_by_text("Offline")).to_be_visible()
-            await expect(page.get_by_text("Last heard: Working")).to_be_visible()
+            await expect(page.get_by_text("Last known: Working")).to_be_visible()
             with server(site.folder, site.provider, port=port_of(site.url)):
                 await expect(messages(page, "assistant").last).to_contain_text(
                     "Going on after the fall.", timeout=30_000
@@ -73,8 +73,8 @@ async def test_the_network_fails_in_the_middle_of_a_stream(site: Site, browser: 
         await expect(page.get_by_text("Offline")).to_be_visible()
         site.provider.open("cut-2")
         await client.until_idle(session_id)
-        await network.mend()
-        await page.get_by_role("button", name="Try now").click()
+        await network.restore()
+        await page.get_by_role("button", name="Retry now").click()
 
         await expect(answer).to_contain_text("word299 and on to the end.")
         assert (await answer.inner_text()).count("word299") == 1
@@ -88,9 +88,7 @@ LOOK = """(state) => {
 }"""
 
 
-async def test_a_page_that_is_hidden_lets_go_of_its_connection_until_it_is_seen(
-    page: Page, site: Site, client: Client
-) -> None:
+async def test_a_hidden_page_closes_its_connection_until_it_is_visible(page: Page, site: Site, client: Client) -> None:
     made = await client.create(site.task("Hidden", Reply(Text("Seen.")), Reply(Text("Written behind."))))
     await client.until_idle(made["id"])
     await page.clock.install()
@@ -115,7 +113,7 @@ async def test_a_page_that_is_hidden_lets_go_of_its_connection_until_it_is_seen(
     await expect(page.locator(".connection.live")).to_be_attached()
 
 
-async def test_a_session_that_cannot_be_loaded_is_tried_again(
+async def test_loading_a_session_is_retried(
     context: BrowserContext, faults: Faults, page: Page, site: Site, client: Client
 ) -> None:
     faults.allow.append("503")
@@ -129,21 +127,21 @@ async def test_a_session_that_cannot_be_loaded_is_tried_again(
     await context.route("**/approvals", refuse)
     await page.goto(link(made["id"]))
     await expect(page.get_by_role("alert")).to_contain_text("Busy.")
-    await expect(page.get_by_text("It is tried again by itself.")).to_be_visible()
+    await expect(page.get_by_text("Retrying automatically")).to_be_visible()
 
     busy = False
     await expect(messages(page, "assistant")).to_contain_text("Here at last.")
     await expect(page.get_by_text("Busy.")).to_be_hidden()
 
 
-async def test_a_page_whose_first_module_does_not_come_says_so(site: Site, browser: Browser) -> None:
+async def test_a_page_whose_first_module_fails_to_load_shows_a_notice(site: Site, browser: Browser) -> None:
     async with watched(browser, site.url) as (context, faults):
         faults.allow.append(UNREACHABLE)
         await context.route("**/start.js", lambda route: route.abort())
         page = await context.new_page()
         await page.goto("/")
-        await expect(page.get_by_text("If nothing comes, load it again.")).to_be_visible()
+        await expect(page.get_by_text("Loading… If this persists, reload.")).to_be_visible()
         await context.unroute("**/start.js")
         await page.reload()
         await expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
-        await expect(page.get_by_text("If nothing comes")).to_have_count(0)
+        await expect(page.get_by_text("If this persists")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""How the page takes what the server answers and tells it, with answers that no server of ours gives."""
+"""How the page handles responses and events, including ones that the real server never sends."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ const SESSION = {
   compaction: { in_progress: false }, queue: { pending: 0 },
 };
 const json = (body) => new Response(JSON.stringify(body));
-/** Has the page call a server that gives these streams one after the other, each `[[seq, type, data]]`, its data as it
- * is where that is a text; and `answers` by the ends of their paths, or what is usual. */
+/** Runs `act` with a fake server that serves these streams one after another, each `[[seq, type, data]]` with texts as
+ * data sent unchanged, and `answers` by path suffix, or default responses. */
 async function served(streams, answers, act) {
   const { fetch, console: { error } } = window;
-  const told = [];
+  const errors = [];
   let opened = 0;
-  console.error = (problem) => told.push(problem.name);
+  console.error = (problem) => errors.push(problem.name);
   window.fetch = async (path, { signal }) => {
     if (path.endsWith("/events")) return new Response(streamed(streams[opened++] ?? [], signal));
     const [, answer] = Object.entries(answers).find(([name]) => path.endsWith(name)) ?? [];
@@ -32,7 +32,7 @@ async function served(streams, answers, act) {
     return json(path.includes("?") || !path.endsWith("/s") ? { items: [], last_seq: 1, next_cursor: null } : SESSION);
   };
   try {
-    return { ...(await act()), told };
+    return { ...(await act()), errors };
   } finally {
     window.fetch = fetch;
     console.error = error;
@@ -61,7 +61,7 @@ async function until(isSo) {
 
 
 async def _state(page: Page, act: str, streams: Any = (), answers: str = "{}") -> Any:
-    """What `act(state, until)` gives of a session's state, which follows these streams."""
+    """The result of `act(state, until)` for a session state that follows these streams."""
     script = f"""async ({{ SessionState }}, streams) => {{
       {SERVED}
       const state = new SessionState("s");
@@ -93,13 +93,13 @@ def _seen(last: int) -> str:
     return SEEN.replace("LAST", str(last))
 
 
-async def test_an_event_that_cannot_be_taken_keeps_none_of_the_others(bare: Page) -> None:
+async def test_an_invalid_event_does_not_block_the_others(bare: Page) -> None:
     updated = {"session": {"title": "After it"}}
     stream = [[2, "plan.updated", "no JSON"], [3, "message.created", {}], [4, "session.updated", updated]]
 
     found = await _state(bare, _seen(4), [stream])
 
-    assert found["told"] == ["SyntaxError", "TypeError"]
+    assert found["errors"] == ["SyntaxError", "TypeError"]
     assert (found["title"], found["live"]) == ("After it", "live")
 
 
@@ -126,7 +126,7 @@ async def test_an_event_that_cannot_be_taken_keeps_none_of_the_others(bare: Page
             False,
         ),
     ],
-    ids=["one", "in the background", "completed", "beside one in the background", "before one in the background"],
+    ids=["one", "in the background", "completed", "next to one in the background", "before one in the background"],
 )
 async def test_a_round_is_in_progress_for_as_long_as_the_session_waits_for_it(
     bare: Page, events: list[tuple[str, dict[str, Any]]], in_progress: bool
@@ -135,10 +135,10 @@ async def test_a_round_is_in_progress_for_as_long_as_the_session_waits_for_it(
 
     found = await _state(bare, _seen(1 + len(events)), [stream])
 
-    assert (found["inProgress"], found["told"]) == (in_progress, [])
+    assert (found["inProgress"], found["errors"]) == (in_progress, [])
 
 
-async def test_what_a_failed_round_has_used_is_not_what_its_last_rung_has(bare: Page) -> None:
+async def test_the_usage_of_a_failed_round_is_not_that_of_its_last_rung(bare: Page) -> None:
     used = {"cost_usd": 1}
     stream = [
         [2, "compaction.failed", {"round": 1, "rung": 1, "usage": used, "next": 2}],
@@ -158,7 +158,7 @@ async def test_what_a_failed_round_has_used_is_not_what_its_last_rung_has(bare: 
     assert found["working"] == []
 
 
-async def test_a_session_that_is_loaded_anew_forgets_what_it_saw(bare: Page) -> None:
+async def test_a_reloaded_session_drops_its_live_data(bare: Page) -> None:
     stream = [
         [2, "step.started", {"step": 1, "attempt": 1, "message_id": "m", "context": {}}],
         [3, "plan.updated", {"items": [{"text": "Look"}]}],
@@ -183,7 +183,7 @@ async def test_a_session_that_is_loaded_anew_forgets_what_it_saw(bare: Page) -> 
     assert found["after"] == [0, 0, 0, None, None]
 
 
-async def test_of_the_steps_that_are_seen_only_the_newest_are_kept(bare: Page) -> None:
+async def test_only_the_newest_live_steps_are_kept(bare: Page) -> None:
     steps = range(1, 601)
     stream = [
         [step + 1, "step.started", {"step": step, "attempt": 1, "message_id": f"m{step}", "context": {}}]
@@ -238,7 +238,7 @@ async def test_a_page_of_the_log_may_be_ahead_of_the_stream(bare: Page) -> None:
     assert (found["left"], found["anew"]) == (0, [1, 2, 3])
 
 
-async def test_the_servers_clock_is_read_anew_with_each_answer(bare: Page) -> None:
+async def test_the_servers_clock_is_updated_with_each_response(bare: Page) -> None:
     script = """async ({ get, serverNow }) => {
       const { fetch } = window;
       const ahead = [];
@@ -258,7 +258,7 @@ async def test_the_servers_clock_is_read_anew_with_each_answer(bare: Page) -> No
     assert await module(bare, "core/http.js", script) == [-60, 60, 0]
 
 
-async def test_tries_get_rarer_and_wait_for_as_long_as_the_server_asks(bare: Page) -> None:
+async def test_retries_back_off_and_respect_retry_after(bare: Page) -> None:
     script = """({ Patience }) => {
       const patience = new Patience();
       const waits = Array.from({ length: 12 }, () => patience.next(null));
@@ -275,7 +275,7 @@ async def test_tries_get_rarer_and_wait_for_as_long_as_the_server_asks(bare: Pag
 
 
 @pytest.mark.parametrize("where", ["head", "body"])
-async def test_an_answer_that_hangs_is_given_up(page: Page, where: str) -> None:
+async def test_a_response_that_hangs_is_aborted(page: Page, where: str) -> None:
     await page.context.route("**/empty", lambda route: route.fulfill(content_type="text/html", body="<!doctype html>"))
     await page.clock.install()
     await page.goto("/empty")

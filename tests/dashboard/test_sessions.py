@@ -1,4 +1,4 @@
-"""The list of sessions: what the first visit shows, how it keeps itself fresh, what can be done in it."""
+"""The list of sessions: the first visit, live updates, and the actions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_the_first_visit_without_a_model_starts_the_demo_with_one_click(
             await expect(page.locator("[data-call-id][data-status=completed]").first).to_be_visible()
 
 
-async def test_the_list_keeps_itself_fresh(page: Page, site: Site, client: Client) -> None:
+async def test_the_list_updates_live(page: Page, site: Site, client: Client) -> None:
     await client.create()  # so that this is no first visit
     await page.goto("/")
     await expect(page.get_by_role("search")).to_be_visible()
@@ -58,9 +58,7 @@ async def test_the_list_keeps_itself_fresh(page: Page, site: Site, client: Clien
     await expect(row).to_be_hidden()
 
 
-async def test_of_the_running_sessions_only_those_in_the_list_are_loaded_again(
-    page: Page, site: Site, client: Client
-) -> None:
+async def test_only_running_sessions_in_the_list_are_reloaded(page: Page, site: Site, client: Client) -> None:
     task = site.task("Loaded again", Reply(Text("x"), Gate("again-1")))
     made = await client.create(task)
     await page.clock.install()

@@ -1,4 +1,4 @@
-"""What the foot of a conversation says of a run, and where the focus goes as it ends and goes on."""
+"""The bottom of a conversation: the run's status, and the focus when it is cancelled and resumed."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from tests.provider import Gate, Hang, Reply, Text, ToolCall
 pytestmark = [*IN_BROWSER]
 
 
-async def test_the_next_run_can_be_cancelled_though_the_one_before_was(page: Page, site: Site, client: Client) -> None:
+async def test_the_next_run_can_be_cancelled_after_an_earlier_cancel(page: Page, site: Site, client: Client) -> None:
     task = site.task("Two runs", Reply(Text("One", 2), Gate("runs-1")), Reply(Text("Two", 2), Hang()))
     made = await client.create(task)
-    # A cancel that comes too late to end the run.
+    # A cancel that arrives too late to end the run.
     await page.route("**/cancel", lambda route: route.fulfill(status=202, json={}), times=1)
     await open_session(page, made["id"])
     await expect(messages(page, "assistant").last).to_contain_text("One")
-    await button(page, "Cancel the run").click()
-    await expect(page.get_by_text("Cancelling …")).to_be_visible()
+    await button(page, "Cancel run").click()
+    await expect(page.get_by_text("Cancelling…")).to_be_visible()
     await client.post(made["id"], "Go on.", "follow_up")
 
     site.provider.open("runs-1")
 
     await expect(messages(page, "assistant").last).to_contain_text("Two")
-    await expect(page.get_by_text("Working, 1 step done.")).to_be_visible()
-    await button(page, "Cancel the run").click()
+    await expect(page.get_by_text("Working, 1 step done")).to_be_visible()
+    await button(page, "Cancel run").click()
     await expect(badge(page, "cancelled")).to_be_visible()
 
 
-async def test_the_focus_stays_near_when_a_run_is_cancelled_and_resumed(page: Page, site: Site, client: Client) -> None:
+async def test_the_focus_stays_close_when_a_run_is_cancelled_or_resumed(page: Page, site: Site, client: Client) -> None:
     made = await client.create(site.task("By keyboard", Reply(Text("Long", 2), Hang()), Reply(Text("More", 2), Hang())))
     await open_session(page, made["id"])
     await expect(messages(page, "assistant").last).to_contain_text("Long")
     steering = page.get_by_role("region", name="Steer this session")
 
-    await button(page, "Cancel the run").press("Enter")
+    await button(page, "Cancel run").press("Enter")
     await expect(badge(page, "cancelled")).to_be_visible()
     await expect(steering).to_be_focused()
 
@@ -49,8 +49,8 @@ async def test_the_focus_stays_near_when_a_run_is_cancelled_and_resumed(page: Pa
     await client.http.post(f"/v1/sessions/{made['id']}/cancel")
 
 
-async def test_a_compaction_that_the_run_waits_for_is_said(page: Page, site: Site, client: Client) -> None:
-    name = "Compaction seen at work"
+async def test_a_compaction_that_the_run_waits_for_is_shown(page: Page, site: Site, client: Client) -> None:
+    name = "A running compaction"
     site.provider.respond(
         lambda _: Reply(Gate("compaction-seen"), Text("## Completed Work\n\nAll of it.")),
         when=lambda request: asks_for_summary(request) and any(name in text for text in request.user_texts),
@@ -61,10 +61,10 @@ async def test_a_compaction_that_the_run_waits_for_is_said(page: Page, site: Sit
     await open_session(page, made["id"])
     await site.provider.reached("compaction-seen")
 
-    await expect(page.get_by_text("Compacting the context.")).to_be_visible()
+    await expect(page.get_by_text("Compacting the context")).to_be_visible()
     await page.get_by_role("radio", name="Interrupt").check()
     await expect(page.get_by_text("Waits for the running compaction")).to_be_visible()
 
     site.provider.open("compaction-seen")
-    await expect(page.get_by_text("Compacting the context.")).to_be_hidden()
+    await expect(page.get_by_text("Compacting the context")).to_be_hidden()
     await client.until_idle(made["id"])

@@ -1,4 +1,4 @@
-"""How the page reads a stream: events from text cut anywhere, and texts from deltas by offset."""
+"""How the page parses streams: events from text cut anywhere, and texts from deltas with offsets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_events_are_the_same_wherever_the_stream_is_cut(bare: Page, end: s
     ]
 
 
-async def test_only_an_event_with_data_is_one_and_an_id_is_its_own(bare: Page) -> None:
+async def test_only_events_with_data_are_dispatched_and_ids_do_not_carry_over(bare: Page) -> None:
     stream = "id: 1\n\nid: 2\nevent: a\ndata\n\ndata:  two spaces\n\nid: x\0y\ndata: z\nunknown: field\n\n"
 
     events = await module(bare, "core/sse.js", PARSED, [stream])
@@ -65,7 +65,7 @@ async def test_only_an_event_with_data_is_one_and_an_id_is_its_own(bare: Page) -
     ]
 
 
-async def test_a_long_event_in_many_pieces_is_read_in_reasonable_time(bare: Page) -> None:
+async def test_a_long_event_in_many_pieces_is_parsed_in_reasonable_time(bare: Page) -> None:
     script = """({ EventParser }) => {
       let length = 0;
       const parser = new EventParser(({ data }) => (length = data.length));
@@ -113,15 +113,15 @@ PUT = """({ OpenText }, deltas) => {
         ([(1, "a")], [False], ""),
         ([(0, "ab"), (2, "")], [True, True], "ab"),
     ],
-    ids=["appended", "from the beginning again", "replaced from inside", "hole", "hole at once", "empty"],
+    ids=["appended", "restarted", "replaced from the middle", "gap", "gap at the start", "empty"],
 )
-async def test_deltas_make_a_text_without_a_hole_or_a_repeat(
+async def test_deltas_make_a_text_without_gaps_or_repeats(
     bare: Page, deltas: list[tuple[int, str]], taken: list[bool], text: str
 ) -> None:
     assert await module(bare, "state/streaming.js", PUT, deltas) == {"taken": taken, "text": text}
 
 
-async def test_a_preview_keeps_the_end_of_an_output_and_forgets_what_lies_before_a_gap(bare: Page) -> None:
+async def test_a_preview_keeps_the_end_of_an_output_and_drops_text_before_a_gap(bare: Page) -> None:
     script = """({ Preview, PREVIEW_CHARS }, pieces) => {
       const preview = new Preview();
       for (const [offset, text] of pieces) preview.put(offset, text);

@@ -1,16 +1,16 @@
-/** Which calls wait for a person, as a part of a form. */
+/** Form fields for which calls need approval. */
 
 import { html, useContext } from "../core/ui.js";
 import { AreaField, ChoiceField, Form, NumberField } from "./fields.js";
 
 const APPROVALS = {
-  "": "What the server is set to.",
-  never: "Tools run without asking.",
-  always: "Each call of a tool waits for you.",
-  some: "The calls below wait for you; all others run.",
+  "": "Uses the server's setting",
+  never: "Tools run without approval",
+  always: "Every tool call waits for your approval",
+  some: "The calls below wait for your approval; all others run",
 };
 
-/** Tools that change something, then those that read. */
+/** Tools with side effects first, then read-only ones. */
 const TOOLS = [
   "execute_command",
   "write_file",
@@ -26,20 +26,20 @@ const TOOLS = [
   "update_plan",
 ];
 
-/** `byDefault` names the choice that leaves it to the server, where there is one; `timeout` is what an empty field
- * stands for. */
+/** `byDefault` labels the option that leaves the choice to the server, if there is one; `timeout` is the placeholder of
+ * an empty timeout. */
 export function ApprovalFields({ byDefault, timeout = "no time limit" }) {
   const { values } = useContext(Form);
   return html`<fieldset>
     <legend>Approval</legend>
     <div class="fields">
-      <${ChoiceField} name="approval" label="Which calls wait for you" help=${APPROVALS[values.approval]}>
+      <${ChoiceField} name="approval" label="Calls that need approval" help=${APPROVALS[values.approval]}>
         ${byDefault && html`<option value="">${byDefault}</option>`}
         <option value="never">None</option>
         <option value="always">All</option>
         <option value="some">Some tools and commands</option>
       <//>
-      <${NumberField} name="timeout" label="Denied after, in seconds" placeholder=${timeout} />
+      <${NumberField} name="timeout" label="Auto-deny after (seconds)" placeholder=${timeout} />
     </div>
     ${values.approval === "some" && html`<${ToolChoice} /><${CommandPatterns} />`}
   </fieldset>`;
@@ -51,7 +51,7 @@ function ToolChoice() {
     const tools = values.tools.filter((tool) => tool !== name);
     change({ tools: isOn ? [...tools, name] : tools });
   };
-  return html`<div class="checks" role="group" aria-label="Tools that wait">
+  return html`<div class="checks" role="group" aria-label="Tools that need approval">
     ${TOOLS.map(
       (name) => html`<label key=${name}>
         <input
@@ -67,10 +67,10 @@ function ToolChoice() {
 }
 
 function CommandPatterns() {
-  const help = "Regular expressions, one a line. A command in which one of them is found waits.";
+  const help = "Regular expressions, one per line. A command that matches any of them needs approval.";
   return html`<${AreaField}
     name="commands"
-    label="Commands that wait"
+    label="Commands that need approval"
     help=${help}
     rows="3"
     class="mono"

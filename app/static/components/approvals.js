@@ -1,4 +1,4 @@
-/** Calls that wait for a person: what would be done, in full, how long it waits, and the decision. */
+/** Calls that need approval: the full arguments, the time left, and the decision. */
 
 import { Button, now, say, sayProblem } from "./basic.js";
 import { CallArguments } from "./call_arguments.js";
@@ -6,22 +6,23 @@ import { duration, plainLine } from "../core/format.js";
 import { call, sessionPath } from "../core/http.js";
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 
-/** After a call is decided the next one takes its place: a click this soon after, in ms, was meant for the first. */
+/** After a decision the next call takes the place of the first: a click within this time (ms) was meant for the first.
+ * */
 const STRAY_CLICK_MS = 500;
-/** From here on, in ms, the countdown is marked. */
+/** The countdown is highlighted when less than this is left (ms). */
 const SOON_MS = 30_000;
-/** The status of an answer which says that the call waits no more. */
+/** HTTP status for a call that has already been decided. */
 const DECIDED = 409;
-/** Longest reason that the server takes, in characters. */
+/** The server's maximum length of a reason, in characters. */
 const LONGEST_REASON = 4_000;
 
-/** All calls that wait, with a decision for each. */
+/** All calls that wait for approval, each with its buttons. */
 export function Approvals({ state }) {
   const waiting = state.approvals.value;
   const section = useRef(null);
   const { changedAt, decidedHere } = useChange(waiting, section);
   const post = async (callId, answer) => {
-    // The event may be here before the answer.
+    // The event may arrive before the response.
     decidedHere.add(callId);
     try {
       await call("POST", sessionPath(state.id, "approvals", callId), { body: answer });
@@ -32,7 +33,7 @@ export function Approvals({ state }) {
   };
   const isStray = () => {
     const isSoon = performance.now() - changedAt.current < STRAY_CLICK_MS;
-    if (isSoon) say("Not decided: what waits had changed just before. Look again.");
+    if (isSoon) say("Click ignored: the pending calls had just changed. Check them again.");
     return isSoon;
   };
   const decide = async (callId, decision, reason) => {
@@ -45,7 +46,7 @@ export function Approvals({ state }) {
     <section class="approvals" aria-label="Approvals" ref=${section} hidden=${waiting.length === 0}>
       ${waiting.length > 1 &&
       html`<div class="approvals-all">
-        <p>${waiting.length} calls wait. None of them starts before all are decided.</p>
+        <p>${waiting.length} calls are waiting. None starts until all are decided.</p>
         <${Button} onClick=${() => all("approve")}>Approve all<//>
         <${Button} kind="danger" onClick=${() => all("deny")}>Deny all<//>
       </div>`}
@@ -60,7 +61,7 @@ export function Approvals({ state }) {
     </section>`;
 }
 
-/** Decides one call after the other. One that was decided elsewhere, or whose time is over, does not keep the rest. */
+/** Decides the calls one after another. Calls that were decided elsewhere or timed out are skipped. */
 async function decideAll(waiting, decide) {
   let decided = 0;
   for (const { call_id: callId } of waiting) {
@@ -71,26 +72,26 @@ async function decideAll(waiting, decide) {
       decided += 1;
     }
   }
-  if (decided) say(`${decided} of ${waiting.length} calls had been decided already.`);
+  if (decided) say(`${decided} of ${waiting.length} calls had already been decided.`);
 }
 
 const announcement = (waiting) =>
   waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => plainLine(name)).join(", ")}.` : "";
 
-/** When the calls that wait were last other ones, and the ids of those that are decided here: once one of these is gone,
- * the focus, which was on it, goes to the next call, or to the box. */
+/** When the pending calls last changed, and the ids of those decided on this page: when one of these goes, the focus
+ * moves from it to the next call, or to the message box. */
 function useChange(waiting, section) {
   const ids = waiting.map(({ call_id: id }) => id);
   const changedAt = useRef(-Infinity);
   const { current: decidedHere } = useRef(new Set());
   const before = useRef([]);
   useEffect(() => {
-    // A first call that comes has nothing before it that a click could have been meant for.
+    // Before the first call there was nothing else that a click could have been meant for.
     if (before.current.length > 0) changedAt.current = performance.now();
     const gone = before.current.filter((id) => !ids.includes(id));
     before.current = ids;
-    const isOurs = gone.filter((id) => decidedHere.delete(id)).length > 0;
-    if (!isOurs || document.activeElement !== document.body) return;
+    const isDecidedHere = gone.filter((id) => decidedHere.delete(id)).length > 0;
+    if (!isDecidedHere || document.activeElement !== document.body) return;
     const next = section.current.querySelector("h2") ?? document.querySelector(".composer textarea");
     next.focus();
   }, [ids.join()]);
@@ -113,9 +114,9 @@ function Approval({ approval, place, decide }) {
     ${hasReason && html`<${Reason} value=${reason} onInput=${setReason} onEnter=${deny} />`}
     <footer>
       <${Button} kind="primary" onClick=${() => decide(callId, "approve")}>Approve<//>
-      <${Button} kind="danger" onClick=${deny}>${reason.trim() ? "Deny with this reason" : "Deny"}<//>
+      <${Button} kind="danger" onClick=${deny}>${reason.trim() ? "Deny with reason" : "Deny"}<//>
       <button type="button" class="plain" aria-expanded=${hasReason} onClick=${() => setHasReason(!hasReason)}>
-        ${hasReason ? "No reason" : "Give a reason"}
+        ${hasReason ? "Remove reason" : "Add reason"}
       </button>
     </footer>
   </article>`;
@@ -132,7 +133,7 @@ function Reason({ value, onInput, onEnter }) {
     if (event.key === "Enter" && !event.isComposing) onEnter().catch(sayProblem);
   };
   return html`<div class="field">
-    <label for=${id}>Reason of the denial, which the model is told</label>
+    <label for=${id}>Reason for the denial (shown to the model)</label>
     <input
       ref=${input}
       id=${id}
@@ -144,10 +145,10 @@ function Reason({ value, onInput, onEnter }) {
   </div>`;
 }
 
-/** How long the call waits still, by the server's clock. */
+/** The time left, by the server's clock. */
 function Countdown({ until }) {
   const left = until - now.value;
-  if (left <= 0) return html`<span class="countdown badge bad">time is over: denied</span>`;
-  const text = `denied in ${duration(Math.ceil(left / 1000) * 1000)}`;
+  if (left <= 0) return html`<span class="countdown badge bad">timed out: denied</span>`;
+  const text = `auto-deny in ${duration(Math.ceil(left / 1000) * 1000)}`;
   return html`<span role="timer" class="countdown badge ${left < SOON_MS ? "bad" : "waiting"}">${text}</span>`;
 }

@@ -1,8 +1,8 @@
-/** Text boxes that grow with what is written in them. */
+/** Text areas that grow with their content. */
 
 import { useLayoutEffect } from "../core/ui.js";
 
-/** Makes a textarea as high as its text; its `max-height` in the style sheet is where it begins to scroll. */
+/** Makes a textarea as high as its text; beyond its `max-height` in the style sheet it scrolls. */
 export function useAutoGrow(area, text) {
   useLayoutEffect(() => {
     const { style } = area.current;

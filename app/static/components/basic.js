@@ -1,15 +1,15 @@
-/** Small parts that all views are made of: buttons that wait, dialogs, notes, times, badges. */
+/** Basic components shared by all views: async buttons, dialogs, notes, times, badges. */
 
 import { ago, day } from "../core/format.js";
 import { serverNow } from "../core/http.js";
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/ui.js";
 
-/** Notes that come and go at the edge of the page: `{id, kind: "error" | "info", text}`. */
+/** Temporary notes at the edge of the page: `{id, kind: "error" | "info", text}`. */
 const notes = signal([]);
 let lastNote = 0;
 const NOTE_MS = 8_000;
 
-/** Says something for a while, aloud to screen readers too. */
+/** Shows a note for a while; screen readers announce it too. */
 export function say(text, kind = "info") {
   const id = ++lastNote;
   notes.value = [...notes.value.slice(-4), { id, kind, text }];
@@ -33,8 +33,8 @@ export function Notes() {
   </div>`;
 }
 
-/** A button whose `onClick` may be async: it does nothing more meanwhile, and a failure is said. A busy one is not
- * `disabled`, since that would take the focus from it. */
+/** A button whose `onClick` may be async: it ignores clicks while busy, and shows a failure as a note. It is not
+ * `disabled` while busy, which would take away its focus. */
 export function Button({ onClick, children, disabled = false, kind = "", ...rest }) {
   const [busy, setBusy] = useState(false);
   const mounted = useRef(true);
@@ -63,10 +63,10 @@ export function Button({ onClick, children, disabled = false, kind = "", ...rest
   </button>`;
 }
 
-/** A modal dialog; Escape and a click beside it call `onClose`. The browser keeps the focus in it and gives it back. */
+/** A modal dialog; Escape and a click outside call `onClose`. The browser traps and restores the focus. */
 export function Dialog({ title, onClose, children, wide = false }) {
   const dialog = useRef(null);
-  // Not an effect that runs later: a dialog that is gone from the page cannot give the focus back.
+  // A layout effect, since a dialog already removed from the page cannot restore the focus.
   useLayoutEffect(() => {
     const element = dialog.current;
     element.showModal();
@@ -76,10 +76,10 @@ export function Dialog({ title, onClose, children, wide = false }) {
     event.preventDefault();
     onClose();
   };
-  // A press in the dialog that ends beside it, as when text is selected, is a click on the dialog too.
-  const isBeside = useRef(false);
-  const onPointerDown = ({ target }) => (isBeside.current = target === dialog.current);
-  const onClick = ({ target }) => isBeside.current && target === dialog.current && onClose();
+  // Selecting text past the edge also ends in a click on the dialog element: the press must begin outside too.
+  const isOutside = useRef(false);
+  const onPointerDown = ({ target }) => (isOutside.current = target === dialog.current);
+  const onClick = ({ target }) => isOutside.current && target === dialog.current && onClose();
   return html`<dialog
     ref=${dialog}
     class=${wide ? "wide" : ""}
@@ -98,34 +98,34 @@ export function Dialog({ title, onClose, children, wide = false }) {
   </dialog>`;
 }
 
-/** Asks before something that cannot be taken back. `onConfirm` may be async. */
-export function Confirm({ title, text, verb, onConfirm, onClose }) {
+/** Asks before an irreversible action. `onConfirm` may be async; `dismiss` labels the other button. */
+export function Confirm({ title, text, verb, onConfirm, onClose, dismiss = "Cancel" }) {
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <p>${text}</p>
     <footer>
-      <button onClick=${onClose}>Keep</button>
+      <button onClick=${onClose}>${dismiss}</button>
       <${Button} kind="danger" onClick=${async () => (await onConfirm(), onClose())}>${verb}<//>
     </footer>
   <//>`;
 }
 
-/** A signal of the server's time in ms, a new value every second while somebody looks at it. */
+/** A signal of the server's time in ms, updated every second while the page is visible. */
 export const now = signal(serverNow());
 setInterval(() => {
   if (document.visibilityState === "visible") now.value = serverNow();
 }, 1000);
 
-/** A time as "5 min. ago", with the exact one at hand. */
+/** A time as "5 min. ago", with the exact time as its tooltip. */
 export function Ago({ time }) {
   return html`<time datetime=${time} title=${day(time)}>${ago(time, now.value)}</time>`;
 }
 
-/** A state in a word and a colour. */
+/** A colored label for a state. */
 export function Badge({ kind, children }) {
   return html`<span class="badge ${kind}">${children}</span>`;
 }
 
-/** How a session stands: what it does now or how its last run ended. */
+/** A session's status: what it does now or how its last run ended. */
 export function StatusBadge({ session }) {
   const { status, outcome } = session;
   if (status === "awaiting_approval") return html`<${Badge} kind="waiting">awaiting approval<//>`;
@@ -135,11 +135,11 @@ export function StatusBadge({ session }) {
   return html`<${Badge} kind=${kind}>${outcome.replace("_", " ")}<//>`;
 }
 
-/** A failed load, with a way to try again. */
+/** A failed load, with a button to retry. */
 export function Failure({ problem, onRetry }) {
   return html`<div class="failure" role="alert">
     <p>${problem.message}</p>
     <p class="dim">${problem.code}</p>
-    ${onRetry && html`<${Button} onClick=${onRetry}>Try again<//>`}
+    ${onRetry && html`<${Button} onClick=${onRetry}>Retry<//>`}
   </div>`;
 }

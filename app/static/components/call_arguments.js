@@ -1,20 +1,20 @@
-/** What a tool is called with, in full. */
+/** A tool call's full arguments. */
 
 import { LongText } from "./long_text.js";
 import { plain, plainLine } from "../core/format.js";
 import { html } from "../core/ui.js";
 
-/** Arguments up to this many characters stand on a line with their name. */
+/** Arguments up to this many characters are shown on one line with their name. */
 const BRIEF = 60;
 
-/** A call's arguments: each text as it is, in a box that scrolls; anything else as JSON. What is shown is all there is:
- * somebody decides by it whether the call may run. */
+/** A call's arguments: texts as they are, in a box that scrolls; anything else as JSON. Nothing may be left out, since
+ * the user decides by it whether the call may run. */
 export function CallArguments({ name, args }) {
   if (typeof args === "string") {
-    return html`<${Argument} label="Arguments, which are not a JSON object" text=${args} />`;
+    return html`<${Argument} label="Arguments (not a JSON object)" text=${args} />`;
   }
   const entries = Object.entries(args).map(([key, value]) => [plainLine(key), asText(value)]);
-  if (entries.length === 0) return html`<p class="dim">Called without arguments.</p>`;
+  if (entries.length === 0) return html`<p class="dim">No arguments.</p>`;
   const isCommand = (key) => name === "execute_command" && key === "command";
   const isBrief = ([key, text]) => text.length <= BRIEF && !text.includes("\n") && !isCommand(key);
   const brief = entries.filter(isBrief);

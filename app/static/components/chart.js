@@ -1,4 +1,4 @@
-/** The context's tokens over the steps of a session, with what made them fewer; by eye, by pointer and by keys. */
+/** A chart of context tokens over a session's steps, with compactions and cleared outputs; for pointer and keyboard. */
 
 import { count, duration, percent } from "../core/format.js";
 import { isDark } from "../core/theme.js";
@@ -9,11 +9,11 @@ import { ContextPlot } from "./chart_plot.js";
 import { price, PRUNE_REASONS, REASONS } from "./round_words.js";
 import { StepTable } from "./step_table.js";
 
-/** Below this share of the window at its peak, a context would be a line at the bottom: the scale is its own then. */
+/** If the context peaks below this share of the window, the scale fits the context, not the window. */
 const LOW = 0.2;
 const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 
-/** `onPick(key)` is called with the key of a mark that somebody wants to see. */
+/** `onPick(key)` is called with the key of the mark that the user selects. */
 export function Chart({ history, onPick }) {
   const points = history.points.value;
   const chosen = useSignal(null);
@@ -34,14 +34,14 @@ export function Chart({ history, onPick }) {
     chosen.value = Math.max(0, Math.min(points.length - 1, at + by));
     plot.current.pointAt(chosen.value);
   }
-  if (points.length === 0) return html`<p class="dim">No step has been made yet.</p>`;
+  if (points.length === 0) return html`<p class="dim">No steps yet.</p>`;
   return html`<figure class="chart">
     <div
       class="chart-box"
       tabindex="0"
       role="group"
-      aria-label="Chart of context tokens over ${count(history.steps.value.length)} steps. Arrow keys go from step to
-        step, Enter opens a round."
+      aria-label="Chart of context tokens over ${count(history.steps.value.length)} steps. Use the arrow keys to move
+        between steps and Enter to open a compaction."
       onKeyDown=${onKeyDown}
     >
       <${Canvas} plot=${plot} points=${points} whole=${whole} chosen=${chosen} onPick=${pick} />
@@ -51,17 +51,17 @@ export function Chart({ history, onPick }) {
       <span class="dim cx-zoom">Drag to zoom in, double-click to zoom out.</span>
       <label class="cx-check">
         <input type="checkbox" checked=${whole} onChange=${(event) => (wholeChosen.value = event.target.checked)} />
-        Scale to the window
+        Show the full context window
       </label>
     </figcaption>
-    <p class="chart-said numbers" aria-live=${chosen.value === null ? "off" : "polite"}>
-      <${Said} point=${points[at]} isNewest=${chosen.value === null} />
+    <p class="chart-text numbers" aria-live=${chosen.value === null ? "off" : "polite"}>
+      <${PointText} point=${points[at]} isNewest=${chosen.value === null} />
     </p>
     <${StepTable} history=${history} />
   </figure>`;
 }
 
-/** The canvases, which uPlot owns; `plot` is a ref that gets it. */
+/** The canvases, which uPlot owns; `plot` is a ref to the `ContextPlot`. */
 function Canvas({ plot, points, whole, chosen, onPick }) {
   const element = useRef(null);
   const pick = useRef(onPick);
@@ -98,27 +98,27 @@ function Legend() {
   </ul>`;
 }
 
-function Said({ point, isNewest }) {
-  if (point.mark) return html`<${SaidMark} mark=${point.mark} />`;
+function PointText({ point, isNewest }) {
+  if (point.mark) return html`<${MarkText} mark=${point.mark} />`;
   const { step, attempt, context, usage, duration_ms: took } = point.step;
   return html`<b>Step ${count(step)}</b>${isNewest ? " (newest)" : ""}${attempt > 1 ? `, attempt ${attempt}` : ""}:
-    ${" "}${count(context.tokens)} tokens of ${count(context.usable)} usable (${context.source}).
+    ${" "}${count(context.tokens)} of ${count(context.usable)} usable tokens (${context.source}).
     ${promptTokens(usage) > 0 &&
-    html` Read ${count(promptTokens(usage))}, of these ${count(usage.cache_read_tokens)} cached
-      (${percent(cacheReuse(usage))} reuse); wrote ${count(usage.output_tokens)}; ${price(usage)};
+    html` Read ${count(promptTokens(usage))}, ${count(usage.cache_read_tokens)} of them cached
+      (${percent(cacheReuse(usage))} reuse); wrote ${count(usage.output_tokens)}; cost ${price(usage)}; took
       ${" "}${duration(took)}.`}`;
 }
 
-function SaidMark({ mark: { kind, item, before, after } }) {
+function MarkText({ mark: { kind, item, before, after } }) {
   const sizes = `${count(before)} → ${count(after)} tokens`;
   const saved = `${percent(savedShare(item))} less`;
   if (kind === "prune") {
     return html`<b>${count(item.outputs_pruned)} old ${item.outputs_pruned === 1 ? "output" : "outputs"} cleared</b>:
       ${" "}${sizes}, ${saved}; ${PRUNE_REASONS[item.reason] ?? item.reason}. No model call, $0.`;
   }
-  return html`<b>Compaction round ${item.round}</b>${item.status === "reverted" ? " (reverted)" : ""}:
+  return html`<b>Compaction ${item.round}</b>${item.status === "reverted" ? " (reverted)" : ""}:
     ${" "}${sizes}, ${saved};
-    ${" "}${REASONS[item.reason] ?? item.reason}. It cost ${price(item.usage)}:
+    ${" "}${REASONS[item.reason] ?? item.reason}. Cost ${price(item.usage)}:
     ${" "}${count(promptTokens(item.usage))} tokens read (${percent(cacheReuse(item.usage))} from the cache),
-    ${" "}${count(item.usage.output_tokens)} written. Enter or click to open.`;
+    ${" "}${count(item.usage.output_tokens)} written. Press Enter or click to open.`;
 }

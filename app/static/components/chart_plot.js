@@ -1,4 +1,4 @@
-/** The drawing of a context over its steps: uPlot on two canvases, tokens above and cache reuse below. */
+/** Draws a context over its steps: uPlot on two canvases, tokens above and cache reuse below. */
 
 import uPlot from "../vendor/uplot.js";
 import { compact } from "../core/format.js";
@@ -8,29 +8,29 @@ import { cacheReuse } from "../core/usage.js";
 const HEIGHT = 240;
 const REUSE_HEIGHT = 86;
 const AXIS_WIDTH = 46;
-/** Px that a step needs to have a dot of its own. */
+/** The minimum width of a step to get its own dot, in px. */
 const DOT_ROOM = 9;
-/** Room at both ends of the steps, in steps. */
+/** Margin at both ends, in steps. */
 const MARGIN = 0.5;
 const WHOLE_NUMBERS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 
-const COLOURS = ["accent", "bad", "dim", "line", "running", "surface", "waiting", "warn"];
+const COLORS = ["accent", "bad", "dim", "line", "running", "surface", "waiting", "warn"];
 
-/** The page's colours as they are now, by name. */
-const palette = () => Object.fromEntries(COLOURS.map((name) => [name, color(`--${name}`)]));
+/** The page's current colors, by name. */
+const palette = () => Object.fromEntries(COLORS.map((name) => [name, color(`--${name}`)]));
 
-const sheer = (colour, alpha) => colour.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
+const withAlpha = (color, alpha) => color.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
 
 const font = () => `12px ${getComputedStyle(document.body).fontFamily}`;
 
-/** The two canvases in an element. `onHover(index)` gets the place of the nearest point, or null; `onPick(index)` is
- * told of a click. */
+/** The two canvases in an element. `onHover(index)` gets the index of the nearest point, or null; `onPick(index)` is
+ * called on a click. */
 export class ContextPlot {
   #tokens;
   #reuse;
   #points = [];
   #whole = true;
-  #colours = palette();
+  #colors = palette();
 
   constructor(element, { onHover, onPick }) {
     const width = Math.max(200, element.clientWidth);
@@ -42,12 +42,12 @@ export class ContextPlot {
     over.addEventListener("mousedown", (event) => (pressedAt = event.clientX));
     over.addEventListener("click", (event) => {
       const { idx } = this.#tokens.cursor;
-      // What ends a drag is no click.
+      // The end of a drag is not a click.
       if (idx != null && Math.abs(event.clientX - pressedAt) < 4) onPick(idx);
     });
   }
 
-  /** Draws these points; with `whole` the scale goes up to the window's limit. */
+  /** Draws these points; with `whole` the scale extends to the window's limit. */
   draw(points, whole) {
     const zoom = this.#zoom();
     this.#points = points;
@@ -64,14 +64,14 @@ export class ContextPlot {
     this.#reuse.setSize({ width, height: REUSE_HEIGHT });
   }
 
-  /** Draws again in the colours that the page has now. */
+  /** Redraws in the page's current colors. */
   repaint() {
-    this.#colours = palette();
+    this.#colors = palette();
     this.#tokens.redraw(false, true);
     this.#reuse.redraw(false, true);
   }
 
-  /** Puts the cursor to a point, without telling of it. */
+  /** Moves the cursor to a point without calling `onHover`. */
   pointAt(index) {
     const point = this.#points[index];
     if (!point) return;
@@ -86,11 +86,11 @@ export class ContextPlot {
     this.#reuse.destroy();
   }
 
-  /** The part of the steps that somebody has zoomed to; null where all are shown. */
+  /** The visible range of steps if zoomed in; null if all are shown. */
   #zoom() {
     if (this.#points.length === 0) return null;
     const { min, max } = this.#tokens.scales.x;
-    // The scale has been given its margin already, and gets it again.
+    // The scale includes the margin, which is added again when it is set.
     const zoom = { min: min + MARGIN, max: max - MARGIN };
     return zoom.min > this.#points[0].x || zoom.max < this.#points.at(-1).x ? zoom : null;
   }
@@ -103,7 +103,7 @@ export class ContextPlot {
   #tokensOptions(width, hover) {
     const stepped = uPlot.paths.stepped({ align: -1 });
     const line = (name, dash) => ({
-      stroke: () => this.#colours[name],
+      stroke: () => this.#colors[name],
       width: 1.5,
       dash,
       paths: stepped,
@@ -121,8 +121,8 @@ export class ContextPlot {
         line("bad", [2, 3]),
         line("warn", [7, 4]),
         {
-          stroke: () => this.#colours.accent,
-          fill: () => sheer(this.#colours.accent, 0.12),
+          stroke: () => this.#colors.accent,
+          fill: () => withAlpha(this.#colors.accent, 0.12),
           width: 2,
           points: {
             show: (plot) => this.#points.length * DOT_ROOM <= plot.width,
@@ -144,14 +144,14 @@ export class ContextPlot {
         this.#axis({
           size: AXIS_WIDTH,
           splits: () => [0, 50, 100],
-          values: (_, ticks) => ticks.map((tick) => `${tick} %`),
+          values: (_, ticks) => ticks.map((tick) => `${tick}%`),
         }),
       ],
       series: [
         {},
         {
-          stroke: () => this.#colours.running,
-          fill: () => sheer(this.#colours.running, 0.5),
+          stroke: () => this.#colors.running,
+          fill: () => withAlpha(this.#colors.running, 0.5),
           width: 0,
           paths: uPlot.paths.bars({ size: [0.7, 24] }),
           points: { show: false },
@@ -163,21 +163,21 @@ export class ContextPlot {
 
   #axis(options) {
     return {
-      stroke: () => this.#colours.dim,
+      stroke: () => this.#colors.dim,
       font: font(),
-      grid: { stroke: () => this.#colours.line, width: 1 },
+      grid: { stroke: () => this.#colors.line, width: 1 },
       ticks: { show: false },
       gap: 4,
       ...options,
     };
   }
 
-  /** Dots are for steps; a mark has its own sign. */
+  /** Dots are for steps; marks have their own symbols. */
   #stepPlaces() {
     return this.#points.flatMap(({ step }, index) => (step ? [index] : []));
   }
 
-  /** The top of the scale: what there was at most, or the window as it is now if that is more. */
+  /** The top of the scale: the peak, or the current window if it is shown and larger. */
   #top() {
     const peak = this.#points.reduce((most, { tokens }) => Math.max(most, tokens), 1);
     return Math.max(peak, this.#whole ? (this.#points.at(-1)?.limit ?? 0) : 0) * 1.08;
@@ -187,7 +187,7 @@ export class ContextPlot {
     const { ctx } = plot;
     ctx.save();
     for (const point of this.#points) {
-      if (point.mark && point.edge === 0 && point.mark.after !== null) drawMark(plot, ctx, point.mark, this.#colours);
+      if (point.mark && point.edge === 0 && point.mark.after !== null) drawMark(plot, ctx, point.mark, this.#colors);
     }
     ctx.restore();
   }
@@ -213,16 +213,16 @@ function xRange(_, low, high) {
   return [low - MARGIN, high + MARGIN];
 }
 
-/** Undefined where there is no step, so that it does not count for the width of the bars. */
+/** Undefined without a step, so that it does not affect the width of the bars. */
 function reuseOf({ step }) {
   if (!step) return undefined;
   const share = cacheReuse(step.usage);
   return share === null ? null : share * 100;
 }
 
-/** A line down from what it was to what it became, with a head: filled for a round, hollow for cleared outputs, and
- * dashed for a round that was reverted. */
-function drawMark(plot, ctx, { kind, item, x, before, after }, colours) {
+/** Draws an arrow from the tokens before to the tokens after: with a diamond for a compaction, a circle for cleared
+ * outputs, and a hollow diamond and dashed line for a reverted compaction. */
+function drawMark(plot, ctx, { kind, item, x, before, after }, colors) {
   const ratio = uPlot.pxRatio;
   const left = plot.valToPos(x, "x", true);
   const { left: edge, width } = plot.bbox;
@@ -230,8 +230,8 @@ function drawMark(plot, ctx, { kind, item, x, before, after }, colours) {
   const top = plot.valToPos(before, "y", true);
   const bottom = plot.valToPos(after, "y", true);
   const size = 4 * ratio;
-  ctx.strokeStyle = kind === "round" ? colours.waiting : colours.running;
-  ctx.fillStyle = item.status === "reverted" || kind === "prune" ? colours.surface : ctx.strokeStyle;
+  ctx.strokeStyle = kind === "round" ? colors.waiting : colors.running;
+  ctx.fillStyle = item.status === "reverted" || kind === "prune" ? colors.surface : ctx.strokeStyle;
   ctx.lineWidth = 1.5 * ratio;
   ctx.setLineDash(item.status === "reverted" ? [3 * ratio, 3 * ratio] : []);
   ctx.beginPath();

@@ -1,4 +1,4 @@
-/** A round of compaction by hand: first what it would do, then the round. */
+/** Manual compaction: a preview and the compaction itself. */
 
 import { count, percent, plainLine } from "../core/format.js";
 import { post, sessionPath } from "../core/http.js";
@@ -11,11 +11,11 @@ import { OriginalOutput } from "./original_output.js";
 
 const POLICIES = ["reactive", "threshold", "handoff"];
 
-/** What has been written stays while the form is closed. */
+/** The form keeps its content while it is closed. */
 export function CompactForm({ state, history }) {
   const isOpen = history.isOpen("compact");
   return html`<div class="cx-fold">
-    <button aria-expanded=${isOpen} onClick=${() => history.toggle("compact")}>Compact now …</button>
+    <button aria-expanded=${isOpen} onClick=${() => history.toggle("compact")}>Compact now…</button>
     <div hidden=${!isOpen}><${Form} state=${state} history=${history} /></div>
   </div>`;
 }
@@ -36,7 +36,7 @@ function Form({ state, history }) {
     const found = await post(path, { ...chosen, dry_run: true });
     if (JSON.stringify(body()) === JSON.stringify(chosen)) preview.value = { version, found };
   };
-  // What is seen is of what was chosen.
+  // A preview is only valid for the options it was made with.
   const change = (field, value) => {
     field.value = value;
     preview.value = null;
@@ -44,14 +44,14 @@ function Form({ state, history }) {
   const compact = async () => {
     const round = await post(path, body());
     preview.value = null;
-    const when = state.session.value?.status === "idle" ? "" : "; it comes before the next step";
-    say(`Round ${round.round} is asked for${when}.`);
+    const when = state.session.value?.status === "idle" ? "" : "; it will run before the next step";
+    say(`Compaction ${round.round} requested${when}.`);
   };
   return html`<form class="compact-form" onSubmit=${(event) => event.preventDefault()}>
     <div class="field">
-      <label for="compact-policy">Policy of this round</label>
+      <label for="compact-policy">Policy</label>
       <select id="compact-policy" value=${policy.value} onChange=${(event) => change(policy, event.target.value)}>
-        <option value="">the session's own (${own})</option>
+        <option value="">session default (${own})</option>
         ${POLICIES.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
       </select>
     </div>
@@ -77,10 +77,10 @@ function Form({ state, history }) {
 function Preview({ found: preview, version, state, history }) {
   const { messages_compacted: messages, outputs_pruned: outputs, call_ids: callIds, kept_message_ids: kept } = preview;
   const fits = preview.tokens_after < preview.trigger;
-  return html`<section class="cx-preview" aria-label="What a round would do" aria-live="polite">
-    <h3>What a round would do now (${preview.policy})</h3>
+  return html`<section class="cx-preview" aria-label="Compaction preview" aria-live="polite">
+    <h3>Preview (${preview.policy})</h3>
     ${version !== history.version.value &&
-    html`<p class="cx-bad-text">The context has changed since: this is what a round would have done then.</p>`}
+    html`<p class="cx-bad-text">The context has changed since this preview.</p>`}
     <dl class="cx-facts numbers">
       <div><dt>Tokens</dt><dd>${count(preview.tokens_before)} → about ${count(preview.tokens_after)}
         ${" "}(${percent(savedShare(preview))} less)</dd></div>
@@ -88,14 +88,14 @@ function Preview({ found: preview, version, state, history }) {
       <div><dt>Usable</dt><dd>${count(preview.usable)}</dd></div>
       <div><dt>Limit</dt><dd>${count(preview.limit)}</dd></div>
       <div><dt>Messages compacted</dt><dd>${count(messages)}</dd></div>
-      <div><dt>Kept word for word</dt><dd>${count(kept.length)}</dd></div>
+      <div><dt>Kept verbatim</dt><dd>${count(kept.length)}</dd></div>
       <div><dt>Outputs cleared</dt><dd>${count(outputs)}</dd></div>
     </dl>
     ${messages === 0 &&
-    html`<p>Nothing would become smaller: no model would be asked, and the round would come to nothing.</p>`}
-    ${messages > 0 && !fits && html`<p>That is not below the trigger, so the round may go on to harsher means.</p>`}
+    html`<p>There is nothing to compact: no model would be called, and the context would stay as it is.</p>`}
+    ${messages > 0 && !fits && html`<p>This is not below the trigger, so the compaction may escalate.</p>`}
     ${messages > 0 &&
-    html`<${ContextFold} name="Messages that it would stand for" foldKey="preview-messages" history=${history}>
+    html`<${ContextFold} name="Messages that would be summarized" foldKey="preview-messages" history=${history}>
       <${CoveredMessages} state=${state} history=${history} range=${preview} total=${messages}
         isKept=${({ id }) => kept.includes(id)} />
     <//>`}

@@ -1,4 +1,4 @@
-/** The box that somebody writes to the session in. */
+/** The message box of a session. */
 
 import { useAutoGrow } from "./autogrow.js";
 import { now } from "./basic.js";
@@ -7,12 +7,12 @@ import { count, duration } from "../core/format.js";
 import { html, useId, useRef } from "../core/ui.js";
 import { draftOf } from "../state/message_draft.js";
 
-/** Longest message that the server takes, in characters. */
+/** The server's maximum message length, in characters. */
 const LONGEST = 1_000_000;
-/** On a touch screen the keyboard has no Shift+Enter, so there Enter breaks the line. */
+/** Touch keyboards have no Shift+Enter, so there Enter inserts a line break. */
 const isTouch = matchMedia("(pointer: coarse)");
 
-/** The box: text, mode and Send. What is written stays until the server has taken it. */
+/** The message box: text, mode and Send. The text stays until the server has accepted it. */
 export function Composer({ state }) {
   const draft = draftOf(state);
   const text = draft.text.value;
@@ -35,14 +35,14 @@ export function Composer({ state }) {
     event.preventDefault();
     send();
   };
-  return html`<form class="composer" aria-label="Write to the session" onSubmit=${onSubmit}>
+  return html`<form class="composer" aria-label="Send a message" onSubmit=${onSubmit}>
     <${SendFailure} draft=${draft} />
     <label class="hidden" for="${ids}-text">Message</label>
     <textarea
       ref=${area}
       id="${ids}-text"
       rows="2"
-      placeholder=${`Write to the agent${isTouch.matches ? "" : " · Enter sends, Shift+Enter breaks the line"}`}
+      placeholder=${`Message the agent${isTouch.matches ? "" : " · Enter to send, Shift+Enter for a new line"}`}
       value=${text}
       aria-describedby="${ids}-hint"
       enterkeyhint=${isTouch.matches ? "enter" : "send"}
@@ -53,11 +53,11 @@ export function Composer({ state }) {
       <${ModeChooser} draft=${draft} name="${ids}-mode" />
       <p class="dim" id="${ids}-hint">
         ${tooLong
-          ? `A message may have ${count(LONGEST)} characters; this one has ${count(text.length)}.`
+          ? `A message can have at most ${count(LONGEST)} characters; this one has ${count(text.length)}.`
           : modeHint(draft.mode.value, state.session.value)}
       </p>
       <button type="submit" class="primary" disabled=${sending || tooLong || !text.trim()} aria-busy=${sending}>
-        ${sending ? "Sending …" : "Send"}
+        ${sending ? "Sending…" : "Send"}
       </button>
     </div>
   </form>`;
@@ -81,19 +81,19 @@ function ModeChooser({ draft, name }) {
   </fieldset>`;
 }
 
-/** Why a message was not sent, and when to try again. The countdown is not read aloud each second. */
+/** Why a message was not sent, and when to retry. Screen readers do not announce the countdown every second. */
 function SendFailure({ draft }) {
   const failure = draft.failure.value;
   if (!failure) return null;
   const { problem, at } = failure;
   const { retryAfterS } = problem;
   return html`<div class="send-failure">
-    <p role="alert">Not sent, your text is kept: ${problem.message}</p>
-    ${problem.status === 0 && html`<p>Send it again; it will arrive once.</p>`}
+    <p role="alert">Not sent; your text is kept: ${problem.message}</p>
+    ${problem.status === 0 && html`<p>Safe to resend; it won't be duplicated</p>`}
     ${retryAfterS !== null && html`<p role="timer">${tryAgain(at + retryAfterS * 1000 - now.value)}</p>`}
   </div>`;
 }
 
 function tryAgain(ms) {
-  return ms > 0 ? `Try again in ${duration(Math.ceil(ms / 1000) * 1000)}.` : "It can be tried again now.";
+  return ms > 0 ? `Try again in ${duration(Math.ceil(ms / 1000) * 1000)}` : "You can try again now";
 }

@@ -1,13 +1,13 @@
-/** How the page is connected, in words, while it is anything but live. */
+/** The connection status, shown unless it is live. */
 
 import { html, useEffect, useState } from "../core/ui.js";
 
-const WORDS = { connecting: "Connecting …", behind: "Catching up …", offline: "Offline" };
+const WORDS = { connecting: "Connecting…", behind: "Catching up…", offline: "Offline" };
 
-/** The state of a Follower; null is one that is not there yet. */
+/** The state of a Follower; null if it does not exist yet. */
 export function ConnectionState({ follower }) {
   const state = follower ? follower.state.value : "connecting";
-  // While a lost connection is tried anew, the button stays, and with it the focus that it may have.
+  // The button stays during a retry, so that it keeps the focus.
   const isLost = follower && follower.retryAt.value !== null && state !== "closed";
   return html`<span class="connection ${isLost ? "offline" : state}">
     <span role="status">${WORDS[state] ?? ""}</span>
@@ -15,11 +15,11 @@ export function ConnectionState({ follower }) {
   </span>`;
 }
 
-/** The seconds are no part of the status: read aloud, they would never end. */
+/** The countdown is not part of the status, or screen readers would announce every second. */
 function NextTry({ follower, isTrying }) {
   const seconds = useSecondsUntil(follower.retryAt.value);
-  return html`${!isTrying && html`<span class="dim numbers">next try in ${seconds} s</span>`}
-    <button type="button" aria-disabled=${isTrying} onClick=${() => follower.tryNow()}>Try now</button>`;
+  return html`${!isTrying && html`<span class="dim numbers">retrying in ${seconds} s</span>`}
+    <button type="button" aria-disabled=${isTrying} onClick=${() => follower.tryNow()}>Retry now</button>`;
 }
 
 function useSecondsUntil(time) {

@@ -1,8 +1,8 @@
-/** A part of the context view that is folded until somebody wants it. */
+/** A collapsible part of the context view. */
 
 import { html } from "../core/ui.js";
 
-/** A button that opens to what is under it; `history` keeps whether it does. */
+/** A button that expands its children; `history` stores whether it is open. */
 export function ContextFold({ name, foldKey, history, children }) {
   const isOpen = history.isOpen(foldKey);
   return html`<div class="cx-fold">

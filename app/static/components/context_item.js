@@ -1,4 +1,4 @@
-/** One item of a context: the message as it is sent beside the one that is stored. */
+/** One item of a context: the message as sent next to the stored one. */
 
 import { clock, count } from "../core/format.js";
 import { html, useComputed, useEffect, useSignal } from "../core/ui.js";
@@ -22,38 +22,38 @@ export function ContextItem({ item, state, history }) {
         ${reason && html`<${Badge} kind=${KINDS[reason] ?? ""}>${reason}<//> `}${preview(message)}
       </span>
       <span class="cx-row-tokens numbers">${count(tokens)}</span>
-      <span class="cx-item-was dim">${happened(item)}</span>
+      <span class="cx-item-was dim">${changeOf(item)}</span>
     </button>
-    ${isOpen && html`<${Beside} item=${item} state=${state} history=${history} />`}
+    ${isOpen && html`<${Comparison} item=${item} state=${state} history=${history} />`}
   </div>`;
 }
 
-/** What happened, in a few words. */
-function happened({ message, reason }) {
+/** How the item differs from the history, in a few words. */
+function changeOf({ message, reason }) {
   const tokens = message.parts.reduce((total, part) => total + (part.original_tokens ?? 0), 0);
-  if (reason === "placeholder") return tokens ? `an output of ${count(tokens)} tokens` : "an output, cleared";
-  if (reason === "clip") return "more than is sent";
-  if (reason === "summary") return "messages that it stands for";
-  if (reason === "repair") return "mended for the request";
-  if (reason === "control") return "a line of ours";
-  return "the same";
+  if (reason === "placeholder") return tokens ? `output of ${count(tokens)} tokens` : "cleared output";
+  if (reason === "clip") return "longer than sent";
+  if (reason === "summary") return "summarized messages";
+  if (reason === "repair") return "repaired for the request";
+  if (reason === "control") return "added by Palimpsest";
+  return "unchanged";
 }
 
-function Beside({ item, state, history }) {
+function Comparison({ item, state, history }) {
   return html`<div class="cx-sides">
-    <section aria-label="What the model sees">
+    <section aria-label="Model's view">
       ${item.reason && html`<p class="dim">${ITEM_REASONS[item.reason] ?? item.reason}</p>`}
       <${MessageParts} message=${item.message} />
     </section>
-    <section aria-label="What happened">
+    <section aria-label="Full history">
       ${item.reason === "summary"
-        ? html`<${StandsFor} message=${item.message} state=${state} history=${history} />`
+        ? html`<${Summarized} message=${item.message} state=${state} history=${history} />`
         : html`<${Stored} item=${item} state=${state} />`}
     </section>
   </div>`;
 }
 
-/** The message in the history, loaded when the item is opened. */
+/** The stored message, loaded when the item is opened. */
 function Stored({ item, state }) {
   const { message } = item;
   const stored = useSignal(undefined);
@@ -70,35 +70,35 @@ function Stored({ item, state }) {
     load();
   }, [message.id]);
   if (problem.value) return html`<${Failure} problem=${problem.value} onRetry=${load} />`;
-  if (stored.value === undefined) return html`<p class="dim" aria-busy="true">Loading …</p>`;
-  if (stored.value === null) return html`<p>No such message is stored: it was made for the request.</p>`;
+  if (stored.value === undefined) return html`<p class="dim" aria-busy="true">Loading…</p>`;
+  if (stored.value === null) return html`<p>This message is not stored: it was created for the request.</p>`;
   const { seq, created_at: time, tokens } = stored.value;
-  return html`<p class="dim numbers">Stored as number ${count(seq)} at ${clock(time)}, ${count(tokens)} tokens.</p>
+  return html`<p class="dim numbers">Stored at ${clock(time)} with seq ${count(seq)}, ${count(tokens)} tokens.</p>
     ${isSame(stored.value, message)
-      ? html`<p>The same, word for word.</p>`
+      ? html`<p>Unchanged.</p>`
       : html`<${MessageParts} message=${stored.value} />`}
     <${Originals} id=${state.id} message=${stored.value} />`;
 }
 
 function isSame(stored, sent) {
-  const said = ({ type, text, output, arguments: args, data }) => [type, text, output, args, data];
-  return JSON.stringify(stored.parts.map(said)) === JSON.stringify(sent.parts.map(said));
+  const contentOf = ({ type, text, output, arguments: args, data }) => [type, text, output, args, data];
+  return JSON.stringify(stored.parts.map(contentOf)) === JSON.stringify(sent.parts.map(contentOf));
 }
 
-/** The messages behind a summary, by the round that has made it. */
-function StandsFor({ message, state, history }) {
+/** The messages behind a summary, from the round that made it. */
+function Summarized({ message, state, history }) {
   const round = history.rounds.value.findLast((made) => hasMade(made, message));
-  if (!round) return html`<p>The round that has made it is not known any more.</p>`;
+  if (!round) return html`<p>The compaction that made this summary is no longer known.</p>`;
   const show = () => showEntry(history, `round-${round.round}`);
   return html`<p>
-      Made by round ${round.round}, which merged what earlier ones had: ${count(round.messages_compacted)} messages
-      were new to it.
-      ${" "}<button class="plain link" onClick=${show}>Show the round</button>
+      Made by compaction ${round.round}, which merged earlier summaries and ${count(round.messages_compacted)} new
+      messages.
+      ${" "}<button class="plain link" onClick=${show}>Show compaction</button>
     </p>
     <${CoveredMessages} state=${state} history=${history} range=${round} total=${round.messages_compacted} />`;
 }
 
-/** Whether a round's summary is this message; rounds may say the same, so the last one before it counts. */
+/** Whether a round's summary is this message; summaries may be equal, so the last round before the message counts. */
 function hasMade({ summary, created_at: time }, message) {
   if (!summary || Date.parse(time) > Date.parse(message.created_at)) return false;
   return message.parts.some(({ text }) => text?.includes(summary));

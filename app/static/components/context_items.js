@@ -1,4 +1,4 @@
-/** What the model sees, item by item, beside what happened. */
+/** The model's view next to the full history, item by item. */
 
 import { compact, count, percent, plain, plainLine } from "../core/format.js";
 import { html, useEffect, useRef, useSignal, useSignalEffect } from "../core/ui.js";
@@ -9,10 +9,13 @@ import { ContextFold } from "./context_fold.js";
 import { LongText } from "./long_text.js";
 import { useThrottle } from "./throttle.js";
 
-/** Items that are drawn in one frame: two thousand at once would hold the page up for a second. */
+/** Items drawn per frame: two thousand at once would block the page for a second. */
 const SLICE = 50;
-/** Steps may follow fast, and a long context is long to build: it is loaded this long after the first news, in ms. */
+/** Steps may be short, and a long context takes long to build: it is loaded this long after the first change, in ms. */
 const SETTLE_MS = 1_500;
+
+/** Reasons of items that stand for more than they hold. */
+const SHORTENED = new Set(["placeholder", "clip", "summary"]);
 
 export function ContextItems({ state, history }) {
   const seen = seenOf(state);
@@ -29,12 +32,12 @@ export function ContextItems({ state, history }) {
   return html`<div class="cx-seen" ref=${element}>
     <${Chooser} seen=${seen} history=${history} />
     ${seen.problem.value && html`<${Failure} problem=${seen.problem.value} onRetry=${() => seen.load()} />`}
-    ${!data && !seen.problem.value && html`<p class="dim" aria-busy="true">Loading …</p>`}
+    ${!data && !seen.problem.value && html`<p class="dim" aria-busy="true">Loading…</p>`}
     ${data && html`<${Context} data=${data} state=${state} history=${history} />`}
   </div>`;
 }
 
-/** True once the element has come near to what is visible, so that nothing is loaded that nobody looks at. */
+/** Sets `isNear` when the element is near the visible area, so that nothing is loaded without need. */
 function useNear(element, isNear) {
   useEffect(() => {
     const watch = new IntersectionObserver(([entry]) => (isNear.value = entry.isIntersecting), { rootMargin: "300px" });
@@ -47,14 +50,14 @@ function Chooser({ seen, history }) {
   const { value: step } = seen.step;
   const last = history.steps.value.at(-1)?.step ?? 0;
   const choose = (number) => seen.choose(Math.max(1, Math.min(last, number)));
-  // What is being typed stays while steps come in.
+  // Typed text is kept while new steps arrive.
   const typed = useSignal(null);
   const onChange = (event) => {
     const number = Math.round(Number(event.target.value));
     typed.value = null;
     if (number >= 1) choose(number);
   };
-  return html`<div class="cx-chooser" role="group" aria-label="Which request">
+  return html`<div class="cx-chooser" role="group" aria-label="Request to show">
     <button aria-pressed=${step === null} onClick=${() => seen.choose(null)}>Next step</button>
     <label>
       Step
@@ -70,52 +73,51 @@ function Chooser({ seen, history }) {
       />
     </label>
     <button
-      aria-label="Step before"
+      aria-label="Earlier step"
       disabled=${last === 0 || step === 1}
       onClick=${() => choose((step ?? last + 1) - 1)}
     >
       ‹
     </button>
     <button
-      aria-label="Step after"
+      aria-label="Later step"
       disabled=${step === null}
       onClick=${() => (step >= last ? seen.choose(null) : choose(step + 1))}
     >
       ›
     </button>
-    <span class="dim" role="status">${seen.loading.value ? "Loading …" : ""}</span>
+    <span class="dim" role="status">${seen.loading.value ? "Loading…" : ""}</span>
   </div>`;
 }
 
 function Context({ data, state, history }) {
   const { system, tools, messages } = data;
-  const changed = messages.filter(({ reason }) => reason !== null).length;
-  const ofThem = messages.length === 1 ? "" : ` ${count(changed)} of them`;
+  const shortened = messages.filter(({ reason }) => SHORTENED.has(reason)).length;
   return html`<p class="numbers">
       ${data.step === null ? "The next step would send" : `Step ${count(data.step)} sent`} ${count(messages.length)}
       ${" "}${messages.length === 1 ? "message" : "messages"}
-      ${changed ? `,${ofThem} not as ${changed === 1 ? "it is" : "they are"} stored` : ""}, to ${plainLine(data.model)}.
-      ${" "}${count(data.tokens)} tokens of ${count(data.usable)} usable, ${data.source}${data.step === null
+      ${shortened ? `, ${count(shortened)} shortened` : ""}, to ${plainLine(data.model)}.
+      ${" "}${count(data.tokens)} of ${count(data.usable)} usable tokens (${data.source}${data.step === null
         ? ""
-        : " at its end"}; generation ${count(data.generation)}.
+        : " at the end of the step"}), generation ${count(data.generation)}.
     </p>
     <${MakeUp} data=${data} />
-    <${ContextFold} name="System text, ${count(system.tokens)} tokens" foldKey="system" history=${history}>
-      <${LongText} label="System text" text=${plain(system.text)} />
+    <${ContextFold} name="System prompt, ${count(system.tokens)} tokens" foldKey="system" history=${history}>
+      <${LongText} label="System prompt" text=${plain(system.text)} />
     <//>
     <${ContextFold} name="${count(tools.length)} tools, ${count(sum(tools))} tokens" foldKey="tools" history=${history}>
       <${Tools} tools=${tools} history=${history} />
     <//>
     ${messages.length > 0 &&
     html`<div class="cx-item-heads dim" aria-hidden="true">
-        <span>What the model sees</span><span>What happened</span>
+        <span>Model's view</span><span>Full history</span>
       </div>
       <${Items} messages=${messages} state=${state} history=${history} />`}`;
 }
 
 const sum = (items) => items.reduce((total, { tokens }) => total + tokens, 0);
 
-/** How the tokens divide: a bar, and the same in words. */
+/** The share of each kind of content, as a bar and as text. */
 function MakeUp({ data }) {
   const groups = makeUp(data).filter(({ tokens }) => tokens > 0);
   const total = Math.max(1, sum(groups));
@@ -130,7 +132,7 @@ function MakeUp({ data }) {
         ></span>`,
       )}
     </div>
-    <ul class="cx-legend numbers" aria-label="Tokens by kind, estimated">
+    <ul class="cx-legend numbers" aria-label="Estimated tokens by kind">
       ${groups.map(
         ({ name, tokens, count: number }) => html`<li key=${name}>
           <span class="cx-key cx-of-${name.toLowerCase()}"></span>${name}${number > 1 ? ` (${count(number)})` : ""}:
@@ -158,8 +160,8 @@ function Tools({ tools, history }) {
   </ul>`;
 }
 
-/** The items, a slice more with each frame until all are there. A row whose item has not changed is not drawn again;
- * a slice out of sight costs no layout. */
+/** The items, drawn one slice per frame. Rows of unchanged items are not redrawn, and slices out of sight cost no
+ * layout. */
 function Items({ messages, state, history }) {
   const drawn = useSignal(1);
   const rows = useRef(new WeakMap());

@@ -1,4 +1,4 @@
-/** Messages of the history in short rows, as those that a summary stands for; each opens to its parts. */
+/** Messages of the history, such as those that a summary replaces, in short rows that expand to the parts. */
 
 import { count } from "../core/format.js";
 import { html, useEffect, useMemo, useSignal } from "../core/ui.js";
@@ -7,8 +7,8 @@ import { Button, Failure } from "./basic.js";
 import { MessageParts, preview } from "./message_parts.js";
 import { OriginalOutput } from "./original_output.js";
 
-/** What stands from `range.first_message_id` to `range.last_message_id`, by pages. `isKept(message)` says which of them
- * the model sees all the same. */
+/** The messages from `range.first_message_id` to `range.last_message_id`, loaded by page. `isKept(message)` tells which
+ * of them the model still sees. */
 export function CoveredMessages({ state, history, range, total, isKept = () => false }) {
   const { first_message_id: first, last_message_id: last } = range;
   const covered = useMemo(() => new Covered(state, range, history.steps.peek()), [first, last]);
@@ -28,7 +28,7 @@ export function CoveredMessages({ state, history, range, total, isKept = () => f
   if (problem.value && messages.length === 0) return html`<${Failure} problem=${problem.value} onRetry=${more} />`;
   if (messages.length === 0) {
     const isWhole = covered.isWhole.value;
-    return html`<p class="dim" aria-busy=${!isWhole}>${isWhole ? "These messages were not found." : "Loading …"}</p>`;
+    return html`<p class="dim" aria-busy=${!isWhole}>${isWhole ? "These messages were not found." : "Loading…"}</p>`;
   }
   return html`<ol class="cx-rows">
       ${messages.map(
@@ -36,12 +36,13 @@ export function CoveredMessages({ state, history, range, total, isKept = () => f
       )}
     </ol>
     ${!covered.isWhole.value &&
-    html`<${Button} onClick=${more}>Show more, ${count(messages.length)} of about ${count(total)} are here<//>`}`;
+    html`<${Button} onClick=${more}>Show more (${count(messages.length)} of about ${count(total)} loaded)<//>`}`;
 }
 
 function Row({ id, message, kept }) {
   const isOpen = useSignal(false);
-  const notes = [kept && "kept", message.voided_at && "void", message.is_summary && "earlier summary"].filter(Boolean);
+  const { voided_at: voidedAt, is_summary: isSummary } = message;
+  const notes = [kept && "kept", voidedAt && "discarded", isSummary && "earlier summary"].filter(Boolean);
   return html`<li class="cx-row">
     <button class="plain cx-row-head" aria-expanded=${isOpen.value} onClick=${() => (isOpen.value = !isOpen.value)}>
       <span class="cx-row-role">${message.role}</span>
@@ -56,11 +57,11 @@ function Row({ id, message, kept }) {
   </li>`;
 }
 
-/** For results that are not stored in full with the message, a way to what they were. */
+/** Buttons that load the full outputs of truncated results. */
 export function Originals({ id, message }) {
   const results = message.parts.filter(({ type, truncated }) => type === "tool_result" && truncated);
   return results.map(
     ({ call_id: callId }) => html`<${OriginalOutput} key=${callId} sessionId=${id} callId=${callId}
-      verb="Show the output unclipped" />`,
+      verb="Show full output" />`,
   );
 }

@@ -1,4 +1,4 @@
-/** Starts a session: what is to be done, by which model, and, under "More", everything else. */
+/** The form for a new session: task, model, and all other options under "More". */
 
 import { go, sessionLink } from "../core/router.js";
 import { html, useEffect, useRef, useState } from "../core/ui.js";
@@ -9,17 +9,17 @@ import { AreaField, Form } from "./fields.js";
 import { ModelField } from "./model_field.js";
 import { sayProblem } from "./basic.js";
 
-/** Fields that are seen without opening "More". */
+/** Fields that are visible without opening "More". */
 const IN_SIGHT = ["task", "model", "otherModel"];
 
-/** `onClose` is for where the form can be put away. */
+/** `onClose` is set if the form can be closed. */
 export function CreateForm({ onClose }) {
   const form = useRef(null);
   const { errors, rest, isBusy, start } = useStart(onClose);
   const [isMore, setMore] = useState(false);
   useEffect(() => {
     loadModels().catch(sayProblem);
-    // Somebody has asked for the form, so the writing begins at once.
+    // The user has opened the form, so it takes the focus.
     if (onClose) form.current.querySelector("textarea").focus();
   }, []);
   useEffect(() => {
@@ -36,7 +36,7 @@ export function CreateForm({ onClose }) {
   };
   return html`<${Form.Provider} value=${{ values: draft.value, change: changeDraft, errors }}>
     <form ref=${form} class="create" aria-label="New session" onSubmit=${submit} onKeyDown=${onKeyDown} noValidate>
-      <${AreaField} name="task" label="Task" rows="4" placeholder="What is to be done?" />
+      <${AreaField} name="task" label="Task" rows="4" placeholder="What should the agent do?" />
       <${ModelField} />
       <details open=${isMore} onToggle=${(event) => setMore(event.currentTarget.open)}>
         <summary>More</summary>
@@ -48,14 +48,14 @@ export function CreateForm({ onClose }) {
         <button type="submit" class="primary" aria-disabled=${isBusy ? "true" : undefined} aria-busy=${isBusy}>
           Start
         </button>
-        ${onClose && html`<button type="button" onClick=${onClose}>Not now</button>`}
-        <span class="dim keys"><kbd>Ctrl</kbd> + <kbd>Enter</kbd> starts</span>
+        ${onClose && html`<button type="button" onClick=${onClose}>Cancel</button>`}
+        <span class="dim keys"><kbd>Ctrl</kbd> + <kbd>Enter</kbd> to start</span>
       </footer>
     </form>
   <//>`;
 }
 
-/** What is wrong with the draft, and `start`, which makes the session, puts the form away and goes there. */
+/** The draft's errors, and `start`, which creates the session, closes the form and opens the session. */
 function useStart(onClose) {
   const [wrong, setWrong] = useState({ errors: {}, rest: [] });
   const [isBusy, setBusy] = useState(false);

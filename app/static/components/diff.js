@@ -1,16 +1,16 @@
-/** Two texts, line by line: what was taken out and what was put in. */
+/** A line diff of two texts. */
 
 import { inBlocks } from "./long_text.js";
 import { plain } from "../core/format.js";
 import { html, useMemo } from "../core/ui.js";
 import { diffLines } from "../vendor/diff/diff/line.js";
 
-/** After this time, in ms, the texts are shown one after the other instead. */
+/** If diffing takes longer than this (ms), the texts are shown one after the other. */
 const TIMEOUT_MS = 100;
 const SIGNS = { added: "+", removed: "-", same: " " };
 const WORDS = { added: "added: ", removed: "removed: ", same: "" };
 
-/** The pieces of a difference: `{kind: "added" | "removed" | "same", lines}`. */
+/** The pieces of a diff: `{kind: "added" | "removed" | "same", text}`. */
 export function differences(before, after) {
   const found = diffLines(before, after, { timeout: TIMEOUT_MS }) ?? [
     { removed: true, value: before },
@@ -24,15 +24,15 @@ export function differences(before, after) {
     }));
 }
 
-/** Lines that one text has, and the other has not, each with a sign in front. */
+/** The diff of two texts, each line with its sign. */
 export function Diff({ before, after }) {
   const pieces = useMemo(() => differences(plain(before), plain(after)), [before, after]);
-  return html`<div class="diff mono" tabindex="0" role="region" aria-label="Difference">
+  return html`<div class="diff mono" tabindex="0" role="region" aria-label="Diff">
     ${pieces.map(({ kind, text }, place) => html`<${Piece} key=${place} kind=${kind} text=${text} />`)}
   </div>`;
 }
 
-/** Lines of one kind. Where they are many, those of one block stand together under one sign on each. */
+/** Lines of one kind, in blocks if there are many. */
 function Piece({ kind, text }) {
   return html`<div class=${`diff-${kind}`}>
     ${WORDS[kind] && html`<span class="hidden">${WORDS[kind]}</span>`}

@@ -1,18 +1,18 @@
-/** What of the event log is shown: some types of events, and those that hold a text. */
+/** Filters the event log by event type and text. */
 
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 import { TYPES } from "../state/event_log.js";
 
-/** `types` are those that are shown, all where there is none; `text` is what they hold. */
+/** `types` are the shown types, all if empty; `text` is the text that events must contain. */
 export function EventFilter({ types, onTypes, text, onText }) {
   const id = useId();
   return html`<${TypeChooser} types=${types} onTypes=${onTypes} />
     <div class="event-search">
-      <label class="hidden" for=${id}>Only events that hold this text</label>
+      <label class="hidden" for=${id}>Filter events</label>
       <input
         id=${id}
         type="search"
-        placeholder="Only events that hold …"
+        placeholder="Filter events"
         value=${text}
         onInput=${(event) => onText(event.currentTarget.value)}
       />

@@ -1,4 +1,4 @@
-/** A row of the raw event log. */
+/** A row of the event log. */
 
 import { plain, plainLine } from "../core/format.js";
 import { copy } from "../core/save.js";
@@ -6,14 +6,14 @@ import { html } from "../core/ui.js";
 import { Button, say } from "./basic.js";
 import { LongText } from "./long_text.js";
 
-/** Characters of an event's data on its line. */
+/** Maximum characters of an event's data on its line. */
 const BRIEF = 240;
 const TIME = new Intl.DateTimeFormat("en", {
   hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23",
 });
 const texts = new WeakMap();
 
-/** An event's data as JSON on one line, without what each event has. */
+/** An event's data as JSON on one line, without the fields common to all events. */
 export function textOf({ data }) {
   if (!texts.has(data)) {
     const { session_id, at, ...rest } = data;
@@ -22,7 +22,7 @@ export function textOf({ data }) {
   return texts.get(data);
 }
 
-/** An event: its number, time, type, and its data on a line, or in full where it `isOpen`. */
+/** An event: its seq, time and type, and its data on one line, or also in full if `isOpen`. */
 export function EventRow({ event, isOpen, onToggle }) {
   const { seq, type, data } = event;
   const copyWhole = () => copy(JSON.stringify({ seq, type, data }, null, 2)).then(() => say("Copied."));

@@ -1,11 +1,11 @@
-/** Fields of a form: a label, the control, what it means, and what is wrong with it. */
+/** Form fields: a label, the control, a help text and an error. */
 
 import { createContext, html, useContext, useId } from "../core/ui.js";
 
-/** What the fields below read: `{values, change(changes), errors}`, all by field name. */
+/** The form of the fields below: `{values, change(changes), errors}`, all by field name. */
 export const Form = createContext({ values: {}, change: () => {}, errors: {} });
 
-/** `control(props)` draws the control with the props that tie it to its label and its sentences. */
+/** `control(props)` renders the control with the props that link it to its label, help and error. */
 export function Field({ name, label, help, control }) {
   const id = useId();
   const error = useContext(Form).errors[name];
@@ -18,7 +18,7 @@ export function Field({ name, label, help, control }) {
   </div>`;
 }
 
-/** One line of text. */
+/** A single-line text field. */
 export function TextField({ name, label, help, ...rest }) {
   const { values, change } = useContext(Form);
   const onInput = (event) => change({ [name]: event.currentTarget.value });
@@ -27,7 +27,7 @@ export function TextField({ name, label, help, ...rest }) {
   return html`<${Field} name=${name} label=${label} help=${help} control=${control} />`;
 }
 
-/** Several lines of text. */
+/** A multi-line text field. */
 export function AreaField({ name, label, help, ...rest }) {
   const { values, change } = useContext(Form);
   const onInput = (event) => change({ [name]: event.currentTarget.value });
@@ -36,7 +36,7 @@ export function AreaField({ name, label, help, ...rest }) {
   return html`<${Field} name=${name} label=${label} help=${help} control=${control} />`;
 }
 
-/** One of several; the children are the options. */
+/** A select field; the children are its options. */
 export function ChoiceField({ name, label, help, children, ...rest }) {
   const { values, change } = useContext(Form);
   const onChange = (event) => change({ [name]: event.currentTarget.value });
@@ -45,7 +45,7 @@ export function ChoiceField({ name, label, help, children, ...rest }) {
   return html`<${Field} name=${name} label=${label} help=${help} control=${control} />`;
 }
 
-/** A number, or "none" where there may be none. */
+/** A number field that also accepts text such as "none". */
 export function NumberField(props) {
-  return html`<${TextField} inputmode="decimal" autocomplete="off" placeholder="server’s default" ...${props} />`;
+  return html`<${TextField} inputmode="decimal" autocomplete="off" placeholder="server default" ...${props} />`;
 }

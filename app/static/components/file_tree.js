@@ -6,24 +6,24 @@ import { folderOf, nameOf } from "../state/files.js";
 import { Ago } from "./basic.js";
 import { FixedRows, reveal } from "./fixed_rows.js";
 
-/** Height of a row in px, as the style sheet has it. */
+/** The height of a row in px, as in the style sheet. */
 const ROW = 28;
 
-const KINDS = { directory: "folder", file: "file", symlink: "link", other: "neither a file nor a folder" };
+const KINDS = { directory: "folder", file: "file", symlink: "link", other: "special file" };
 
-/** The tree. The arrow keys go through it; `onDrop(files, folder)` takes files that are dropped, and `active` is the
- * signal of the path that the keys are at. */
+/** The tree, navigable with arrow keys. `onDrop(transfer, folder)` gets dropped files; `active` is the signal of the
+ * path that has the keyboard cursor. */
 export function FileTree({ files, active, onDrop }) {
   const box = useRef(null);
   const id = useId();
   const [dropped, setDropped] = useState(null);
   const rows = rowsOf(files);
-  const at = rows.findIndex(({ path, said }) => !said && path === active.value);
+  const at = rows.findIndex(({ path, notice }) => !notice && path === active.value);
   useEffect(() => {
     if (at >= 0 && box.current.contains(document.activeElement)) reveal(box.current, at, ROW);
   }, [at]);
   const go = (index) => {
-    if (rows[index] && !rows[index].said) active.value = rows[index].path;
+    if (rows[index] && !rows[index].notice) active.value = rows[index].path;
   };
   const press = (index) => {
     go(index);
@@ -56,7 +56,7 @@ export function FileTree({ files, active, onDrop }) {
       "aria-label": "Files",
       "aria-activedescendant": at >= 0 ? `${id}-${at}` : undefined,
       onKeyDown,
-      onFocus: () => at < 0 && go(rows.findIndex(({ said }) => !said)),
+      onFocus: () => at < 0 && go(rows.findIndex(({ notice }) => !notice)),
     }}
     count=${rows.length}
     height=${ROW}
@@ -72,7 +72,7 @@ export function FileTree({ files, active, onDrop }) {
   />`;
 }
 
-/** What the tree shows, from top to bottom: entries, and what is to be said of folders. */
+/** The tree's rows, from top to bottom: entries, and notices about folders. */
 function rowsOf(files) {
   const folders = files.folders.value;
   const expanded = files.expanded.value;
@@ -85,17 +85,17 @@ function rowsOf(files) {
       rows.push({ ...item, level, isFolder, isExpanded });
       if (isExpanded) walk(item.path, level + 1);
     }
-    const said = saidOf(found);
-    if (said) rows.push({ path: folder, level, said });
+    const notice = noticeOf(found);
+    if (notice) rows.push({ path: folder, level, notice });
   };
   walk("", 1);
   return rows;
 }
 
-function saidOf(folder) {
+function noticeOf(folder) {
   if (folder?.problem) return folder.problem.message;
-  if (!folder?.items) return "Loading …";
-  if (folder.truncated) return `Only the first ${count(folder.items.length)} entries are listed.`;
+  if (!folder?.items) return "Loading…";
+  if (folder.truncated) return `Only the first ${count(folder.items.length)} entries are shown.`;
   return folder.items.length === 0 ? "Empty." : null;
 }
 
@@ -105,12 +105,12 @@ function act(files, { path, type, isFolder, isExpanded }) {
   else if (type === "file") files.show(path);
 }
 
-/** Does what a key means in a tree; false for one that means nothing. */
+/** Handles a key of the tree; returns false if it has no meaning there. */
 function keyed(key, { rows, at, go, files }) {
   const row = rows[at];
   const next = (from, step) => {
     let index = from + step;
-    while (rows[index]?.said) index += step;
+    while (rows[index]?.notice) index += step;
     return index;
   };
   switch (key) {
@@ -128,16 +128,16 @@ function keyed(key, { rows, at, go, files }) {
       return true;
     case "ArrowLeft":
       if (row?.isExpanded) files.close(row.path);
-      else if (row) go(rows.findIndex(({ path, said }) => !said && path === folderOf(row.path)));
+      else if (row) go(rows.findIndex(({ path, notice }) => !notice && path === folderOf(row.path)));
       return true;
     default: return key.length === 1 && goToName(key, { rows, at, go });
   }
 }
 
-/** Goes to the next entry that begins with a letter. */
+/** Moves to the next entry whose name starts with the letter. */
 function goToName(letter, { rows, at, go }) {
   const order = [...rows.keys()].map((place) => (at + 1 + place) % rows.length);
-  const begins = ({ path, said }) => !said && nameOf(path).toLowerCase().startsWith(letter.toLowerCase());
+  const begins = ({ path, notice }) => !notice && nameOf(path).toLowerCase().startsWith(letter.toLowerCase());
   const found = order.find((index) => begins(rows[index]));
   if (found !== undefined) go(found);
   return found !== undefined;
@@ -147,7 +147,7 @@ function folderUnder(event, rows) {
   const index = event.target.closest?.("[data-index]")?.dataset.index;
   const row = index === undefined ? null : rows[Number(index)];
   if (!row) return "";
-  return row.isFolder || row.said ? row.path : folderOf(row.path);
+  return row.isFolder || row.notice ? row.path : folderOf(row.path);
 }
 
 const isWithin = ({ path }, folder) => folder === "" || path === folder || path.startsWith(`${folder}/`);
@@ -158,11 +158,11 @@ function markOf({ type, isFolder, isExpanded }) {
 }
 
 function Row({ id, row, index, isActive, isOpen, isTarget, onPress }) {
-  const { path, level, said, type, size, modified_at: modifiedAt, isFolder, isExpanded } = row;
+  const { path, level, notice, type, size, modified_at: modifiedAt, isFolder, isExpanded } = row;
   const shared = { id, role: "treeitem", "aria-level": level, "data-index": index, style: { "--level": level } };
   const state = `${isActive ? "active" : ""} ${isTarget ? "target" : ""}`;
-  if (said) {
-    return html`<div ...${shared} class="tree-row said ${state}" aria-disabled="true"><span>${said}</span></div>`;
+  if (notice) {
+    return html`<div ...${shared} class="tree-row notice ${state}" aria-disabled="true"><span>${notice}</span></div>`;
   }
   return html`<div
     ...${shared}

@@ -1,4 +1,4 @@
-/** One file of the workspace: its text with line numbers and colours, as far as it is text. */
+/** One file of the workspace: its text with line numbers and syntax highlighting. */
 
 import { bytes, count, day, plain, plainLine } from "../core/format.js";
 import { filePath } from "../core/http.js";
@@ -10,19 +10,19 @@ import { Button, Failure, say } from "./basic.js";
 import { FixedRows } from "./fixed_rows.js";
 import { coloured, highlighted, languageOf } from "./highlight.js";
 
-/** Height of a line in px, as the style sheet has it. */
+/** The height of a line in px, as in the style sheet. */
 const LINE = 20;
-/** Longer texts, in characters, are shown without colours. */
-const COLOURED = 200_000;
-/** Lines that are not wrapped are broken all the same after so many columns, so that one of a megabyte can be drawn. */
+/** Longer texts, in characters, are shown without syntax highlighting. */
+const LONGEST_HIGHLIGHTED = 200_000;
+/** Unwrapped lines are still broken after this many columns, so that a line of a megabyte can be drawn. */
 const UNWRAPPED = 1_000;
 const FEWEST = 20;
-/** The room of the line numbers, in characters. */
+/** The width of the line numbers, in characters. */
 const NUMBERS = 8;
 
 const wraps = signal(true);
 
-/** The file that is open: its head, and what can be shown of it. */
+/** The open file: its header and its content. */
 export function FileView({ files, sessionId, modifiedAt }) {
   const { path, loading, problem, text, size } = files.file.value;
   return html`<section class="file-view" aria-label="File">
@@ -42,19 +42,19 @@ export function FileView({ files, sessionId, modifiedAt }) {
       </div>
     </header>
     ${problem && html`<${Failure} problem=${problem} onRetry=${() => files.show(path)} />`}
-    ${loading && html`<p class="dim" aria-busy="true">Loading …</p>`}
+    ${loading && html`<p class="dim" aria-busy="true">Loading…</p>`}
     ${!loading && !problem && html`<${Content} path=${path} text=${text} size=${size} />`}
   </section>`;
 }
 
 function Content({ path, text, size }) {
   if (text === null) {
-    return html`<p class="file-said">This is not text in UTF-8, so it is not shown. It can be downloaded.</p>`;
+    return html`<p class="file-notice">This file is not UTF-8 text, so it can't be shown. You can download it.</p>`;
   }
-  if (size === 0) return html`<p class="file-said">The file is empty.</p>`;
+  if (size === 0) return html`<p class="file-notice">The file is empty.</p>`;
   return html`${size > SHOWN_BYTES &&
-    html`<p class="file-said">
-      The first ${bytes(SHOWN_BYTES)} of ${bytes(size)} are shown; the download has all of it.
+    html`<p class="file-notice">
+      Showing the first ${bytes(SHOWN_BYTES)} of ${bytes(size)}. Download the file to see the rest.
     </p>`}
     <${Text} key=${path} path=${path} text=${text} />`;
 }
@@ -82,12 +82,12 @@ function Text({ path, text: raw }) {
   />`;
 }
 
-/** The coloured stretches of a text; none until they are found, or where that takes too long. */
+/** The colored ranges of a text; empty until they are found, or if that takes too long. */
 function useTokens(path, text) {
   const [found, setFound] = useState({ text: null, tokens: [] });
   useEffect(() => {
     const language = languageOf(path);
-    if (!language || text.length > COLOURED) return undefined;
+    if (!language || text.length > LONGEST_HIGHLIGHTED) return undefined;
     let isWanted = true;
     highlighted(text, language).then((tokens) => isWanted && tokens && setFound({ text, tokens }));
     return () => {

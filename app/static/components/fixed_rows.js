@@ -1,12 +1,12 @@
-/** Rows of one height, of which only those in sight are drawn. */
+/** A list of rows of equal height, of which only the visible ones are drawn. */
 
 import { html, useLayoutEffect, useRef, useState } from "../core/ui.js";
 
-/** Rows that are drawn beyond the sight's edges, so that scrolling shows no gap. */
+/** Rows drawn beyond the visible area, so that scrolling shows no gap. */
 const BEYOND = 10;
 
-/** A box that scrolls over `count` rows of `height` px. `row(index)` draws one, with a key. The rest is for the box;
- * `box` is a ref to it, `onWidth(px)` is told its inner width. */
+/** A box that scrolls over `count` rows of `height` px. `row(index)` renders one, with a key. `box` is a ref to the
+ * box, `onWidth(px)` is called with its inner width; other props go to the box. */
 export function FixedRows({ count, height, row, box, onWidth, inner = {}, ...rest }) {
   const own = useRef(null);
   const ref = box ?? own;
@@ -37,7 +37,7 @@ export function FixedRows({ count, height, row, box, onWidth, inner = {}, ...res
   </div>`;
 }
 
-/** Scrolls a box so that a row is in sight. */
+/** Scrolls a row into view. */
 export function reveal(box, index, height) {
   const top = index * height;
   if (top < box.scrollTop) box.scrollTop = top;

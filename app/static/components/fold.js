@@ -1,11 +1,11 @@
-/** Things that are opened and closed, and stay as they were left while their rows scroll out of sight and back. */
+/** Collapsible elements that keep their state while their rows scroll out of view and back. */
 
 import { createContext, html, useContext } from "../core/ui.js";
 
-/** The `Folds` of what is drawn. There are none by default: they belong to one session. */
+/** The `Folds` of the current session; null by default. */
 export const FoldsContext = createContext(null);
 
-/** A button that shows and hides what `children`, a function, draws. `id` names the thing among all folds. */
+/** A button that shows and hides what the function `children` renders. `id` is unique among all folds. */
 export function Fold({ id, head, kind = "", children }) {
   const folds = useContext(FoldsContext);
   const isOpen = folds.of(id).value;

@@ -1,30 +1,30 @@
-/** Forks a session: a new one with its history so far, and a copy of its workspace. */
+/** Forks a session: creates a new one with its history so far and a copy of its workspace. */
 
 import { post, sessionPath } from "../core/http.js";
 import { go, sessionLink } from "../core/router.js";
 import { html, useId, useState } from "../core/ui.js";
 import { Button, Dialog, say } from "./basic.js";
 
-/** Longest title that the server takes, in characters. */
+/** The server's maximum title length, in characters. */
 const LONGEST_TITLE = 300;
 
-/** Asks for a fork's title, makes it and goes to it. */
+/** Asks for the fork's title, creates it and opens it. */
 export function ForkDialog({ sessionId, onClose }) {
   const id = useId();
   const [title, setTitle] = useState("");
   async function fork() {
     const made = await post(sessionPath(sessionId, "fork"), title.trim() ? { title: title.trim() } : {});
-    say("This is the fork; the session that it came from goes on as it was.");
+    say("This is the fork. The original session is unchanged.");
     go(sessionLink(made.id));
     onClose();
   }
-  return html`<${Dialog} title="Fork this session" onClose=${onClose}>
+  return html`<${Dialog} title="Fork session" onClose=${onClose}>
     <p>
-      A new session with the history up to the last step that has ended, and a copy of the workspace as it is now.
-      This one goes on as it is.
+      Creates a new session with the history up to the last finished step and a copy of the current workspace. This
+      session is unchanged.
     </p>
     <div class="field">
-      <label for=${id}>Title of the fork; left out, it has this one's</label>
+      <label for=${id}>Title (defaults to this session's title)</label>
       <input
         id=${id}
         maxlength=${LONGEST_TITLE}
@@ -33,7 +33,7 @@ export function ForkDialog({ sessionId, onClose }) {
       />
     </div>
     <footer>
-      <button type="button" onClick=${onClose}>Not now</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
       <${Button} kind="primary" onClick=${fork}>Fork<//>
     </footer>
   <//>`;

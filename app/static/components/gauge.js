@@ -1,9 +1,9 @@
-/** How full a context is: tokens against what is usable of the model's window, as a bar and in numbers. */
+/** How full a context is: its tokens against the usable part of the model's window, as a bar and as numbers. */
 
 import { count } from "../core/format.js";
 import { html } from "../core/ui.js";
 
-/** Share of usable from which a context counts as near its end: where a summary begins to be prepared. */
+/** The share of the usable tokens from which a context is near the limit: where background compaction starts. */
 const NEAR = 0.8;
 
 const SOURCES = {
@@ -20,15 +20,15 @@ export function fullness({ tokens, usable }) {
   return tokens >= usable * NEAR ? "near" : "calm";
 }
 
-/** The bar goes up to the window's limit; a line in it says where usable ends. */
+/** The bar spans the whole window; a line marks the end of the usable part. */
 export function Gauge({ context }) {
   const { tokens, limit, usable, source } = context;
   if (!limit) return html`<span class="gauge dim">no context yet</span>`;
   const state = fullness(context);
-  const said = `${count(tokens)} of ${count(usable)} usable tokens, in a window of ${count(limit)};
+  const description = `${count(tokens)} of ${count(usable)} usable tokens, in a window of ${count(limit)};
     ${SOURCES[source] ?? source}${STATES[state] ? `; ${STATES[state]}` : ""}`.replace(/\s+/g, " ");
   const share = (number) => `${Math.min(100, (number / limit) * 100)}%`;
-  return html`<span class="gauge ${state}" title=${said}>
+  return html`<span class="gauge ${state}" title=${description}>
     <span
       class="gauge-bar"
       role="meter"
@@ -36,7 +36,7 @@ export function Gauge({ context }) {
       aria-valuemin="0"
       aria-valuemax=${limit}
       aria-valuenow=${Math.min(tokens, limit)}
-      aria-valuetext=${said}
+      aria-valuetext=${description}
     >
       <span class="gauge-fill" style=${{ width: share(tokens) }}></span>
       <span class="gauge-usable" style=${{ left: share(usable) }}></span>

@@ -1,4 +1,4 @@
-/** Code with its words in colours, as the worker finds them with highlight.js. */
+/** Code with syntax highlighting by highlight.js, which runs in the worker. */
 
 import { inBlocks } from "./long_text.js";
 import { plain } from "../core/format.js";
@@ -6,9 +6,9 @@ import { BoundedWorker } from "../core/in_worker.js";
 import { pieces } from "../core/text_rows.js";
 import { html, useEffect, useState } from "../core/ui.js";
 
-/** Longer code is shown without colours. */
+/** Longer code, in characters, is shown without highlighting. */
 const LONGEST = 50_000;
-/** Coloured texts that are kept for rows that scroll out of sight and back. */
+/** How many highlighted texts are kept for rows that scroll out of view and back. */
 const KEPT = 200;
 
 const LANGUAGES = new Set(
@@ -26,14 +26,14 @@ const ALIASES = {
   ...{ pyi: "python", py3: "python", rb: "ruby", rs: "rust", html: "xml", svg: "xml", xhtml: "xml", yml: "yaml" },
 };
 
-/** The language's name here, or null for one that has no colours. */
+/** The name of a supported language, or null. */
 export function languageNamed(name) {
   const lower = name.toLowerCase();
   const found = Object.hasOwn(ALIASES, lower) ? ALIASES[lower] : lower;
   return LANGUAGES.has(found) ? found : null;
 }
 
-/** The language of a file by its name, or "". */
+/** The language of a file, by its name, or "". */
 export function languageOf(path) {
   const name = path.slice(path.lastIndexOf("/") + 1);
   if (/^(GNU)?makefile$/i.test(name)) return "makefile";
@@ -41,12 +41,12 @@ export function languageOf(path) {
   return name.includes(".") ? (languageNamed(name.slice(name.lastIndexOf(".") + 1)) ?? "") : "";
 }
 
-/** A block of code, in a language by its common name. While it `isOpen` it has no colours yet. */
+/** A block of code, in a language given by its common name. While it `isOpen` it is not highlighted. */
 export function Code({ text, language, isOpen = false }) {
   const shown = plain(text);
   const known = isOpen || shown.length > LONGEST ? null : languageNamed(language ?? "");
   const tokens = useTokens(shown, known);
-  // Without a direction of its own, each change has the browser look for one in all of it, where it is digits alone.
+  // Without an explicit direction, the browser searches all of the text for one on each change if it is only digits.
   return html`<pre class="code" dir="ltr">
     ${tokens ? pieces(shown, 0, shown.length, tokens).map(coloured) : blocks(shown)}
   </pre>`;
@@ -57,19 +57,19 @@ function blocks(text) {
   return cut.length === 1 ? text : cut.map((piece, place) => html`<div key=${place} class="block">${piece}</div>`);
 }
 
-/** A piece of a text, in the colour of its kind if it has one. */
+/** A piece of a text, in the color of its scope if it has one. */
 export const coloured = ({ text, scope }) =>
   scope ? html`<span class=${`hl-${scope.split(".")[0]}`}>${text}</span>` : text;
 
 const worker = new BoundedWorker();
-const colours = new Map();
+const cache = new Map();
 
-/** The coloured stretches of a text, or null until they are found and where they are not. */
+/** The colored ranges of a text; null until they are found, and if they cannot be. */
 function useTokens(text, language) {
   const key = `${language}\n${text}`;
   const [, ready] = useState(null);
   useEffect(() => {
-    if (!language || colours.has(key)) return undefined;
+    if (!language || cache.has(key)) return undefined;
     let isWanted = true;
     highlighted(text, language).then((tokens) => {
       keep(key, tokens);
@@ -79,14 +79,14 @@ function useTokens(text, language) {
       isWanted = false;
     };
   }, [key]);
-  return language ? (colours.get(key) ?? null) : null;
+  return language ? (cache.get(key) ?? null) : null;
 }
 
 function keep(key, tokens) {
-  colours.set(key, tokens);
-  if (colours.size > KEPT) colours.delete(colours.keys().next().value);
+  cache.set(key, tokens);
+  if (cache.size > KEPT) cache.delete(cache.keys().next().value);
 }
 
-/** The stretches of a text that have a colour, `{start, end, scope}`, in a language that `languageOf` gave; null where
- * they are not found in time. */
+/** The colored ranges of a text, `{start, end, scope}`, in a language from `languageOf`; null if they are not found in
+ * time. */
 export const highlighted = (text, language) => worker.run("colours", text, language);

@@ -1,4 +1,4 @@
-/** A session's limits, and how much of each is used. */
+/** A session's limits and how much of each is used. */
 
 import { count, dollars, duration } from "../core/format.js";
 import { html } from "../core/ui.js";
@@ -8,27 +8,35 @@ import { now } from "./basic.js";
 
 const seconds = (number) => duration(number * 1000);
 
-/** `run` is a RunMeter's, `attempts` those of all steps; `knownCost` is the part of the cost whose price is known, and
- * counts. */
+/** `run` comes from a RunMeter, `attempts` are those of all steps; `knownCost` is the part of the cost with known
+ * prices, which counts against the limit. */
 export function Limits({ session, run, attempts, knownCost }) {
   const { limits, usage } = session;
   return html`<div class="limits">
-    <${Limit} name="Steps of the run" used=${run && stepsOf(run, attempts)} most=${limits.max_steps} said=${count} />
+    <${RunSteps} used=${run && stepsOf(run, attempts)} most=${limits.max_steps} />
     <${RunTime} run=${run} most=${limits.max_seconds} />
-    <${Limit} name="Tokens in all" used=${totalTokens(usage)} most=${limits.max_tokens} said=${count} />
-    <${Limit} name="Cost in all" used=${usage.cost_usd ?? knownCost} most=${limits.max_cost_usd} said=${dollars} />
+    <${Limit} name="Total tokens" used=${totalTokens(usage)} most=${limits.max_tokens} format=${count} />
+    <${Limit} name="Total cost" used=${usage.cost_usd ?? knownCost} most=${limits.max_cost_usd} format=${dollars} />
   </div>`;
 }
 
-/** By itself, since it changes every second. */
+/** A run that reaches its limit makes one closing step beyond it. */
+function RunSteps({ used, most }) {
+  const isClosed = most !== null && used === most + 1;
+  const note = isClosed ? ", plus a closing step" : "";
+  const shown = isClosed ? most : used;
+  return html`<${Limit} name="Steps of this run" used=${shown} most=${most} format=${count} note=${note} />`;
+}
+
+/** A component of its own, since it changes every second. */
 function RunTime({ run, most }) {
   const end = run?.endedAt ?? now.value;
   const used = run && Math.max(0, (end - run.startedAt) / 1000);
-  return html`<${Limit} name="Time of the run" used=${used} most=${most} said=${seconds} />`;
+  return html`<${Limit} name="Time of this run" used=${used} most=${most} format=${seconds} />`;
 }
 
-function Limit({ name, used, most, said }) {
-  const text = `${said(used ?? 0)} ${most === null ? "· no limit" : `of ${said(most)}`}`;
+function Limit({ name, used, most, format, note = "" }) {
+  const text = `${format(used ?? 0)} ${most === null ? "· no limit" : `of ${format(most)}`}${note}`;
   return html`<div class="limit">
     <span class="limit-name">${name}</span>
     <span class="numbers">${text}</span>

@@ -1,12 +1,12 @@
-/** Text of any length in a box that scrolls, all of it there. */
+/** Text of any length, shown in full in a box that scrolls. */
 
 import { html, useMemo } from "../core/ui.js";
 
-/** Characters that are laid out together. Blocks out of sight cost next to nothing (`content-visibility`), where a line
+/** Characters that are laid out together. Blocks out of view cost next to nothing (`content-visibility`), while a line
  * of a megabyte in one piece takes seconds. */
 const BLOCK = 4_000;
 
-/** The text under a name that screen readers say; the box can be scrolled by keyboard. */
+/** A text with a label for screen readers; the box can be scrolled by keyboard. */
 export function LongText({ label, text }) {
   const blocks = useMemo(() => inBlocks(text), [text]);
   return html`<pre class="long-text" tabindex="0" role="region" aria-label=${label}>
@@ -14,7 +14,7 @@ export function LongText({ label, text }) {
   </pre>`;
 }
 
-/** Cuts a text into pieces, at ends of lines where there are some. The line break at a cut is the block's own. */
+/** Splits a text into blocks, at line ends if possible. A line break at a cut is dropped: the block makes it. */
 export function inBlocks(text) {
   const blocks = [];
   let start = 0;
@@ -28,7 +28,7 @@ export function inBlocks(text) {
   return blocks;
 }
 
-/** The place of a cut that does not part the two halves of a character. */
+/** An offset for a cut that does not split a surrogate pair. */
 export function pairEnd(text, end) {
   const code = text.charCodeAt(end);
   return code >= 0xdc00 && code <= 0xdfff ? end - 1 : end;

@@ -1,5 +1,5 @@
-/** Markdown as elements. All of it comes from models and their tools: HTML is shown as text, images are links, and
- * links go to the web or to mail alone. */
+/** Markdown as elements. It comes from models and their tools, so HTML is shown as text, images are links, and links
+ * may only use http, https and mailto. */
 
 import { Code } from "./highlight.js";
 import { inBlocks } from "./long_text.js";
@@ -8,19 +8,19 @@ import { BoundedWorker } from "../core/in_worker.js";
 import { GrowingMarkdown, safeAddress, unescaped } from "../core/markdown.js";
 import { h, html, signal, useEffect, useLayoutEffect, useState } from "../core/ui.js";
 
-/** Parsed texts that are kept for rows that scroll out of sight and back. */
+/** How many parsed texts are kept for rows that scroll out of view and back. */
 const KEPT = 150;
 const parsed = new Map();
-/** Not the one for code: what can be read does not wait for colours. */
+/** Separate from the worker for code: text does not wait for highlighting. */
 const worker = new BoundedWorker();
-/** Elements by their block or list of blocks: one that is drawn again as it was costs nothing. */
+/** Elements by their block or list of blocks, so that unchanged blocks are not rendered again. */
 const drawn = new WeakMap();
 
-/** A text in Markdown. `id` is the same for as long as it is the same text; it grows until it `isWhole`. */
+/** A Markdown text. `id` identifies the text while it grows; it is complete when `isWhole`. */
 export function Markdown({ id, text, isWhole }) {
   const [, again] = useState(0);
   const { markdown, arrived } = parsedOf(id);
-  arrived.value; // draws again what was parsed elsewhere
+  arrived.value; // subscribes to texts parsed by the worker
   const began = performance.now();
   const wait = markdown.update(text, isWhole);
   useLayoutEffect(() => {
@@ -41,14 +41,14 @@ export function Markdown({ id, text, isWhole }) {
 }
 
 function parsedOf(id) {
-  const held = parsed.get(id) ?? fresh();
+  const held = parsed.get(id) ?? newEntry();
   parsed.delete(id);
   parsed.set(id, held);
   if (parsed.size > KEPT) parsed.delete(parsed.keys().next().value);
   return held;
 }
 
-function fresh() {
+function newEntry() {
   const arrived = signal(0);
   const elsewhere = async (text, take) => {
     take(await worker.run("blocks", text));
@@ -115,7 +115,7 @@ const INLINES = {
   checkbox: () => null,
 };
 
-/** A link with its address at hand; its text alone, and the address behind it, where it would lead elsewhere. */
+/** A link with its address as the tooltip; only its text and address if the address may not be a link. */
 function link(address, content) {
   const shown = plainLine(address);
   if (!safeAddress(address)) return html`<span>${content} <span class="dim">(${shown})</span></span>`;
@@ -125,7 +125,7 @@ function link(address, content) {
 function inline(token) {
   const draw = INLINES[token.type];
   if (draw) return draw(token);
-  // Text in a list's item has tokens of its own; HTML, and what marked learns to read one day, is shown as it stands.
+  // Text in a list item has its own tokens; HTML and token types unknown here are shown as they are.
   if (token.type === "text" && token.tokens) return inlines(token.tokens);
   return plain(token.type === "text" && !token.literal ? unescaped(token.text) : (token.text ?? token.raw));
 }

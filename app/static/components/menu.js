@@ -1,12 +1,11 @@
-/** A button with a short list of things to do, as the WAI's menu button has it: arrows move, Escape and whatever
- * happens beside it close it. The browser puts the list above everything else, so no box that scrolls cuts it off. */
+/** A menu button as defined by WAI-ARIA: arrow keys move, Escape and clicks outside close it. The menu is a popover in
+ * the top layer, so no scrolling box clips it. */
 
 import { html, useId, useRef, useState } from "../core/ui.js";
 
 const GAP_PX = 4;
 
-/** `items` are `{label, onClick, kind?}`. `label` is what the button says; `name` says more to those who do not see
- * what it stands beside. */
+/** `items` are `{label, onClick, kind?}`. `label` is the button's text; `name` is a longer one for screen readers. */
 export function Menu({ label, name, items, kind = "" }) {
   const id = useId();
   const button = useRef(null);
@@ -52,7 +51,7 @@ function Item({ item: { label, onClick, kind = "" }, menu }) {
   </button>`;
 }
 
-/** Below the button, or above it where the window ends, with the right edges in line. */
+/** Places the menu below the button, or above it if there is no space, with their right edges aligned. */
 function placeBelow(menu, button) {
   const { top, bottom, right } = button.getBoundingClientRect();
   const hasRoom = innerHeight - bottom > menu.children.length * 40 || bottom < innerHeight / 2;

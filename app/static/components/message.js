@@ -1,4 +1,4 @@
-/** One message of the transcript, whoever it is from. */
+/** One message of the transcript. */
 
 import { Fold } from "./fold.js";
 import { Markdown } from "./markdown.js";
@@ -8,9 +8,9 @@ import { inBlocks } from "./long_text.js";
 import { clock, count, day, plain, plainLine } from "../core/format.js";
 import { html } from "../core/ui.js";
 
-const LABELS = { user: "You", control: "Service", assistant: "Assistant", system: "System" };
+const LABELS = { user: "You", control: "Palimpsest", assistant: "Assistant", system: "System" };
 
-/** Whom a message is from. */
+/** A message's sender. */
 export const labelOf = (message) => (message.is_summary ? "Summary" : (LABELS[message.role] ?? message.role));
 
 export function Message({ state, id }) {
@@ -18,7 +18,7 @@ export function Message({ state, id }) {
   if (!message) return null;
   const writing = isWriting(message) && state.session.value?.status !== "idle";
   return html`<header class="row-head">
-      <h2>${writing ? html`<span class="writing">Writing …</span>` : labelOf(message)}</h2>
+      <h2>${writing ? html`<span class="writing">Writing…</span>` : labelOf(message)}</h2>
       <time class="dim numbers" datetime=${message.created_at} title=${day(message.created_at)}>
         ${clock(message.created_at)}
       </time>
@@ -39,7 +39,7 @@ function bodyOf(state, message) {
   ];
 }
 
-/** Whether the model is at work on it; once its calls run, it is not. */
+/** Whether the model is still writing the message; not once its calls run. */
 function isWriting({ role, finish_reason: reason, parts }) {
   if (role !== "assistant" || reason !== null) return false;
   const last = parts.at(-1);
@@ -59,7 +59,7 @@ function Part({ state, part, isOpen }) {
   }
 }
 
-/** Text as it was written, and what else people and the service put in. */
+/** A part without Markdown, as in messages from users and Palimpsest. */
 function Plain({ part }) {
   if (part.type === "text") {
     const pieces = inBlocks(plain(part.text));
@@ -67,13 +67,13 @@ function Plain({ part }) {
   }
   if (part.type !== "image") return null;
   const size = part.width && part.height ? `, ${part.width} × ${part.height}` : "";
-  return html`<p class="dim">Image (${plainLine(part.media_type)}${size}), not shown here.</p>`;
+  return html`<p class="dim">Image (${plainLine(part.media_type)}${size}), not shown</p>`;
 }
 
 function Summary({ message }) {
   const text = message.parts.filter(({ type }) => type === "text").map((part) => part.text).join("\n\n");
   const round = message.parts.find(({ type }) => type === "compaction_marker")?.round;
-  const head = html`<span>What the model sees in place of earlier messages${round ? `, from round ${round}` : ""}</span>
+  const head = html`<span>Replaces earlier messages for the model${round ? `, from compaction ${round}` : ""}</span>
     <span class="dim numbers">${count(text.length)} characters</span>`;
   return html`<${Fold} id=${message.id} head=${head} kind="summary">
     ${() => html`<${Markdown} id=${message.id} text=${text} isWhole=${true} />`}
@@ -81,14 +81,14 @@ function Summary({ message }) {
 }
 
 const ENDS = {
-  length: "Cut off here: the answer came to the longest that the model may give.",
+  length: "Cut off here: the answer reached the maximum length.",
   refusal: "The model declined to answer.",
   content_filter: "The provider's content filter ended the answer here.",
   cancelled: "Cancelled here.",
-  interrupted: "Interrupted here: the service stopped while the model was writing.",
+  interrupted: "Interrupted here: the server stopped while the model was writing.",
 };
 
-/** How the answer ended, where it is not simply over. */
+/** How the answer ended, if not normally. */
 function End({ message: { finish_reason: reason, error } }) {
   if (reason === "error") {
     const why = error ? plainLine(`${error.detail ?? error.title ?? ""} (${error.code ?? "unknown"})`) : "";

@@ -1,16 +1,16 @@
-/** A message's parts as plain text: what a request has of it, or what is stored. */
+/** A message's parts as plain text, as sent or as stored. */
 
 import { bytes, count, duration, plain, plainLine } from "../core/format.js";
 import { html } from "../core/ui.js";
 import { LongText } from "./long_text.js";
 
-/** Characters of a message that stand for it in a row of a list. */
+/** Maximum characters of a message's preview. */
 const PREVIEW = 240;
 
-/** What a message says, on one line. */
+/** A one-line preview of a message. */
 export function preview({ parts }) {
   const line = parts.map(shortly).filter(Boolean).join(" · ");
-  return plainLine(line.slice(0, PREVIEW)).trim() || "(nothing)";
+  return plainLine(line.slice(0, PREVIEW)).trim() || "(empty)";
 }
 
 function shortly(part) {
@@ -43,10 +43,10 @@ function Part({ part }) {
   const { type } = part;
   if (type === "text") return html`<${LongText} label="Text" text=${plain(part.text)} />`;
   if (type === "reasoning") return html`<${Named} name="Reasoning" text=${part.text} />`;
-  if (type === "tool_call") return html`<${Named} name=${`Call of ${part.name}`} text=${argumentsText(part, 2)} />`;
+  if (type === "tool_call") return html`<${Named} name=${`Call to ${part.name}`} text=${argumentsText(part, 2)} />`;
   if (type === "tool_result") return html`<${Named} name=${resultName(part)} text=${part.output} />`;
   if (type === "image") return html`<p class="dim">${plainLine(imageText(part))}</p>`;
-  return html`<p class="dim">Here a compaction round (${part.round}) begins.</p>`;
+  return html`<p class="dim">Compaction ${part.round} starts here.</p>`;
 }
 
 function Named({ name, text }) {
@@ -63,7 +63,7 @@ function resultName({ name, status, exit_code: code, bytes: size, duration_ms: t
     code != null && `exit code ${code}`,
     bytes(size),
     duration(took),
-    tokens != null && `${count(tokens)} tokens originally`,
+    tokens != null && `originally ${count(tokens)} tokens`,
   ];
   return facts.filter(Boolean).join(", ");
 }

@@ -1,4 +1,4 @@
-/** Chooses the model of a new session, and says what is known of it. */
+/** Selects the model of a new session and describes it. */
 
 import { compact } from "../core/format.js";
 import { html, useContext } from "../core/ui.js";
@@ -10,18 +10,18 @@ export function ModelField() {
   const { values } = useContext(Form);
   const known = defaultModel();
   return html`<${ChoiceField} name="model" label="Model" help=${helpFor(values.model)}>
-      <option value="">Server’s default${known ? `: ${known.name}` : ""}</option>
+      <option value="">Server default${known ? `: ${known.name}` : ""}</option>
       ${byProvider(models.value ?? []).map(
         ([provider, group]) => html`<optgroup key=${provider} label=${labelOf(provider, group)}>
           ${group.map((model) => html`<option key=${model.name} value=${model.name}>${nameOf(model)}</option>`)}
         </optgroup>`,
       )}
-      <option value=${OTHER}>Another one …</option>
+      <option value=${OTHER}>Other…</option>
     <//>
     ${values.model === OTHER &&
     html`<${TextField}
       name="otherModel"
-      label="Name of the model"
+      label="Model name"
       placeholder="provider/model"
       autocapitalize="none"
     />`}`;
@@ -36,7 +36,7 @@ function byProvider(items) {
 const labelOf = (provider, group) => (group[0].key_present ? provider : `${provider} (no key)`);
 
 function nameOf(model) {
-  if (isDemo(model)) return `${model.name} (a demo, no real model)`;
+  if (isDemo(model)) return `${model.name} (scripted demo; no real model)`;
   return model.key_present ? model.name : `${model.name} (no key)`;
 }
 
@@ -44,13 +44,13 @@ function helpFor(name) {
   const model = name === "" ? defaultModel() : models.value?.find((each) => each.name === name);
   if (!model) return undefined;
   if (isDemo(model)) return model.description;
-  const said = [
+  const facts = [
     model.description,
     `${compact(model.context_window)} tokens${model.window_source === "assumed" ? " (assumed)" : ""}`,
     priceOf(model.prices),
     model.key_present ? "" : noKey(model.provider),
   ];
-  return said.filter(Boolean).join(" · ");
+  return facts.filter(Boolean).join(" · ");
 }
 
 function priceOf({ input, output }) {
@@ -61,5 +61,5 @@ function priceOf({ input, output }) {
 const KEYS = { openai: "OPENAI_API_KEY", anthropic: "ANTHROPIC_API_KEY" };
 
 function noKey(provider) {
-  return KEYS[provider] ? `needs ${KEYS[provider]} on the server` : "its key is not set on the server";
+  return KEYS[provider] ? `needs ${KEYS[provider]} on the server` : "no key set on the server";
 }

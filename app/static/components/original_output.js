@@ -1,4 +1,4 @@
-/** The whole raw output of a call, fetched when somebody wants to see it. */
+/** The original output of a call, loaded on request. */
 
 import { bytes, plain } from "../core/format.js";
 import { sessionPath } from "../core/http.js";
@@ -7,8 +7,8 @@ import { rawOutput, SHOWN_BYTES } from "../state/seen.js";
 import { Button } from "./basic.js";
 import { LongText } from "./long_text.js";
 
-/** A button, and behind it the output, with a link to all of it where it is long. */
-export function OriginalOutput({ sessionId, callId, verb = "Show the original output" }) {
+/** A button that loads the output, with a link to download it. */
+export function OriginalOutput({ sessionId, callId, verb = "Show original output" }) {
   const output = useSignal(null);
   if (output.value === null) {
     const load = async () => (output.value = await rawOutput(sessionId, callId));
@@ -20,14 +20,14 @@ export function OriginalOutput({ sessionId, callId, verb = "Show the original ou
 function Shown({ sessionId, callId, output: { text, isWhole, size } }) {
   const box = useRef(null);
   useLayoutEffect(() => {
-    // The button that had the focus is gone.
+    // The button that had the focus has been removed.
     if (document.activeElement === document.body) box.current.focus({ preventScroll: true });
   }, []);
   return html`<div class="cx-original" ref=${box} tabindex="-1">
     <p class="dim">
-      Original output, ${bytes(size)}${isWhole ? "" : `, the first ${bytes(SHOWN_BYTES)} of it`}.
-      ${" "}<a href=${sessionPath(sessionId, "tool-calls", callId, "output")} download>Download it</a>
+      Original output, ${bytes(size)}${isWhole ? "" : ` (first ${bytes(SHOWN_BYTES)} shown)`}
+      ${" "}<a href=${sessionPath(sessionId, "tool-calls", callId, "output")} download>Download</a>
     </p>
-    ${text ? html`<${LongText} label="Original output" text=${plain(text)} />` : html`<p class="dim">It is empty.</p>`}
+    ${text ? html`<${LongText} label="Original output" text=${plain(text)} />` : html`<p class="dim">Empty.</p>`}
   </div>`;
 }

@@ -1,4 +1,4 @@
-/** What a call has put out: as the model saw it, while it runs, and all of it, by pieces. */
+/** A call's output: live, as the model saw it, and in full. */
 
 import { Button, Dialog } from "./basic.js";
 import { inBlocks, LongText } from "./long_text.js";
@@ -6,28 +6,28 @@ import { bytes, count, day, plain } from "../core/format.js";
 import { request, sessionPath } from "../core/http.js";
 import { createContext, html, useContext, useEffect, useMemo, useState } from "../core/ui.js";
 
-/** Bytes that are loaded together of a whole output. */
+/** Bytes of a full output loaded per request. */
 const PIECE = 256 * 1024;
-/** Lines and characters of live output that a row shows. */
+/** Maximum lines and characters of live output in a row. */
 const LIVE_LINES = 6;
 const LIVE_CHARS = 1_500;
-/** The next piece is loaded when less than this, in px, is left below. */
+/** The next piece is loaded when less than this is left below (px). */
 const NEAR_END = 600;
 
 /** The last lines of a running call's output. */
 export function LiveOutput({ state, callId }) {
   const text = state.transcript.preview(callId).value;
   if (text === "") return null;
-  // Longer than what is shown, since terminal codes are left out of it.
+  // Takes more than is shown, since terminal codes are removed.
   const lines = plain(text.slice(-4 * LIVE_CHARS)).slice(-LIVE_CHARS).trimEnd().split("\n").slice(-LIVE_LINES);
   return html`<pre class="live-output" aria-label="Live output">${lines.join("\n")}</pre>`;
 }
 
-/** The path of the whole output that is shown, a signal, or null. It is shown beside the list, since the row that it
- * was opened from may scroll out of sight meanwhile. */
+/** A signal of the path of the full output that is shown, or null. It is shown outside the list, since the row that it
+ * was opened from may scroll out of view. */
 export const WholeOutputContext = createContext(null);
 
-/** A call's result in full, as the model got it, and the way to all of its output. */
+/** A call's result as the model got it, and a button for the full output. */
 export function Output({ state, result }) {
   const shown = useContext(WholeOutputContext);
   const path = sessionPath(state.id, "tool-calls", result.call_id, "output");
@@ -38,21 +38,21 @@ export function Output({ state, result }) {
       : html`<${LongText} label="Output" text=${plain(result.output)} />`}
     ${result.bytes > 0 &&
     html`<p class="output-ways">
-      ${result.truncated && html`<span class="dim">Shown in part.</span> `}
-      <button type="button" class="link" onClick=${() => (shown.value = path)}>Whole output</button>${" "}
+      ${result.truncated && html`<span class="dim">Truncated.</span> `}
+      <button type="button" class="link" onClick=${() => (shown.value = path)}>Full output</button>${" "}
       <a href=${path} download=${`${result.call_id}.txt`}>Download</a> <span class="dim">${bytes(result.bytes)}</span>
     </p>`}
   </div>`;
 }
 
 function Pruned({ result }) {
-  const tokens = result.original_tokens == null ? "" : `, in place of ${count(result.original_tokens)} tokens`;
+  const tokens = result.original_tokens == null ? "" : ` instead of ${count(result.original_tokens)} tokens`;
   return html`<p class="pruned">
-    Cleared from the context ${day(result.compacted_at)}: the model sees a placeholder now${tokens}.
+    Cleared from the context on ${day(result.compacted_at)}: the model now sees a placeholder${tokens}.
   </p>`;
 }
 
-/** All of an output, loaded by pieces as it is read. */
+/** The full output, loaded in pieces on scroll. */
 export function WholeOutput({ path, onClose }) {
   const reader = useMemo(() => new PieceReader(path), [path]);
   const [pieces, setPieces] = useState([]);
@@ -67,27 +67,27 @@ export function WholeOutput({ path, onClose }) {
   const onScroll = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
     if (!isEnd && !problem && scrollHeight - scrollTop - clientHeight < NEAR_END) tryMore();
   };
-  return html`<${Dialog} title="Whole output" wide=${true} onClose=${onClose}>
-    <pre class="whole-output" tabindex="0" role="region" aria-label="Whole output" onScroll=${onScroll}>
+  return html`<${Dialog} title="Full output" wide=${true} onClose=${onClose}>
+    <pre class="whole-output" tabindex="0" role="region" aria-label="Full output" onScroll=${onScroll}>
       ${pieces.map((piece, place) => html`<${Piece} key=${place} blocks=${piece} />`)}
     </pre>
     <footer>
-      <span class="dim">${said(reader, problem)}</span>
+      <span class="dim">${progressOf(reader, problem)}</span>
       ${!isEnd && html`<${Button} onClick=${tryMore}>Load more<//>`}
       <a class="button" href=${path} download>Download</a>
     </footer>
   <//>`;
 }
 
-function said(reader, problem) {
+function progressOf(reader, problem) {
   if (problem) return problem.message;
-  if (reader.size === null) return "Loading …";
-  return reader.isEnd ? `All of it: ${bytes(reader.size)}.` : `${bytes(reader.read)} of ${bytes(reader.size)}.`;
+  if (reader.size === null) return "Loading…";
+  return reader.isEnd ? `All ${bytes(reader.size)} loaded` : `${bytes(reader.read)} of ${bytes(reader.size)} loaded`;
 }
 
 const Piece = ({ blocks }) => blocks.map((block, place) => html`<div key=${place} class="block">${block}</div>`);
 
-/** Reads an output by pieces, as text. Bytes that are no UTF-8 become U+FFFD. */
+/** Reads an output in pieces, as text. Invalid UTF-8 becomes U+FFFD. */
 class PieceReader {
   read = 0;
   size = null;
@@ -104,7 +104,7 @@ class PieceReader {
     return this.size !== null && this.read >= this.size;
   }
 
-  /** The next piece; null where there is none, or where it is being read already. */
+  /** The next piece; null at the end, or while another one is being read. */
   async next() {
     if (this.isEnd || this.#reading) return null;
     this.#reading = this.#fetch();
@@ -129,7 +129,7 @@ class PieceReader {
   }
 }
 
-/** Where a text is to be cut, so that no terminal code, no line break and, if that can be, no line is parted. */
+/** Where to cut a text so that no terminal code, no CRLF and, if possible, no line is split. */
 function wholeEnd(text) {
   const line = text.lastIndexOf("\n", text.length - 1) + 1;
   if (line > text.length - 8_192 && line > 0) return line;

@@ -1,18 +1,18 @@
-/** Where the reader of a transcript is, and the ways to its first and its newest message. */
+/** The scroll position in a transcript, and jumps to its first and newest message. */
 
 import { useLayoutEffect, useRef } from "../core/ui.js";
 
-/** Within so many px of the end somebody reads the newest. */
+/** Within this many px of the end, the user is reading the newest message. */
 const AT_END = 4;
 
 const isAtEnd = ({ scrollHeight, clientHeight, scrollTop }) => scrollHeight - clientHeight - scrollTop <= AT_END;
 
-/** Keeps the reader's place in the list, and gives the ways to others. */
+/** Keeps the scroll position in the list, and returns handlers to change it. */
 export function usePlace(transcript, virtualizer, box) {
   const { reading } = transcript;
   const goal = useRef(reading.isFollowed ? "end" : null);
   const top = useRef(0);
-  /** Whether the newest is in sight; then it is followed. */
+  /** Starts following if the newest message is visible, and returns whether it is. */
   const followAtEnd = (element) => {
     const isThere = isAtEnd(element) && !transcript.hasLater.peek();
     if (isThere) reading.follow(true);
@@ -24,14 +24,14 @@ export function usePlace(transcript, virtualizer, box) {
     else if (goal.current === "end" || isBehind) virtualizer.scrollToEnd();
     goal.current = null;
   });
-  // What is opened or folded may leave the end in sight.
+  // Opening or closing a row may bring the end into view.
   useLayoutEffect(() => void followAtEnd(box.current), [virtualizer.getTotalSize()]);
   useLayoutEffect(() => {
     reading.place = null;
     return () => (reading.place = reading.isFollowed ? null : placeOf(virtualizer));
   }, [transcript]);
   const focus = () => box.current.focus({ preventScroll: true });
-  /** Taken before the list hears of it, so that it is not pulled back by one who has just left. */
+  /** Runs in the capture phase, before the list's own handler, which would otherwise scroll back to the end. */
   const onScroll = ({ currentTarget: element }) => {
     if (!followAtEnd(element) && element.scrollTop < top.current) reading.follow(false);
     top.current = element.scrollTop;
@@ -59,14 +59,14 @@ export function usePlace(transcript, virtualizer, box) {
   return { focus, onScroll, onKeyDown, toFirst, toNewest };
 }
 
-/** The row at the top and how far it is scrolled beyond, in px, with the heights of all that were measured. */
+/** The row at the top, how far it is scrolled past the top (px), and the heights of all measured rows. */
 function placeOf(virtualizer) {
   const offset = virtualizer.getScrollOffset();
   const row = virtualizer.getVirtualItemForOffset(offset);
   return row ? { key: row.key, beyond: offset - row.start, sizes: virtualizer.takeSnapshot() } : null;
 }
 
-/** How far the list has to be scrolled to be at that place again; null where there is none, or its row is no more. */
+/** The scroll offset that restores the place; null without a place, or if its row is gone. */
 export function offsetOf(virtualizer, rows, place) {
   const index = place ? rows.findIndex(({ key }) => key === place.key) : -1;
   return index < 0 ? null : virtualizer.getMeasurements()[index].start + place.beyond;

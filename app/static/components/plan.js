@@ -1,4 +1,4 @@
-/** The agent's plan: folded, how far it is; opened, its items. */
+/** The agent's plan: its progress, and its items when expanded. */
 
 import { Fold, FoldsContext } from "./fold.js";
 import { plainLine } from "../core/format.js";

@@ -1,4 +1,4 @@
-/** Messages that wait to be delivered, in the order in which they will be. */
+/** Pending messages, in delivery order. */
 
 import { useAutoGrow } from "./autogrow.js";
 import { Badge, Button, Confirm, say } from "./basic.js";
@@ -8,12 +8,12 @@ import { patch, remove, sessionPath } from "../core/http.js";
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 import { draftOf } from "../state/message_draft.js";
 
-/** A message that is delivered sooner than this, in ms, is not shown as waiting: it would only flash. */
+/** A message delivered sooner than this (ms) is not shown as pending: it would only flash. */
 const PASSING_MS = 250;
-/** Texts longer than this, in characters, are asked for before they are withdrawn: they are work to write again. */
+/** Withdrawing a message longer than this, in characters, needs a confirmation. */
 const LONG = 200;
 
-/** The pending messages, each to be edited or withdrawn. */
+/** The pending messages, each with buttons to edit and withdraw it. */
 export function Queue({ state }) {
   const items = useSettled(state.queue.value);
   const [editing, setEditing] = useState(null);
@@ -39,13 +39,13 @@ export function Queue({ state }) {
             />`,
       )}
     </ol>
-    ${lost && html`<${Overtaken} state=${state} text=${lost.content} onClose=${() => setEditing(null)} />`}
+    ${lost && html`<${LostEdit} state=${state} text=${lost.content} onClose=${() => setEditing(null)} />`}
     <p class="dim">${order(items, state.session.value)}</p>
   </section>`;
 }
 
-/** The id of the message that is being withdrawn here, a ref: once it is gone, and its button with it, the focus goes to
- * the one in its place, or to the box. */
+/** A ref to the id of the message being withdrawn on this page: when it is gone, and its button with it, the focus
+ * moves to the message in its place, or to the message box. */
 function useWithdrawing(items, section) {
   const withdrawing = useRef(null);
   const places = useRef([]);
@@ -62,7 +62,7 @@ function useWithdrawing(items, section) {
   return withdrawing;
 }
 
-/** The items without those that only pass through. */
+/** The items without those that were just added. */
 function useSettled(items) {
   const seen = useRef(new Map());
   const [, redraw] = useState(0);
@@ -82,11 +82,9 @@ function useSettled(items) {
 function order(items, { status, outcome }) {
   const held = status === "idle" && outcome !== "completed";
   const sentences = [];
-  if (held) sentences.push("The run has ended: they are held, and a resume or the next message delivers them.");
-  if (items.some(({ mode }) => mode === "follow_up")) {
-    sentences.push("Follow-ups come after all others, whenever those were sent, and have a run each.");
-  }
-  return sentences.join(" ");
+  if (held) sentences.push("The run has ended", "They'll be sent when you resume");
+  if (items.some(({ mode }) => mode === "follow_up")) sentences.push("Follow-ups run last, one at a time");
+  return sentences.join(". ");
 }
 
 function Pending({ state, item, edited, withdrawing, onEdit }) {
@@ -98,7 +96,7 @@ function Pending({ state, item, edited, withdrawing, onEdit }) {
     edit.current.focus();
   }, []);
   const withdraw = async () => {
-    // The event may be here before the answer.
+    // The event may arrive before the response.
     withdrawing.current = item.id;
     try {
       await remove(sessionPath(state.id, "queue", item.id));
@@ -117,7 +115,7 @@ function Pending({ state, item, edited, withdrawing, onEdit }) {
     ${asking &&
     html`<${Confirm}
       title="Withdraw this message?"
-      text="It is not delivered, and its text is gone."
+      text="It won't be delivered, and its text will be lost."
       verb="Withdraw"
       onConfirm=${withdraw}
       onClose=${() => setAsking(false)}
@@ -160,22 +158,22 @@ function Editor({ state, item, editing, onChange, onClose }) {
         ${Object.entries(MODES).map(([mode, label]) => html`<option key=${mode} value=${mode}>${label}</option>`)}
       </select>
       <${Button} kind="primary" disabled=${!editing.content.trim()} onClick=${save}>Save<//>
-      <button type="button" onClick=${onClose}>Leave as it was</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
     </div>
     <p class="dim">${modeHint(editing.mode, state.session.value)}</p>
   </li>`;
 }
 
-/** Says that a message was delivered or withdrawn while somebody edited it, and keeps what was written. */
-function Overtaken({ state, text, onClose }) {
+/** Tells the user that a message was delivered or withdrawn while they edited it, and offers to keep their text. */
+function LostEdit({ state, text, onClose }) {
   const keep = () => {
     draftOf(state).append(text);
-    say("The edited text is in the box.");
+    say("Your text is in the message box.");
     onClose();
   };
   return html`<div class="overtaken" role="alert">
-    <p>The message that you were editing waits no more: it was delivered as it stood, or withdrawn.</p>
-    <button type="button" onClick=${keep}>Put my text into the box</button>
+    <p>The message you were editing is no longer pending: it was delivered unchanged or withdrawn.</p>
+    <button type="button" onClick=${keep}>Move my text to the message box</button>
     <button type="button" onClick=${onClose}>Discard my text</button>
   </div>`;
 }

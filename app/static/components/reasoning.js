@@ -1,4 +1,4 @@
-/** A model's reasoning, folded. */
+/** A model's reasoning, collapsed by default. */
 
 import { Fold } from "./fold.js";
 import { inBlocks } from "./long_text.js";
@@ -7,7 +7,7 @@ import { html } from "../core/ui.js";
 
 export function Reasoning({ part, isWriting }) {
   const size = `${count(part.text.length)} ${part.text.length === 1 ? "character" : "characters"}`;
-  const head = html`<span>${isWriting ? "Reasoning …" : "Reasoning"}</span> <span class="dim numbers">${size}</span>`;
+  const head = html`<span>${isWriting ? "Reasoning…" : "Reasoning"}</span> <span class="dim numbers">${size}</span>`;
   return html`<${Fold} id=${part.id} head=${head} kind="reasoning">
     ${() =>
       inBlocks(plain(part.text)).map(

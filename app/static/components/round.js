@@ -1,4 +1,4 @@
-/** One round of compaction in full: its numbers, its summary beside what it replaced, and what can be done about it. */
+/** The details of a compaction round: its numbers, its summary next to the messages it replaced, and its actions. */
 
 import { count, day, duration, percent, plain, plainLine } from "../core/format.js";
 import { post, remove, sessionPath } from "../core/http.js";
@@ -11,7 +11,7 @@ import { Markdown } from "./markdown.js";
 import { price, REASONS, RUNGS } from "./round_words.js";
 
 export function RoundDetails({ round, state, history }) {
-  if (round.status === "running") return html`<${AtWork} round=${round} state=${state} />`;
+  if (round.status === "running") return html`<${Running} round=${round} state=${state} />`;
   const failures = history.failures.value.get(round.round) ?? [];
   return html`<div class="cx-round-body">
     <${Facts} round=${round} history=${history} />
@@ -24,30 +24,31 @@ export function RoundDetails({ round, state, history }) {
   </div>`;
 }
 
-/** A round that is being made: what is known of it, and a way to end it. */
-function AtWork({ round, state }) {
-  const asks = useSignal(false);
-  const works = state.session.value?.status !== "idle";
+/** A running round, with a button to cancel it. */
+function Running({ round, state }) {
+  const isConfirming = useSignal(false);
+  const isRunActive = state.session.value?.status !== "idle";
   const cancel = async () => {
     await post(sessionPath(state.id, "cancel"));
     say("Cancelled.");
   };
   return html`<div class="cx-round-body cx-at-work">
-    <progress aria-label="Round ${round.round} is being made"></progress>
+    <progress aria-label="Compaction ${round.round} is running"></progress>
     <p>
-      ${count(round.tokens_before)} tokens are to become fewer (${REASONS[round.reason] ?? round.reason}, policy
-      ${" "}${round.policy}). Messages are accepted meanwhile.
+      Compacting ${count(round.tokens_before)} tokens… (${REASONS[round.reason] ?? round.reason}; policy
+      ${" "}${round.policy}). You can still send messages.
     </p>
-    ${works
-      ? html`<button onClick=${() => (asks.value = true)}>Cancel</button>`
+    ${isRunActive
+      ? html`<button onClick=${() => (isConfirming.value = true)}>Cancel</button>`
       : html`<${Button} onClick=${cancel}>Cancel<//>`}
-    ${asks.value &&
+    ${isConfirming.value &&
     html`<${Confirm}
-      title="Cancel the run?"
-      text="A round is cancelled together with the run that the agent is in. Resume goes on with it later."
-      verb="Cancel the run"
+      title="Cancel run?"
+      text="The compaction is cancelled together with the current run. You can resume the run later."
+      verb="Cancel run"
+      dismiss="Keep running"
       onConfirm=${cancel}
-      onClose=${() => (asks.value = false)}
+      onClose=${() => (isConfirming.value = false)}
     />`}
   </div>`;
 }
@@ -64,7 +65,7 @@ function Facts({ round, history }) {
     ["Tokens", round.tokens_after != null && sizes(round)],
     ["Messages compacted", round.status !== "discarded" && count(round.messages_compacted)],
     ["Outputs cleared", round.outputs_pruned > 0 && count(round.outputs_pruned)],
-    ["Cost", paid ? price(usage) : "$0, no model was asked"],
+    ["Cost", paid ? price(usage) : "$0, no model call"],
     ["Tokens read", paid && read(usage)],
     ["Tokens written", paid && count(usage.output_tokens)],
     ["Took", round.duration_ms > 0 && duration(round.duration_ms)],
@@ -85,14 +86,14 @@ function read(usage) {
   return `${count(promptTokens(usage))}, ${percent(cacheReuse(usage))} from the cache`;
 }
 
-/** Rungs of the ladder that did not do, in the order in which they were tried. */
+/** The rungs that failed, in the order in which they were tried. */
 function Failures({ failures }) {
   if (failures.length === 0) return null;
   return html`<ul class="cx-failures">
     ${failures.map(
       ({ seq, rung, code, detail, next }) => html`<li key=${seq}>
-        <b>${RUNGS[rung] ?? rung}</b> did not do (${plainLine(code)}: ${plainLine(detail)});
-        ${" "}${next ? html`then: ${RUNGS[next] ?? next}.` : "nothing else was left."}
+        <b>${RUNGS[rung] ?? rung}</b> failed (${plainLine(code)}: ${plainLine(detail)});
+        ${" "}${next ? html`next: ${RUNGS[next] ?? next}.` : "nothing left to try."}
       </li>`,
     )}
   </ul>`;
@@ -101,14 +102,14 @@ function Failures({ failures }) {
 function BothSides({ round, state, history }) {
   const inForce = round.status === "completed";
   return html`<div class="cx-sides">
-    <section aria-label="Summary of round ${round.round}">
-      <h4>Its summary</h4>
+    <section aria-label="Summary of compaction ${round.round}">
+      <h4>Summary</h4>
       <div class="cx-summary" tabindex="0" role="region" aria-label="Summary">
         <${Markdown} id="round-${round.round}-${state.id}" text=${round.summary} isWhole=${true} />
       </div>
     </section>
-    <section aria-label="What round ${round.round} replaced">
-      <h4>What it ${inForce ? "stands" : "stood"} for: ${count(round.messages_compacted)} messages</h4>
+    <section aria-label="Messages replaced by compaction ${round.round}">
+      <h4>${inForce ? "Replaces" : "Replaced"} ${count(round.messages_compacted)} messages</h4>
       <${CoveredMessages} state=${state} history=${history} range=${round} total=${round.messages_compacted}
         isKept=${(message) => inForce && message.round === null && !message.voided_at && !message.is_summary} />
     </section>
@@ -116,22 +117,22 @@ function BothSides({ round, state, history }) {
 }
 
 function Revert({ round, state }) {
-  const asks = useSignal(false);
+  const isConfirming = useSignal(false);
   const freed = round.tokens_before - round.tokens_after;
   const revert = async () => {
     await remove(sessionPath(state.id, "compactions", String(round.round)));
-    say(`Round ${round.round} is taken back.`);
+    say(`Compaction ${round.round} reverted.`);
   };
   return html`<p>
-      <button class="danger" onClick=${() => (asks.value = true)}>Revert round ${round.round}</button>
+      <button class="danger" onClick=${() => (isConfirming.value = true)}>Revert compaction ${round.round}</button>
     </p>
-    ${asks.value &&
+    ${isConfirming.value &&
     html`<${Confirm}
-      title="Revert round ${round.round}?"
-      text="The model sees again what the summary stands for, about ${count(freed)} tokens more. If that is too much,
-        the next step makes a new round. What came later stays."
+      title="Revert compaction ${round.round}?"
+      text="The model will see the summarized messages again, about ${count(freed)} more tokens. If that is too much,
+        the next step compacts again. Later messages stay."
       verb="Revert"
       onConfirm=${revert}
-      onClose=${() => (asks.value = false)}
+      onClose=${() => (isConfirming.value = false)}
     />`}`;
 }

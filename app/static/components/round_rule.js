@@ -1,4 +1,4 @@
-/** A round of compaction as a line across the transcript, behind the last message that it covers. */
+/** A compaction round as a line across the transcript, after the last message that it covers. */
 
 import { compact } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
@@ -7,9 +7,9 @@ import { REASONS } from "./round_words.js";
 
 export function RoundRule({ sessionId, round: { round, reason, tokens_before: before, tokens_after: after } }) {
   return html`<p>
-    <span>Compaction round ${round}, ${REASONS[reason] ?? reason}:</span>${" "}
+    <span>Compaction ${round}, ${REASONS[reason] ?? reason}:</span>${" "}
     <span class="numbers">${compact(before)} → ${compact(after)} tokens.</span>${" "}
-    <span>The model sees a summary of what is above.</span>${" "}
+    <span>The model sees a summary of the messages above.</span>${" "}
     <a href=${sessionLink(sessionId, "context")}>Context</a>
   </p>`;
 }

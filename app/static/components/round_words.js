@@ -1,43 +1,43 @@
-/** What the API's words for rounds of compaction and cleared outputs mean, said in full. */
+/** Display texts for the API's terms about compaction rounds and cleared outputs. */
 
 import { dollars } from "../core/format.js";
 
-/** What a usage has cost. */
-export const price = ({ cost_usd: cost }) => (cost === null ? "an unknown price" : dollars(cost));
+/** The cost of a usage. */
+export const price = ({ cost_usd: cost }) => (cost === null ? "unknown" : dollars(cost));
 
-/** Why a round was made. */
+/** Why a round was started. */
 export const REASONS = {
-  overflow: "the context was larger than usable",
-  threshold: "the policy's trigger was near or met",
-  provider_overflow: "the provider refused the request as too large",
-  manual: "asked for by hand",
+  overflow: "context exceeded the usable tokens",
+  threshold: "context was nearly full",
+  provider_overflow: "provider rejected the request as too large",
+  manual: "requested manually",
 };
 
-/** What made the context smaller. */
+/** How the context was compacted. */
 export const RUNGS = {
-  prune: "old outputs cleared",
+  prune: "clearing old outputs",
   summary: "summary by the model",
-  fold: "folded without a model",
-  shrink: "tail shrunk",
+  fold: "folding without a model",
+  shrink: "shrinking the tail",
 };
 
 /** Why outputs were cleared. */
 export const PRUNE_REASONS = {
-  trigger: "the context had outgrown the trigger",
+  trigger: "context exceeded the trigger",
   run_end: "a run ended close to the trigger",
-  model_change: "the model was changed, so its cache was cold anyway",
+  model_change: "the model changed, so the cache was cold anyway",
 };
 
-/** Why an item of a context is not simply the stored message. */
+/** Why an item of a context differs from the stored message. */
 export const ITEM_REASONS = {
-  placeholder: "Its output was cleared: a placeholder stands for it, and the model has recall for the whole.",
-  clip: "Only head and tail of it are sent.",
-  summary: "A summary: it stands for messages that are not sent any more.",
-  repair: "Mended, so that the provider accepts the request; the history is unchanged.",
-  control: "A line of ours, not the user's.",
+  placeholder: "Output cleared: the model sees a placeholder and can read the full output with recall.",
+  clip: "Only the beginning and the end are sent.",
+  summary: "A summary, sent instead of earlier messages.",
+  repair: "Repaired so that the provider accepts the request; the history is unchanged.",
+  control: "Added by Palimpsest, not by the user.",
 };
 
-/** The colour of a round's status. */
+/** The badge color of a round's status. */
 export const STATUS_KINDS = {
   running: "running",
   completed: "good",

@@ -1,4 +1,4 @@
-/** What made the context smaller: rounds of compaction and cleared outputs, newest first; each opens to its details. */
+/** Compaction rounds and cleared outputs, newest first; each expands to its details. */
 
 import { count, dollars, duration, percent, plainLine } from "../core/format.js";
 import { html, useSignal } from "../core/ui.js";
@@ -10,10 +10,10 @@ import { PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_words.js";
 
 const SLICE = 12;
 
-/** Opens an entry of the list and goes there; keys are `round-N` and `prune-SEQ`. */
+/** Expands an entry of the list and scrolls to it; keys are `round-N` and `prune-SEQ`. */
 export function showEntry(history, key) {
   history.toggle(key, true);
-  // Its row may only be drawn now.
+  // The row may only exist after the next render.
   requestAnimationFrame(() => {
     const row = document.getElementById(key);
     row?.scrollIntoView({ block: "start" });
@@ -21,7 +21,7 @@ export function showEntry(history, key) {
   });
 }
 
-/** The list; `history` keeps which are open. */
+/** The list; `history` stores which entries are open. */
 export function Rounds({ state, history }) {
   const shown = useSignal(SLICE);
   const entries = [
@@ -29,7 +29,7 @@ export function Rounds({ state, history }) {
     ...history.prunes.value.map((prune) => ({ key: `prune-${prune.seq}`, time: prune.at, prune })),
   ].sort((one, other) => Date.parse(other.time) - Date.parse(one.time));
   if (entries.length === 0) {
-    return html`<p class="dim">None yet: the model sees all that happened.</p>`;
+    return html`<p class="dim">None yet: the model sees the full history.</p>`;
   }
   const seen = entries.filter(({ key }, index) => index < shown.value || history.isOpen(key));
   const left = entries.length - seen.length;
@@ -51,8 +51,8 @@ function Round({ id, round, state, history }) {
   return html`<li class="cx-round" id=${id}>
     <h3>
       <button class="plain cx-round-head" aria-expanded=${isOpen} onClick=${() => history.toggle(id)}>
-        <span class="cx-round-name"><${Sign} text="◆" /> Round ${round.round}</span>
-        <${Badge} kind=${STATUS_KINDS[round.status] ?? ""}>${round.status === "running" ? "at work" : round.status}<//>
+        <span class="cx-round-name"><${Sign} text="◆" /> Compaction ${round.round}</span>
+        <${Badge} kind=${STATUS_KINDS[round.status] ?? ""}>${round.status}<//>
         <${Sizes} item=${round} />
         <span class="dim cx-round-why">${round.rung ? `${RUNGS[round.rung]}; ` : ""}${why}</span>
         <span class="dim numbers">${priceOf(round)}</span>
@@ -85,7 +85,7 @@ function priceOf({ status, usage, duration_ms: took }) {
   return [usage.cost_usd !== null && dollars(usage.cost_usd), took > 0 && duration(took)].filter(Boolean).join(", ");
 }
 
-/** The sign that the chart has for it. */
+/** The entry's symbol in the chart. */
 function Sign({ text }) {
   return html`<span class="cx-sign" aria-hidden="true">${text}</span>`;
 }
@@ -96,12 +96,12 @@ function Sizes({ item }) {
   return html`<span class="numbers">${count(before)} → ${count(after)} (${percent(savedShare(item))} less)</span>`;
 }
 
-/** Cleared outputs by call; each can be read as it was. */
+/** Cleared outputs by call, each with a button to read the original. */
 function PruneDetails({ prune, state }) {
   return html`<div class="cx-round-body">
     <p>
-      ${count(prune.tokens_saved)} tokens freed without a model call. The calls stay; a placeholder stands for each
-      output, and the model can have it back by recall.
+      ${count(prune.tokens_saved)} tokens freed without a model call. Each output was replaced by a placeholder; the
+      model can read it again with recall.
     </p>
     <ul class="cx-cleared">
       ${prune.call_ids.map(

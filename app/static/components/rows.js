@@ -1,14 +1,14 @@
-/** The rows of a transcript: its messages, and between them the rounds of compaction. */
+/** The rows of a transcript: its messages, with compaction rounds between them. */
 
-/** Heights of a row before it was measured, in px: its frame, a line, a fold. */
+/** Estimated heights of a row before it is measured, in px: its frame, a line, a fold. */
 const FRAME = 28;
 const LINE = 23;
 const FOLD = 34;
-/** Characters of a line of text. */
+/** Characters per line of text. */
 const ACROSS = 95;
 
-/** The rows in order: `{key, id}` for a message, `{key, round}` for a round, which follows the last message that it
- * covers, the results of its calls included. Reverted rounds have none. Reads the signal of the order. */
+/** The rows in order: `{key, id}` for a message, `{key, round}` for a completed round, which follows the last message
+ * that it covers, including the results of its calls. Subscribes to the order of the messages. */
 export function rowsOf(transcript, rounds) {
   const after = roundsByLast(rounds);
   const rows = [];
@@ -28,7 +28,7 @@ function roundsByLast(rounds) {
   return found;
 }
 
-/** About how high a row is. A good guess keeps the scroll bar steady. */
+/** The estimated height of a row, in px. A good estimate keeps the scroll bar steady. */
 export function estimate(transcript, row) {
   if (row.round) return 44;
   const message = transcript.message(row.id)?.peek();

@@ -1,33 +1,33 @@
-/** How the last run ended, in words, and how it goes on from there. */
+/** How the last run ended, and how to continue. */
 
 import { Button } from "./basic.js";
 import { count, dollars, duration, plainLine } from "../core/format.js";
 import { patch, post, sessionPath } from "../core/http.js";
 import { html, useId, useState } from "../core/ui.js";
 
-/** Limits by the code of the error that names them. Those of a run count anew after a resume; those of a session stand
- * in its way until they are raised. */
+/** Limits by error code. Those of a run start at zero after a resume; those of a session prevent a resume until they
+ * are raised. */
 const LIMITS = {
-  max_steps: { label: "Steps of a run", unit: "steps", whole: true, ofRun: true },
-  max_seconds: { label: "Seconds of a run", unit: "seconds", ofRun: true },
-  max_tokens: { label: "Tokens of the session", unit: "tokens", whole: true },
-  max_cost_usd: { label: "Cost of the session in US dollars", unit: "US dollars" },
+  max_steps: { label: "Max steps per run", unit: "steps", whole: true, ofRun: true },
+  max_seconds: { label: "Max seconds per run", unit: "seconds", ofRun: true },
+  max_tokens: { label: "Max total tokens", unit: "tokens", whole: true },
+  max_cost_usd: { label: "Max total cost ($)", unit: "US dollars" },
 };
 
-const SAID = {
+const OUTCOMES = {
   failed: "The run failed.",
-  cancelled: "The run was cancelled. What it had written is kept.",
-  interrupted: "The run was interrupted, as by a restart of the server.",
-  limit_reached: "The run came to a limit.",
+  cancelled: "The run was cancelled. Its output so far is kept.",
+  interrupted: "The run was interrupted, for example by a server restart.",
+  limit_reached: "The run reached a limit.",
 };
 
-/** What the last run ended with, unless it simply completed, with the ways to go on. */
+/** The outcome of the last run, unless it completed, with buttons to continue. */
 export function RunEnd({ state, session }) {
   const { outcome, error } = session;
-  if (!SAID[outcome]) return null;
+  if (!OUTCOMES[outcome]) return null;
   const limit = outcome === "limit_reached" ? LIMITS[error?.code] : undefined;
   const resume = () => post(sessionPath(state.id, "resume"));
-  const verb = limit ? `Resume with ${same(error.code, session)}` : "Resume";
+  const verb = limit ? `Resume with ${allowance(error.code, session)}` : "Resume";
   return html`<section class="run-end ${outcome}" aria-label="How the last run ended">
     <p role="status">${inWords(outcome, error, session)}</p>
     ${error && outcome === "failed" && html`<p class="dim">${plainLine(String(error.code))}</p>`}
@@ -43,25 +43,25 @@ function inWords(outcome, error, session) {
   const limits = session.limits;
   switch (outcome === "limit_reached" ? error?.code : null) {
     case "max_steps":
-      return `The run has made as many steps as it may: ${count(error.limit ?? limits.max_steps)}.`;
+      return `Stopped at the ${count(error.limit ?? limits.max_steps)}-step limit`;
     case "max_seconds":
-      return `The run has taken as long as it may: ${duration((error.limit ?? limits.max_seconds) * 1000)}.`;
+      return `Stopped at the time limit of ${duration((error.limit ?? limits.max_seconds) * 1000)}`;
     case "max_tokens":
-      return `The session has used as many tokens as it may: ${count(error.limit ?? limits.max_tokens)}.`;
+      return `Stopped at the ${count(error.limit ?? limits.max_tokens)}-token limit`;
     case "max_cost_usd":
-      return `The session has cost as much as it may: ${dollars(error.limit ?? limits.max_cost_usd)}.`;
+      return `Stopped at the ${dollars(error.limit ?? limits.max_cost_usd)} cost limit`;
     default:
-      return [SAID[outcome], error?.detail && plainLine(error.detail)].filter(Boolean).join(" ");
+      return [OUTCOMES[outcome], error?.detail && plainLine(error.detail)].filter(Boolean).join(" ");
   }
 }
 
-/** What a resume gives the run under a limit that counts anew. */
-function same(code, { limits }) {
+/** What a resumed run gets under a limit that starts at zero. */
+function allowance(code, { limits }) {
   if (limits[code] === null) return "no limit";
   return `another ${code === "max_seconds" ? duration(limits[code] * 1000) : `${count(limits[code])} steps`}`;
 }
 
-/** A higher limit, and the run goes on under it. */
+/** Raises the limit and resumes the run. */
 function Raise({ state, session, name, limit, onRaised }) {
   const id = useId();
   const [value, setValue] = useState(String((session.limits[name] ?? 0) * 2 || ""));
@@ -82,6 +82,6 @@ function Raise({ state, session, name, limit, onRaised }) {
       value=${value}
       onInput=${(event) => setValue(event.target.value)}
     />
-    <${Button} kind="primary" disabled=${!isValid} onClick=${raise}>Raise and resume<//>
+    <${Button} kind="primary" disabled=${!isValid} onClick=${raise}>Raise limit and resume<//>
   </div>`;
 }

@@ -1,4 +1,4 @@
-/** What can be done with a session as a whole. */
+/** The actions of a session. */
 
 import { get, sessionPath } from "../core/http.js";
 import { go } from "../core/router.js";
@@ -9,10 +9,10 @@ import { Menu } from "./menu.js";
 import { SessionDialog } from "./session_dialogs.js";
 import { SettingsDialog } from "./settings_dialog.js";
 
-/** Messages of one page of an export. */
+/** Messages per page of an export. */
 const EXPORT_PAGE = 500;
 
-/** The menu of a session: `state` is its SessionState, `session` the Session of the API. */
+/** The actions menu: `state` is the SessionState, `session` the API's Session. */
 export function SessionActions({ state, session }) {
   const [dialog, setDialog] = useState(null);
   const close = () => setDialog(null);
@@ -25,7 +25,7 @@ export function SessionActions({ state, session }) {
     { label: "Delete", kind: "danger", onClick: () => setDialog("delete") },
   ];
   const onDeleted = () => {
-    say("The session was deleted.");
+    say("Session deleted.");
     go("#/");
   };
   return html`<${Menu} label="Actions" items=${items} />
@@ -41,7 +41,7 @@ async function saveHistory(id, format) {
   }
 }
 
-/** The history in a provider's format, as a new session takes it for its `history`. */
+/** The history in a provider's format, which can be the `history` of a new session. */
 async function exported(id, format) {
   const messages = [];
   let after = null;

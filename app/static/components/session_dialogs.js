@@ -1,4 +1,4 @@
-/** What is asked before a session is renamed, forked or deleted. */
+/** The dialogs to rename, fork and delete a session. */
 
 import { nameOf } from "../core/format.js";
 import { patch, remove, sessionPath } from "../core/http.js";
@@ -6,10 +6,10 @@ import { html, useState } from "../core/ui.js";
 import { Button, Confirm, Dialog, sayProblem } from "./basic.js";
 import { ForkDialog } from "./fork_dialog.js";
 
-/** The API's longest title. */
+/** The server's maximum title length, in characters. */
 const MOST_CHARS = 300;
 
-/** The dialog of a name, "rename", "fork" or "delete"; none for others. */
+/** The dialog with this name, "rename", "fork" or "delete"; nothing for other names. */
 export function SessionDialog({ name, session, onClose, onRenamed, onDeleted }) {
   if (name === "rename") return html`<${RenameDialog} session=${session} onClose=${onClose} onRenamed=${onRenamed} />`;
   if (name === "fork") return html`<${ForkDialog} sessionId=${session.id} onClose=${onClose} />`;
@@ -17,11 +17,11 @@ export function SessionDialog({ name, session, onClose, onRenamed, onDeleted }) 
   return html`<${DeleteDialog} session=${session} onClose=${onClose} onDeleted=${onDeleted} />`;
 }
 
-/** `onRenamed(session)` gets the session as it is then. */
+/** `onRenamed(session)` gets the renamed session. */
 function RenameDialog({ session, onClose, onRenamed = () => {} }) {
   const [title, setTitle] = useState(session.title ?? "");
   const rename = async () => {
-    // Without a title, the task stands in for it.
+    // Without a title, the task is used as the name.
     onRenamed(await patch(sessionPath(session.id), { title: title.trim() || null }));
     onClose();
   };
@@ -30,7 +30,7 @@ function RenameDialog({ session, onClose, onRenamed = () => {} }) {
     event.preventDefault();
     rename().catch(sayProblem);
   };
-  return html`<${Dialog} title="Rename the session" onClose=${onClose}>
+  return html`<${Dialog} title="Rename session" onClose=${onClose}>
     <div class="field">
       <label for="session-title">Title</label>
       <input
@@ -43,27 +43,27 @@ function RenameDialog({ session, onClose, onRenamed = () => {} }) {
       />
     </div>
     <footer>
-      <button type="button" onClick=${onClose}>Keep</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
       <${Button} kind="primary" onClick=${rename}>Rename<//>
     </footer>
   <//>`;
 }
 
-/** `onDeleted()` is called once it is gone. */
+/** `onDeleted()` is called after the session is deleted. */
 function DeleteDialog({ session, onClose, onDeleted = () => {} }) {
-  const ends = session.status === "idle" ? "" : "Its run is ended. ";
+  const ends = session.status === "idle" ? "" : "Its run will be stopped. ";
   const confirm = async () => {
     try {
       await remove(sessionPath(session.id));
     } catch (problem) {
-      // Somebody else was faster.
+      // It has already been deleted.
       if (problem.status !== 404) throw problem;
     }
     onDeleted();
   };
   return html`<${Confirm}
-    title="Delete the session?"
-    text="${ends}“${nameOf(session)}” is removed with its history, its files and its sandbox. This cannot be undone."
+    title="Delete session?"
+    text="${ends}“${nameOf(session)}” will be deleted with its history, files and sandbox. This cannot be undone."
     verb="Delete"
     onConfirm=${confirm}
     onClose=${onClose}

@@ -1,4 +1,4 @@
-/** One session in the list: how it stands, what it has used, and what can be done with it. */
+/** One session in the list: its status, its usage, and its actions. */
 
 import { compact, count, dollars, plainLine } from "../core/format.js";
 import { post, sessionPath } from "../core/http.js";
@@ -7,21 +7,21 @@ import { html } from "../core/ui.js";
 import { Ago, Badge, say, sayProblem, StatusBadge } from "./basic.js";
 import { Menu } from "./menu.js";
 
-/** `name` is what it is called; `onChanged(session)` tells what an action has done, `ask(dialog, session)` is for those
- * that ask first. */
-export function SessionRow({ session, name, onChanged, ask }) {
+/** `name` is the displayed name; `onChanged(session)` gets the session after an action, and `openDialog(dialog,
+ * session)` opens a dialog. */
+export function SessionRow({ session, name, onChanged, openDialog }) {
   return html`<li class="session-row" data-session-id=${session.id}>
     <div class="row-name">
       <a href=${sessionLink(session.id)}>${name}</a>
       ${session.error && html`<${Problem} error=${session.error} outcome=${session.outcome} />`}
     </div>
-    <div class="row-status"><${StatusBadge} session=${session} /><${Beside} session=${session} /></div>
+    <div class="row-status"><${StatusBadge} session=${session} /><${MoreBadges} session=${session} /></div>
     <span class="row-model dim">${session.model}</span>
     <span class="row-steps numbers">${plural(session.steps, "step")}</span>
     <span class="row-cost numbers"><${Cost} usage=${session.usage} /></span>
     <span class="row-context numbers"><${Context} context=${session.context} /></span>
     <span class="row-time dim"><${Ago} time=${session.updated_at} /></span>
-    <${Actions} session=${session} name=${name} onChanged=${onChanged} ask=${ask} />
+    <${Actions} session=${session} name=${name} onChanged=${onChanged} openDialog=${openDialog} />
   </li>`;
 }
 
@@ -32,15 +32,15 @@ function Problem({ error, outcome }) {
 
 const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 
-/** What else is going on: a compaction, messages that wait. */
-function Beside({ session: { compaction, queue } }) {
+/** A running compaction, and pending messages. */
+function MoreBadges({ session: { compaction, queue } }) {
   return html`${compaction.in_progress && html`<${Badge} kind="running">compacting<//>`}
   ${queue.pending > 0 && html`<${Badge}>${count(queue.pending)} queued<//>`}`;
 }
 
 function Cost({ usage: { cost_usd: cost } }) {
   if (cost !== null) return dollars(cost);
-  return html`<span title="The price of its model is not known."><span class="unit">cost </span>unknown</span>`;
+  return html`<span title="The model's price is unknown."><span class="unit">cost </span>unknown</span>`;
 }
 
 function Context({ context: { tokens, usable } }) {
@@ -48,17 +48,17 @@ function Context({ context: { tokens, usable } }) {
   return html`${compact(tokens)}<span class="dim"> of ${compact(usable)}<span class="unit"> tokens</span></span>`;
 }
 
-function Actions({ session, name, onChanged, ask }) {
+function Actions({ session, name, onChanged, openDialog }) {
   const cancel = async () => {
     onChanged(await post(sessionPath(session.id, "cancel")));
-    say(`Cancelling “${name}”.`);
+    say(`Cancelling “${name}”…`);
   };
   const items = [
-    { label: "Rename", onClick: () => ask("rename", session) },
-    { label: "Fork", onClick: () => ask("fork", session) },
-    { label: "Delete", onClick: () => ask("delete", session), kind: "danger" },
+    { label: "Rename", onClick: () => openDialog("rename", session) },
+    { label: "Fork", onClick: () => openDialog("fork", session) },
+    { label: "Delete", onClick: () => openDialog("delete", session), kind: "danger" },
   ];
-  if (session.status !== "idle") items.splice(1, 0, { label: "Cancel", onClick: () => cancel().catch(sayProblem) });
+  if (session.status !== "idle") items.splice(1, 0, { label: "Cancel run", onClick: () => cancel().catch(sayProblem) });
   return html`<div class="row-menu">
     <${Menu} label="⋯" name="Actions for ${name}" items=${items} kind="plain" />
   </div>`;

@@ -9,7 +9,7 @@ import { ApprovalFields } from "./approval_fields.js";
 import { Button, Dialog } from "./basic.js";
 import { Form, NumberField, TextField } from "./fields.js";
 
-/** Only what was changed is sent; it takes effect from the next step. */
+/** Sends only changed fields; they take effect at the next step. */
 export function SettingsDialog({ session, onClose }) {
   const [before] = useState(() => valuesOf(session));
   const [values, setValues] = useState(before);
@@ -26,9 +26,9 @@ export function SettingsDialog({ session, onClose }) {
     }
   }
   const change = (changes) => setValues({ ...values, ...changes });
-  return html`<${Dialog} title="Settings of this session" onClose=${onClose}>
+  return html`<${Dialog} title="Session settings" onClose=${onClose}>
     <${Form.Provider} value=${{ values, change, errors }}>
-      <p class="dim">Changes take effect from the next step.</p>
+      <p class="dim">Changes take effect at the next step.</p>
       <${ModelName} />
       <${ApprovalFields} />
       <${LimitFields} />
@@ -36,18 +36,18 @@ export function SettingsDialog({ session, onClose }) {
     ${rest.length > 0 &&
     html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
     <footer>
-      <button type="button" onClick=${onClose}>Keep as it is</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
       <${Button} kind="primary" onClick=${save}>Save<//>
     </footer>
   <//>`;
 }
 
-/** The model's name, with those that are configured to choose from; other names can be typed. */
+/** The model's name, with suggestions from the configured models. */
 function ModelName() {
   const { values } = useContext(Form);
   const list = useId();
   useEffect(() => {
-    // The names are a help: without them one is typed.
+    // Suggestions are optional.
     loadModels().catch(() => {});
   }, []);
   const known = models.value ?? [];
@@ -72,12 +72,12 @@ function ModelName() {
 function LimitFields() {
   return html`<fieldset>
     <legend>Limits</legend>
-    <p class="help">The run ends when one is reached, and can be resumed. An empty field is no limit.</p>
+    <p class="help">A run stops at a limit and can be resumed. Leave a field empty for no limit.</p>
     <div class="fields">
-      <${NumberField} name="maxSteps" label="Steps of a run" placeholder="no limit" />
-      <${NumberField} name="maxSeconds" label="Seconds of a run" placeholder="no limit" />
-      <${NumberField} name="maxCost" label="Dollars in all" placeholder="no limit" />
-      <${NumberField} name="maxTokens" label="Tokens in all" placeholder="no limit" />
+      <${NumberField} name="maxSteps" label="Max steps per run" placeholder="no limit" />
+      <${NumberField} name="maxSeconds" label="Max seconds per run" placeholder="no limit" />
+      <${NumberField} name="maxCost" label="Max total cost ($)" placeholder="no limit" />
+      <${NumberField} name="maxTokens" label="Max total tokens" placeholder="no limit" />
     </div>
   </fieldset>`;
 }

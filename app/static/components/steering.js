@@ -1,5 +1,4 @@
-/** The bottom of a conversation: what waits for a decision, what waits to be delivered, how the run stands, and the box
- * to write in. */
+/** The bottom of a conversation: approvals, pending messages, the run's status, and the message box. */
 
 import { Approvals } from "./approvals.js";
 import { Button, now } from "./basic.js";
@@ -10,7 +9,7 @@ import { count, duration, plainLine } from "../core/format.js";
 import { post, sessionPath } from "../core/http.js";
 import { html, useLayoutEffect, useRef, useState } from "../core/ui.js";
 
-/** Everything by which a session is steered. */
+/** All controls that steer a session. */
 export function Steering({ state }) {
   const session = state.session.value;
   const section = useRef(null);
@@ -28,53 +27,54 @@ export function Steering({ state }) {
   </section>`;
 }
 
-/** When a run is cancelled or goes on, the button that did it gives way to others: then the section has the focus, so
- * that whoever works by keyboard does not begin again at the top of the page. */
+/** When a run is cancelled or resumed, the button that did it is replaced: the section then gets the focus, so that
+ * keyboard users do not start again at the top of the page. */
 function useKeptFocus(section) {
-  // Asked while the page is still as it was.
+  // Read before the page is updated.
   const hadFocus = section.current?.querySelector(".working, .run-end")?.contains(document.activeElement);
   useLayoutEffect(() => {
     if (hadFocus && document.activeElement === document.body) section.current.focus({ preventScroll: true });
   });
 }
 
-/** That a run is under way, and the way to end it; one for each run, so that the next one can be cancelled again. */
+/** The status of the active run and its cancel button; one instance per run, so that the next one can be cancelled too.
+ * */
 function Working({ state, session }) {
   const [cancelling, setCancelling] = useState(false);
   const [clearQueue, setClearQueue] = useState(false);
   const pending = state.queue.value.length;
   const isOffline = state.follower.value?.state.value === "offline";
-  const said = cancelling ? "Cancelling …" : doing(session);
+  const activity = cancelling ? "Cancelling…" : activityOf(session);
   async function cancel() {
     if (cancelling) return;
     await post(sessionPath(state.id, "cancel"), { clear_queue: clearQueue && pending > 0 });
     setCancelling(true);
   }
   return html`<div class="working">
-    <p role="status"><span class="pulse" aria-hidden="true"></span>${isOffline && "Last heard: "}${said}</p>
+    <p role="status"><span class="pulse" aria-hidden="true"></span>${isOffline && "Last known: "}${activity}</p>
     <${Retrying} state=${state} />
     ${pending > 0 &&
     html`<label class="check">
       <input type="checkbox" checked=${clearQueue} onChange=${(event) => setClearQueue(event.target.checked)} />
-      Clear the queue too (${pending})
+      Also clear the queue (${pending})
     </label>`}
-    <${Button} kind="danger" ...${cancelling && { "aria-disabled": "true" }} onClick=${cancel}>Cancel the run<//>
+    <${Button} kind="danger" ...${cancelling && { "aria-disabled": "true" }} onClick=${cancel}>Cancel run<//>
   </div>`;
 }
 
-function doing({ status, steps, compaction }) {
-  if (status === "awaiting_approval") return "Waits for your decision.";
-  if (compaction.in_progress) return "Compacting the context.";
-  return steps ? `Working, ${count(steps)} ${steps === 1 ? "step" : "steps"} done.` : "Working.";
+function activityOf({ status, steps, compaction }) {
+  if (status === "awaiting_approval") return "Waiting for you";
+  if (compaction.in_progress) return "Compacting the context";
+  return steps ? `Working, ${count(steps)} ${steps === 1 ? "step" : "steps"} done` : "Working";
 }
 
-/** That the provider failed and is asked again in a while. */
+/** A failed attempt and when it is retried. */
 function Retrying({ state }) {
   const retrying = state.retrying.value;
   if (!retrying) return null;
   const left = Math.max(0, retrying.until - now.value);
   return html`<p class="retrying dim">
     Attempt ${retrying.attempt} failed: ${plainLine(retrying.detail)}
-    ${left > 0 ? ` It is tried again in ${duration(Math.ceil(left / 1000) * 1000)}.` : " It is tried again now."}
+    ${left > 0 ? ` Retrying in ${duration(Math.ceil(left / 1000) * 1000)}` : " Retrying now"}
   </p>`;
 }

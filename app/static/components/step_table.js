@@ -1,4 +1,4 @@
-/** The chart's numbers as a table, newest step first, a slice at a time. */
+/** The chart's data as a table, newest step first, shown in slices. */
 
 import { count, dollars, duration, percent } from "../core/format.js";
 import { html, useSignal } from "../core/ui.js";
@@ -7,9 +7,21 @@ import { ContextFold } from "./context_fold.js";
 
 const SLICE = 100;
 
-const COLUMNS = ["Tokens", "Usable", "Limit", "New in", "Cached", "Written", "Out", "Reuse", "Cost", "Took", "Round"];
+const COLUMNS = [
+  "Tokens",
+  "Usable",
+  "Limit",
+  "New input",
+  "Cache read",
+  "Cache write",
+  "Output",
+  "Reuse",
+  "Cost",
+  "Time",
+  "Compaction",
+];
 
-/** A fold; the table is made when it is opened. */
+/** The table is rendered when it is expanded. */
 export function StepTable({ history }) {
   return html`<${ContextFold} name="Show as table" foldKey="steps" history=${history}>
     <${Table} history=${history} />
@@ -58,6 +70,6 @@ function Row({ row }) {
   return html`<tr>
     <th scope="row">${count(step)}${attempt > 1 && html`<span class="dim"> attempt ${attempt}</span>`}</th>
     ${numbers.map((number, index) => html`<td key=${index} class="number">${number}</td>`)}
-    <td>${reason === null ? "at work" : reason.replace("_", " ")}</td>
+    <td>${reason === null ? "running" : reason.replace("_", " ")}</td>
   </tr>`;
 }

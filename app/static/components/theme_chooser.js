@@ -1,15 +1,15 @@
-/** Chooses between light, dark and what the system has. */
+/** Chooses between the light, dark and system themes. */
 
 import { theme, THEMES } from "../core/theme.js";
 import { html } from "../core/ui.js";
 
-/** The sign comes first: on a narrow page there is room for it alone. */
+/** The symbol comes first: a narrow page only has room for it. */
 const NAMES = { system: "◐ System", light: "○ Light", dark: "● Dark" };
 
 export function ThemeChooser() {
   return html`<select
     class="theme"
-    aria-label="Colours"
+    aria-label="Theme"
     value=${theme.value}
     onChange=${(event) => (theme.value = event.currentTarget.value)}
   >

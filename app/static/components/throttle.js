@@ -1,9 +1,9 @@
-/** Work that news ask for faster than it should be done. */
+/** Throttling of frequent updates. */
 
 import { useEffect, useRef } from "../core/ui.js";
 
-/** Gives a function that has `act` called after so many ms, unless a call is due already: news that keep coming do not
- * put it off. */
+/** Returns a function that schedules `act` in this many ms unless it is already scheduled, so that repeated calls do
+ * not postpone it. */
 export function useThrottle(act) {
   const timer = useRef(null);
   const latest = useRef(act);

@@ -1,4 +1,4 @@
-/** One tool call: a line that says what it did and how it went; opened, its arguments and its result. */
+/** One tool call: a line with what it did and its status, which expands to its arguments and result. */
 
 import { Badge } from "./basic.js";
 import { CallArguments } from "./call_arguments.js";
@@ -11,7 +11,7 @@ import { callStatus, callWords, writtenWords } from "./tool_words.js";
 import { bytes, duration, plain } from "../core/format.js";
 import { html } from "../core/ui.js";
 
-/** Longer contents of files are shown in a box without colours. */
+/** Longer file contents, in characters, are shown without highlighting. */
 const LONGEST_CODE = 20_000;
 
 export function ToolCall({ state, part }) {
@@ -34,8 +34,8 @@ export function ToolCall({ state, part }) {
 }
 
 function measures({ duration_ms: time, bytes: size, compacted_at: pruned }) {
-  const told = [size > 0 && bytes(size), time > 0 && duration(time), pruned && "cleared from the context"];
-  return told.filter(Boolean).join(" · ");
+  const facts = [size > 0 && bytes(size), time > 0 && duration(time), pruned && "cleared from the context"];
+  return facts.filter(Boolean).join(" · ");
 }
 
 function Opened({ state, part, result }) {
@@ -50,12 +50,12 @@ function Arguments({ name, args }) {
   return draw ?? html`<${CallArguments} name=${name} args=${args ?? {}} />`;
 }
 
-/** How the arguments of some tools are shown; null where they are not as these tools take them. */
+/** Renderers for the arguments of some tools; they return null if the arguments are not as expected. */
 const SHOWN = {
   execute_command: ({ command, timeout_s: timeout, ...others }) => {
     if (typeof command !== "string" || Object.keys(others).length) return null;
     return html`<${FileText} text=${command} language="bash" label="Command" />
-      ${timeout != null && html`<p class="dim">At most ${duration(Number(timeout) * 1000)}.</p>`}`;
+      ${timeout != null && html`<p class="dim">Timeout: ${duration(Number(timeout) * 1000)}</p>`}`;
   },
   write_file: ({ path, content, ...others }) => {
     if (typeof path !== "string" || typeof content !== "string" || Object.keys(others).length) return null;

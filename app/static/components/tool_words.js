@@ -1,8 +1,8 @@
-/** Tool calls in words: what a call does, with its main argument, and how it stands. */
+/** Display texts for tool calls: what a call does, its main argument, and its status. */
 
 import { plainLine } from "../core/format.js";
 
-/** The main argument is cut to so many characters before it is made fit to be shown. */
+/** The main argument is cut to this many characters. */
 const LONGEST = 400;
 
 const lines = ({ start_line: first, end_line: last }) => {
@@ -18,17 +18,17 @@ const TOOLS = {
   list_directory: (args) => ["List", args.path],
   search_files: (args) => ["Search", args.pattern, ` in ${args.path ?? "."}${args.glob ? `, ${args.glob}` : ""}`],
   recall: (args) => ["Recall", args.call_id, args.grep ? ` for ${args.grep}` : lines(args)],
-  history_search: (args) => ["Search the history", args.query],
-  memory_read: () => ["Read the memory", ""],
-  memory_write: (args) => ["Write the memory", args.content],
-  memory_search: (args) => ["Search the memory", args.query],
+  history_search: (args) => ["Search history", args.query],
+  memory_read: () => ["Read memory", ""],
+  memory_write: (args) => ["Write memory", args.content],
+  memory_search: (args) => ["Search memory", args.query],
   update_plan: (args) => ["Plan", `${args.items?.length ?? 0} items`],
 };
 
-/** What a call does: `{verb, argument, more}`, each on one line and fit to be shown. */
+/** What a call does: `{verb, argument, more}`, each on one line with control characters made visible. */
 export function callWords({ name, arguments: args }) {
-  const told = isObject(args) && Object.hasOwn(TOOLS, name) ? TOOLS[name](args) : [name, asText(args)];
-  const [verb, argument, more = ""] = told.map((text) => plainLine(String(text ?? "").slice(0, LONGEST)));
+  const words = isObject(args) && Object.hasOwn(TOOLS, name) ? TOOLS[name](args) : [name, asText(args)];
+  const [verb, argument, more = ""] = words.map((text) => plainLine(String(text ?? "").slice(0, LONGEST)));
   return { verb, argument, more };
 }
 
@@ -36,10 +36,10 @@ const asText = (args) => (typeof args === "string" ? args : JSON.stringify(args 
 
 const isObject = (args) => typeof args === "object" && args !== null;
 
-/** Argument names that say what a call is about, for one that is still being written. */
+/** Finds the main argument of a call that is still being written. */
 const MAIN = /"(?:command|path|pattern|query|call_id)"\s*:\s*("(?:[^"\\]|\\.)*"?)/;
 
-/** What a call that is being written will do, as far as it can be told. */
+/** What a call that is still being written will do, as far as known. */
 export function writtenWords({ name, written }) {
   const verb = Object.hasOwn(TOOLS, name) ? TOOLS[name]({})[0] : plainLine(name);
   const found = MAIN.exec(written.slice(0, 4 * LONGEST));
@@ -62,7 +62,7 @@ const STATUS = {
   interrupted: { word: "interrupted", kind: "warn" },
 };
 
-/** How a call stands: `{word, kind}`, the kind as badges have it. `state` is asked only while there is no result. */
+/** A call's status: `{word, kind}`, with the kind of a badge. `state` is only read while there is no result. */
 export function callStatus(part, result, state) {
   if (part.open) return { word: "writing", kind: "running" };
   if (result) {
@@ -71,7 +71,7 @@ export function callStatus(part, result, state) {
   }
   const approvals = state.approvals.value;
   if (approvals.some(({ call_id }) => call_id === part.call_id)) return { word: "awaiting approval", kind: "waiting" };
-  if (approvals.length) return { word: "waiting for a decision", kind: "waiting" };
+  if (approvals.length) return { word: "waiting for other approvals", kind: "waiting" };
   if (state.session.value?.status === "idle") return { word: "no result", kind: "warn" };
   return { word: "running", kind: "running" };
 }

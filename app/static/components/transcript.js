@@ -1,7 +1,7 @@
-/** The transcript: a list of messages of any length, of which only what is in sight is drawn.
+/** The transcript: a message list of any length, of which only the visible rows are rendered.
  *
- * It follows the newest message for as long as its reader is at the end; somebody who reads further up is left where
- * they are, whatever comes, grows or is loaded above.
+ * It follows the newest message while the user is at the end; a user who reads further up keeps their position,
+ * whatever arrives, grows or is loaded above.
  */
 
 import { Button, Failure } from "./basic.js";
@@ -15,7 +15,7 @@ import { useVirtualizer } from "./virtual.js";
 import { count } from "../core/format.js";
 import { html, useCallback, useComputed, useLayoutEffect, useRef, useSignal } from "../core/ui.js";
 
-/** More is loaded when fewer rows than this are left beyond what is in sight. */
+/** More is loaded when fewer rows than this are left beyond the visible ones. */
 const NEAR_EDGE = 15;
 
 export function Transcript({ state }) {
@@ -35,7 +35,7 @@ export function Transcript({ state }) {
     overscan: 6,
     anchorTo: "end",
     followOnAppend: isFollowed,
-    // Within so many px of an end that moves the list itself goes with it.
+    // Within this many px of the end, the list scrolls along when the end moves.
     scrollEndThreshold: isFollowed ? 1 : -1,
     paddingStart: 8,
     paddingEnd: 24,
@@ -80,7 +80,7 @@ export function Transcript({ state }) {
       <//><//>
     </div>
     ${whole.value && html`<${WholeOutput} path=${whole.value} onClose=${() => (whole.value = null)} />`}
-    <${Ways} transcript=${transcript} place=${place} />
+    <${JumpButtons} transcript=${transcript} place=${place} />
   </div>`;
 }
 
@@ -91,7 +91,7 @@ function attributes(transcript, { id, round }) {
   return { "data-message-id": id, "data-role": message.role, "aria-label": labelOf(message) };
 }
 
-/** Loads more as the reader comes near an end of what is held. */
+/** Loads more as the user gets near either end of the loaded messages. */
 function useEdges(transcript, virtualizer, size) {
   const { hasEarlier, hasLater, loading, problem } = transcript;
   const mayLoad = !loading.value && !problem.value;
@@ -112,25 +112,25 @@ function Edges({ transcript, place }) {
     place.focus();
   };
   if (problem) return html`<${Failure} problem=${problem} onRetry=${retry} />`;
-  return transcript.loading.value ? html`<div class="transcript-loading" role="status">Loading messages …</div>` : null;
+  return transcript.loading.value ? html`<div class="transcript-loading" role="status">Loading messages…</div>` : null;
 }
 
-function Ways({ transcript, place }) {
+function JumpButtons({ transcript, place }) {
   const left = transcript.reading.left.value;
   const isAway = left !== null || transcript.hasLater.value;
   if (!isAway) return null;
-  const fresh = left === null ? 0 : transcript.arrived.value - left;
+  const newCount = left === null ? 0 : transcript.arrived.value - left;
   return html`<div class="transcript-ways">
     <${Button} onClick=${place.toFirst}>First message<//>
     <${Button} kind="primary" onClick=${place.toNewest}>
-      Jump to newest${fresh > 0 ? html` <span class="numbers">(${count(fresh)} new)</span>` : ""}
+      Jump to newest${newCount > 0 ? html` <span class="numbers">(${count(newCount)} new)</span>` : ""}
     <//>
   </div>`;
 }
 
 function Empty() {
   return html`<div class="transcript-empty">
-    <h2>Nothing has been said yet</h2>
-    <p>Write below what the agent is to do. It starts as soon as you send it.</p>
+    <h2>No messages yet</h2>
+    <p>Write below what the agent should do. It starts as soon as you send the message.</p>
   </div>`;
 }

@@ -1,10 +1,10 @@
-/** What usages have in common where they are shown: figures with their names, and rows of a table. */
+/** Shared parts of the usage views: figures and table cells. */
 
 import { compact, count, dollars, percent } from "../core/format.js";
 import { cacheReuse, promptTokens } from "../core/usage.js";
 import { html } from "../core/ui.js";
 
-/** A number that matters, what it is, and a sentence on it. */
+/** A key figure with its name and an explanation. */
 export function Figure({ name, value, children }) {
   return html`<div class="figure">
     <dt>${name}</dt>
@@ -15,7 +15,7 @@ export function Figure({ name, value, children }) {
   </div>`;
 }
 
-/** The figures of a usage. `atLeast` is the known part, in US dollars, of a cost that is not known in full. */
+/** The figures of a usage. `atLeast` is the known part, in US dollars, of a partly unknown cost. */
 export function Figures({ usage, atLeast, children }) {
   const read = promptTokens(usage);
   return html`<dl class="figures">
@@ -27,24 +27,24 @@ export function Figures({ usage, atLeast, children }) {
     <${Figure} name="Output" value=${compact(usage.output_tokens)}>
       tokens, ${count(usage.reasoning_tokens)} of them reasoning
     <//>
-    <${Figure} name="Cache reuse" value=${percent(cacheReuse(usage))}>of what was read came from the cache<//>
+    <${Figure} name="Cache reuse" value=${percent(cacheReuse(usage))}>of input tokens came from the cache<//>
     ${children}
   </dl>`;
 }
 
 function costOf(cost, atLeast) {
   if (cost !== null) return dollars(cost);
-  return atLeast ? `${dollars(atLeast)} and more` : "unknown";
+  return atLeast ? `at least ${dollars(atLeast)}` : "unknown";
 }
 
-const COLUMNS = ["New in", "Cached", "Cache written", "Out", "Reuse", "Cost"];
+const COLUMNS = ["New input", "Cache read", "Cache write", "Output", "Reuse", "Cost"];
 
-/** The heads of the cells below. */
+/** The headers of the cells below. */
 export function UsageHeads() {
   return COLUMNS.map((name) => html`<th key=${name} scope="col" class="number">${name}</th>`);
 }
 
-/** A usage as cells of a row; `atLeast` as above. */
+/** A usage as table cells; `atLeast` as above. */
 export function UsageCells({ usage, atLeast }) {
   const numbers = [
     count(usage.input_tokens),
@@ -57,7 +57,7 @@ export function UsageCells({ usage, atLeast }) {
   return numbers.map((number, index) => html`<td key=${COLUMNS[index]} class="number">${number}</td>`);
 }
 
-/** A wide table that scrolls in its own box, by keyboard too. */
+/** A wide table in a scrollable box, which also scrolls by keyboard. */
 export function TableBox({ name, children }) {
   return html`<div class="table-box" role="region" aria-label=${name} tabindex="0">
     <table>
@@ -73,7 +73,7 @@ const PARTS = [
   ["out", "output_tokens"],
 ];
 
-/** Tokens as a bar, `most` being the whole width; the table beside it has them in numbers. */
+/** Tokens as a bar whose full width is `most`; the table has the numbers. */
 export function UsageBar({ usage, most }) {
   const width = (name) => `${most === 0 ? 0 : (usage[name] / most) * 100}%`;
   return html`<span class="usage-bar" aria-hidden="true">
@@ -81,9 +81,9 @@ export function UsageBar({ usage, most }) {
   </span>`;
 }
 
-/** What the colours of the bars are. */
+/** The legend of the bars. */
 export function Legend() {
   return html`<span class="legend">
-    <span class="new"></span> new in <span class="cached"></span> cached <span class="out"></span> out
+    <span class="new"></span> new input <span class="cached"></span> cached <span class="out"></span> output
   </span>`;
 }

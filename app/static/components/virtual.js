@@ -1,11 +1,11 @@
-/** A virtual list as a hook: only the rows in sight are elements, and the one that has the focus. */
+/** A virtual list as a hook: only the visible rows and the focused one are rendered. */
 
 import { useCallback, useLayoutEffect, useRef, useState } from "../core/ui.js";
 import {
   defaultRangeExtractor, elementScroll, observeElementOffset, observeElementRect, Virtualizer,
 } from "../core/virtual.js";
 
-/** The virtualizer of a list, which draws its component again as rows come into sight. `options` are the library's. */
+/** A list's virtualizer, which rerenders its component as rows become visible. `options` are the library's. */
 export function useVirtualizer(options) {
   const [, again] = useState(0);
   const redraw = () => again((count) => count + 1);
@@ -15,7 +15,7 @@ export function useVirtualizer(options) {
     observeElementRect: (virtualizer, tell) =>
       observeElementRect(virtualizer, (rect) => {
         tell(rect);
-        // The library is silent where the same rows are in sight, and yet the newest may be no more.
+        // The library does not report a resize that keeps the same rows in range, but it may hide the newest row.
         redraw();
       }),
     rangeExtractor: useCallback((range) => withFocused(defaultRangeExtractor(range), held.current), []),
@@ -29,22 +29,22 @@ export function useVirtualizer(options) {
   return held.current;
 }
 
-/** The places of the rows that are drawn, with that of the row that has the focus: a row that went with it would leave
- * the keyboard at the top of the page. */
+/** The indexes of the rendered rows, including the focused row: removing it would move the focus to the top of the
+ * page. */
 function withFocused(indexes, virtualizer) {
   const index = focusedIndex(virtualizer);
   if (index < 0 || (index >= indexes[0] && index <= indexes.at(-1))) return indexes;
   return index < indexes[0] ? [index, ...indexes] : [...indexes, index];
 }
 
-/** -1 where no row has the focus. */
+/** The index of the focused row, or -1. */
 function focusedIndex({ scrollElement, elementsCache, options: { count, getItemKey } }) {
   const { activeElement } = document;
   if (!scrollElement?.contains(activeElement)) return -1;
   const row = activeElement.closest("[data-index]");
   const [key] = [...elementsCache].find(([, element]) => element === row) ?? [];
   if (key === undefined) return -1;
-  // As long as no rows have come before it, it is where it was when it was drawn.
+  // Unless rows were added before it, its index is the one it was rendered with.
   const drawn = Number(row.dataset.index);
   if (drawn < count && getItemKey(drawn) === key) return drawn;
   for (let index = 0; index < count; index += 1) {

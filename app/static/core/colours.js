@@ -1,12 +1,12 @@
-/** The words of code by their kind, from highlight.js, which takes minutes for some texts: only the worker asks it. */
+/** Syntax highlighting with highlight.js, which takes minutes for some texts: only the worker calls it. */
 
 import { flatTokens } from "./text_rows.js";
 import library from "../vendor/highlight/core.js";
 
 const loaded = new Map();
 
-/** Loads a language, and gives the function that finds the stretches of the text that have a colour. Raises where the
- * language does not load. */
+/** Loads a language and returns a function that finds the colored ranges of the text. Throws if the language cannot be
+ * loaded. */
 export async function coloursOf(text, language) {
   if (!loaded.has(language)) {
     loaded.set(

@@ -1,7 +1,7 @@
-/** Follows an event stream for as long as it is wanted: through lost connections, restarts and a sleeping laptop.
+/** Follows an event stream until it is stopped, through lost connections, restarts and a sleeping laptop.
  *
- * EventSource would do some of this, but it sends no headers of ours, hides the status that a server refused with, and
- * gives up for good on some. So the stream is read with fetch.
+ * EventSource would do some of this, but it sends no custom headers, hides the HTTP status of an error response, and
+ * gives up permanently on some. So the stream is read with fetch.
  */
 
 import { Problem, request, serverNow } from "./http.js";
@@ -10,19 +10,19 @@ import { EventParser } from "./sse.js";
 import { signal } from "./ui.js";
 import { Watch } from "./watch.js";
 
-/** The server writes at least a comment every 15 s; a connection silent for longer than this, in ms, is dead. */
+/** The server writes at least a comment every 15 s; a connection silent for longer than this (ms) is dead. */
 export const SILENT_MS = 40_000;
-/** A page that was hidden for longer than this, in ms, lets go of its connection until somebody looks at it again. Over
- * HTTP/1.1 a browser has six for a host, and pages that nobody sees would leave none for the calls of the one in sight. */
+/** A page hidden for longer than this (ms) closes its connection until it is visible again. Over HTTP/1.1 a browser
+ * opens six connections per host, and hidden pages would leave none for the requests of the visible one. */
 export const HIDDEN_MS = 30_000;
-/** A durable event older than this, in ms, when it comes, means that the page is behind. */
+/** If a durable event is older than this (ms) when it arrives, the page is behind. */
 const BEHIND_MS = 3_000;
 
-/** A stream that is followed.
+/** A followed stream.
  *
- * `state` is a signal: "connecting", "live", "behind" (older events still come in), "offline" (no connection; tried
- * again at `retryAt`, in ms), "closed"; one that rests because nobody looks keeps what it was. `lastId` is the newest
- * durable event's seq.
+ * `state` is a signal: "connecting", "live", "behind" (older events are still arriving), "offline" (no connection;
+ * retried at `retryAt`, in ms), "closed"; a follower paused because its page is hidden keeps its last state. `lastId`
+ * is the newest durable event's seq.
  */
 export class Follower {
   state = signal("connecting");
@@ -34,14 +34,14 @@ export class Follower {
   #stopped = false;
   #abort = null;
   #patience = new Patience();
-  /** A page that is opened behind another one begins when it is first seen. */
+  /** A page opened in the background starts when it is first visible. */
   #isResting = isHidden();
   #hiding = null;
   #seen = () => {};
 
-  /** `onEvents(events)` gets the events of one read together, each `{seq, type, data}`, `seq` null for a live one;
-   * `onConnected()` is called on each new connection before its events. `onLost(problem)` is told of a refusal that
-   * trying again cannot mend (404, 409, …), after which the follower is closed. */
+  /** `onEvents(events)` gets all events of one read, each `{seq, type, data}`, with `seq` null for live events;
+   * `onConnected()` is called on each new connection before its events. `onLost(problem)` is called with an error that
+   * retrying cannot fix (404, 409, …), after which the follower is closed. */
   constructor(path, { after = null, onEvents, onConnected = () => {}, onLost = () => {} }) {
     this.#path = path;
     this.lastId = after;
@@ -62,12 +62,12 @@ export class Follower {
     document.removeEventListener("visibilitychange", this.#look);
   }
 
-  /** Reads the stream again from the newest durable event. */
+  /** Reopens the stream after the newest durable event. */
   reconnect() {
     this.#abort?.abort();
   }
 
-  /** Ends the wait before the next try. */
+  /** Retries without waiting any longer. */
   tryNow() {
     this.#patience.end();
   }
@@ -153,13 +153,13 @@ export class Follower {
     try {
       this.#onEvents(events);
     } catch (error) {
-      // A fault of the page's own is none of the connection's: the same events again would only bring it again.
+      // A bug in the page is no reason to reconnect: the same events would only trigger it again.
       console.error(error);
     }
     if (!durable) return;
     this.lastId = durable.seq;
     this.state.value = serverNow() - Date.parse(durable.data.at) > BEHIND_MS ? "behind" : "live";
-    // The last of a backlog is old as well: what comes after it, or nothing for a while, says that we caught up.
+    // The last event of a backlog is old too: a newer one, or none for a while, shows that the page has caught up.
     if (this.state.value === "behind") this.#caughtUp();
   }
 
@@ -181,7 +181,7 @@ export class Follower {
 
 const isHidden = () => document.visibilityState === "hidden";
 
-/** The event, in a list; none where its data cannot be read. */
+/** The event in a list, which is empty if the data is not valid JSON. */
 function parsed({ id, type, data }) {
   try {
     return [{ seq: id === null ? null : Number(id), type, data: JSON.parse(data) }];

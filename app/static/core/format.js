@@ -1,4 +1,4 @@
-/** Numbers, sizes and times as people read them. */
+/** Human-readable numbers, sizes and times. */
 
 const WHOLE = new Intl.NumberFormat("en");
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -6,13 +6,13 @@ const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 
-/** 12,345; a dash for what is not known. */
+/** 12,345; a dash if unknown. */
 export const count = (number) => (number == null ? "–" : WHOLE.format(number));
 
 /** 12.3K. */
 export const compact = (number) => (number == null ? "–" : SHORT.format(number));
 
-/** Dollars, with as many digits as a small sum needs; a dash where a price is unknown. */
+/** Dollars, with more digits for small amounts; a dash if unknown. */
 export function dollars(amount) {
   if (amount == null) return "–";
   if (amount === 0) return "$0";
@@ -44,15 +44,15 @@ export function duration(ms) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** 14:03:22, in the reader's zone. */
+/** 14:03:22, in the local time zone. */
 export const clock = (time) => (time ? CLOCK.format(new Date(time)) : "–");
 
-/** Day and time, in the reader's zone. */
+/** Date and time, in the local time zone. */
 export const day = (time) => (time ? DAY.format(new Date(time)) : "–");
 
 const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 
-/** "5 min. ago", measured against `now`, both in ms. */
+/** "5 min. ago", relative to `now` (ms). */
 export function ago(time, now) {
   let left = (new Date(time).getTime() - now) / 1000;
   for (const [unit, size] of STEPS) {
@@ -62,24 +62,23 @@ export function ago(time, now) {
   return "";
 }
 
-/** 42 %. */
-export const percent = (share) => (share == null || Number.isNaN(share) ? "–" : `${Math.round(share * 100)} %`);
+/** 42%. */
+export const percent = (share) => (share == null || Number.isNaN(share) ? "–" : `${Math.round(share * 100)}%`);
 
-// What turns the writing round or cannot be seen: text that holds these could be read as something else.
+// Bidirectional controls and invisible characters: text with these could be read as something else.
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[ -/]+[0-~]|[@-Z\\-_])/g;
 
-/** Text of a command or a file with terminal codes left out, and other control characters and marks of direction made
- * visible as ␛ or ‹U+202E›. */
+/** Removes terminal escape codes, and makes other control and bidirectional characters visible as ␛ or ‹U+202E›. */
 export function plain(text) {
   return text.replace(ANSI, "").replace(/\r\n/g, "\n").replace(HIDDEN, shown);
 }
 
-/** A name or a title on one line, in the same way. */
+/** The same, on one line. */
 export const plainLine = (text) => plain(text).replace(/[\n\t]/g, " ");
 
-/** What a session is called: its title, else its task, on one line. */
+/** A session's name on one line: its title, else its task. */
 export const nameOf = ({ title, task, id }) => plainLine(title || task || id);
 
 function shown(character) {

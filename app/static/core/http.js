@@ -1,17 +1,17 @@
-/** Calls of the public API: JSON in and out, problems as errors, a key asked for where the server wants one. */
+/** Calls to the public API: JSON in and out, problems as errors, a login if the server needs an API key. */
 
 import { signal } from "./ui.js";
 import { Watch } from "./watch.js";
 
-/** Whether the server has refused a call for want of a key; the page then shows the login. */
+/** Whether the server rejected a call with 401; the page then shows the login. */
 export const needsKey = signal(false);
 
-/** An answer that is no 2xx, as RFC 9457 has it: `status`, `code`, `title`, `detail` and the code's own fields in
- * `body`. `code` is "unreachable" and `status` 0 where there was no answer at all. `retryAfterS` says in how many
- * seconds to try again, null where the server does not. */
+/** A non-2xx response as RFC 9457 problem details: `status`, `code`, `title`, `detail`, and the code's own fields in
+ * `body`. Without a response `status` is 0 and `code` "unreachable" or "timeout". `retryAfterS` is the server's
+ * Retry-After in seconds, or null. */
 export class Problem extends Error {
   constructor(status, body, retryAfterS = null) {
-    super(body.detail || body.title || `The server answered ${status}.`);
+    super(body.detail || body.title || `The server responded with status ${status}.`);
     this.name = "Problem";
     this.status = status;
     this.code = body.code ?? "unknown";
@@ -21,31 +21,31 @@ export class Problem extends Error {
     this.retryAfterS = retryAfterS;
   }
 
-  /** Whether it may be over by itself, so that the same call can be tried again: no answer, no key, too many calls, a
-   * fault of the server's. */
+  /** Whether the problem may be temporary, so that a retry makes sense: no response, no key, too many requests, a
+   * server error. */
   get mayPass() {
     return this.status < 400 || this.status >= 500 || [401, 408, 429].includes(this.status);
   }
 }
 
-/** An answer that is read is given up when nothing of it has come for so long, in ms. */
+/** A read is aborted after this many ms without data. */
 export const ANSWER_MS = 30_000;
 
-const AGAIN_MS = 300;
+const RETRY_MS = 300;
 let answered = false;
 
-/** Whether the server has ever answered a call of this page with what it asked for. */
+/** Whether any call of this page has succeeded. */
 export const hasAnswered = () => answered;
 
-/** Milliseconds that the server's clock is ahead of the browser's; read from answers' Date. */
+/** How far the server's clock is ahead of the browser's, in ms; from the Date header. */
 let skew = 0;
 
-/** The server's time now, in milliseconds. */
+/** The server's current time, in ms. */
 export function serverNow() {
   return Date.now() + skew;
 }
 
-/** Sends a request and gives the response, whatever kind it is. Throws `Problem` unless it is a 2xx. */
+/** Sends a request and returns the response. Throws `Problem` unless it is 2xx. */
 export async function request(method, path, { body, headers = {}, signal: abort, raw } = {}) {
   const init = { method, headers: { ...headers }, signal: abort, credentials: "same-origin", cache: "no-store" };
   if (raw !== undefined) {
@@ -56,7 +56,7 @@ export async function request(method, path, { body, headers = {}, signal: abort,
   }
   const response = await reached(path, init);
   const ahead = Date.parse(response.headers.get("Date") ?? "") - Date.now();
-  // Its resolution is a second.
+  // The header has a resolution of one second.
   if (!Number.isNaN(ahead)) skew = Math.abs(ahead) > 2000 ? ahead : 0;
   if (response.ok) {
     answered = true;
@@ -68,15 +68,15 @@ export async function request(method, path, { body, headers = {}, signal: abort,
   throw problem;
 }
 
-/** A browser drops what it has asked for when a network of its machine comes or goes, as one does with each container;
- * what only reads is asked for once more. */
+/** A browser drops its requests when a network interface of its machine comes or goes, as with each container; GET
+ * requests are retried once. */
 async function reached(path, init, isAgain = false) {
   try {
     return await fetch(path, init);
   } catch (error) {
     if (init.signal?.aborted) throw error;
     if (init.method === "GET" && !isAgain) {
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       return reached(path, init, true);
     }
     throw new Problem(0, UNREACHABLE);
@@ -84,7 +84,7 @@ async function reached(path, init, isAgain = false) {
 }
 
 const UNREACHABLE = { code: "unreachable", detail: "The server cannot be reached." };
-const SILENT = { code: "timeout", detail: "The server took too long to answer." };
+const SILENT = { code: "timeout", detail: "The server took too long to respond." };
 
 async function problemOf(response) {
   try {
@@ -94,8 +94,8 @@ async function problemOf(response) {
   }
 }
 
-/** Sends a request and gives the JSON that it is answered with, or null where there is none. What only reads is given
- * up when the server falls silent. */
+/** Sends a request and returns the JSON of the response, or null if it has no body. GET requests are aborted when the
+ * server stops sending data. */
 export async function call(method, path, options) {
   if (method !== "GET") return jsonOf(await request(method, path, options));
   const abort = new AbortController();
@@ -124,7 +124,7 @@ async function jsonOf(response) {
   try {
     return await response.json();
   } catch (error) {
-    // The connection was lost in the middle of the answer.
+    // The connection was lost in the middle of the response.
     throw error instanceof TypeError ? new Problem(0, UNREACHABLE) : error;
   }
 }
@@ -134,7 +134,7 @@ export const post = (path, body, options) => call("POST", path, { ...options, bo
 export const patch = (path, body) => call("PATCH", path, { body });
 export const remove = (path) => call("DELETE", path);
 
-/** A path of the API: `sessionPath(id, "queue", messageId)`. */
+/** An API path: `sessionPath(id, "queue", messageId)`. */
 export function sessionPath(id, ...rest) {
   return ["/v1/sessions", id, ...rest].map((part, index) => (index ? encodeURIComponent(part) : part)).join("/");
 }

@@ -1,22 +1,22 @@
-/** Work on texts of models and files, off the page's thread and for a limited time: a few kilobytes of some patterns
- * take the libraries minutes, and nothing but the end of their thread stops them. */
+/** Parses model and file texts off the main thread and for a limited time: the libraries take minutes for a few
+ * kilobytes of some patterns, and only terminating their thread stops them. */
 
-/** How long a task may take, in ms, from when all that it needs is loaded. The page answers meanwhile, so this is far
- * more than usual texts take on a slow machine. */
+/** How long a task may take once everything it needs is loaded, in ms. The page stays responsive meanwhile, so this is
+ * far more than usual texts take on a slow machine. */
 const LIMIT_MS = 2_000;
 
 const ADDRESS = new URL("../worker.js", import.meta.url).href;
-/** The one policy of trusted types that the server allows. Whatever it is given, it makes this address. */
+/** The only Trusted Types policy that the server allows. It returns this address for any input. */
 const policy = globalThis.trustedTypes?.createPolicy("worker", { createScriptURL: () => ADDRESS });
 
-/** A worker that is started by its first task, does one at a time, and is ended with one that takes too long. */
+/** A worker that starts with its first task, runs one task at a time, and is terminated if a task takes too long. */
 export class BoundedWorker {
   #worker = null;
   #waiting = [];
   #current = null;
   #timer = null;
 
-  /** The result of one of the tasks in `worker.js`, or null where it took too long or failed. */
+  /** Runs a task of `worker.js` and resolves to its result, or to null if it took too long or failed. */
   run(task, ...args) {
     return new Promise((resolve) => {
       this.#waiting.push({ message: [task, ...args], resolve });
@@ -26,7 +26,7 @@ export class BoundedWorker {
 
   #next() {
     if (this.#current || this.#waiting.length === 0) return;
-    // The newest first: it is what is in sight.
+    // The newest first: it is what is visible.
     this.#current = this.#waiting.pop();
     this.#worker ??= this.#started();
     this.#worker.postMessage(this.#current.message);
@@ -35,7 +35,7 @@ export class BoundedWorker {
   #started() {
     const worker = new Worker(policy?.createScriptURL("") ?? ADDRESS, { type: "module" });
     worker.onmessage = ({ data }) => {
-      if (data.begins) this.#timer = setTimeout(() => this.#stop(), LIMIT_MS);
+      if (data.started) this.#timer = setTimeout(() => this.#stop(), LIMIT_MS);
       else this.#finish(data.result);
     };
     worker.onerror = worker.onmessageerror = () => this.#stop();

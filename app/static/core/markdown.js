@@ -1,30 +1,30 @@
-/** Markdown as tokens of marked, for texts that grow while they are read, and that may be hostile.
+/** Markdown as tokens of marked, for texts that grow while they are read and may be hostile.
  *
- * Only tokens are taken from marked, never its HTML. A text that grows is parsed from where it may still change: what
- * stands before its last two blocks is settled.
+ * Only tokens are taken from marked, never its HTML. A growing text is parsed from where it may still change:
+ * everything before its last two blocks is settled.
  */
 
 import { Lexer } from "../vendor/marked.js";
 
 const OPTIONS = { gfm: true, breaks: false };
-/** Longer texts are shown as they are: to lay them out would stop the page for a second. */
+/** Longer texts are shown as plain text: laying them out would block the page for a second. */
 export const LONGEST = 200_000;
-/** So is a block of this length, code apart, such as a list of a thousand items. */
+/** Longer blocks other than code, such as a list of a thousand items, are shown as plain text too. */
 const LONGEST_BLOCK = 50_000;
-/** Longer paragraphs are shown as they are; the parser's time grows with the square of some. */
+/** Longer paragraphs are shown as plain text: for some, parsing time is quadratic. */
 const LONGEST_INLINE = 10_000;
-/** So are blocks with more levels in one another: drawing them would end in an overflow of the stack. */
+/** Blocks nested deeper are shown as plain text: drawing them would overflow the stack. */
 const DEEPEST = 100;
-/** Blocks that are drawn together once they are settled. */
+/** Number of settled blocks that are drawn together. */
 const GROUP = 40;
 /** Parsing and drawing take at most this share of the time while a text grows. */
 const SHARE = 1 / 6;
-/** Longer texts, in characters, are parsed elsewhere, if that can be: some of this length take the parser 100 ms. */
+/** Longer texts, in characters, are parsed by the worker if there is one: some of this length take 100 ms. */
 const ON_PAGE = 2_000;
 /** A fence at the beginning of a line. */
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 
-/** The blocks of a text that is all there: marked's tokens. */
+/** Parses a complete text into blocks: marked's tokens. */
 export function blocksOf(text) {
   if (text.length > LONGEST) return [plainBlock(text)];
   return lex(text.replace(/\r\n?/g, "\n")).map((block) => (canBeDrawn(block) ? block : plainBlock(block.raw)));
@@ -46,39 +46,38 @@ function lex(source) {
     }
     return [...lexer.tokens];
   } catch {
-    // Quotes and lists in one another, thousands deep, are more than marked's recursion takes.
+    // Quotes and lists nested thousands deep overflow marked's recursion.
     return [plainBlock(source)];
   }
 }
 
 const plainBlock = (text) => ({ type: "plain", raw: text, text });
 
-/** A text that grows. `groups` are settled blocks, in lists that never change, `tail` the blocks after them. */
+/** A growing text. `groups` are lists of settled blocks, which never change, and `tail` the blocks after them. */
 export class GrowingMarkdown {
   groups = [];
   tail = [];
-  /** Settled blocks that make no group yet. */
+  /** Settled blocks that do not fill a group yet. */
   #recent = [];
   #text = null;
   #isWhole = false;
-  /** Where the text begins that is parsed again. */
+  /** Where parsing starts again: the end of the settled text. */
   #settled = 0;
   #cost = 0;
   #parsedAt = 0;
   #elsewhere;
   #isAway = false;
-  /** Whether what was not settled took too long elsewhere. */
+  /** Whether the unsettled text took too long elsewhere. */
   #isTooHard = false;
 
-  /** `elsewhere(text, take)` calls `take` once, later, with the `blocksOf` a long text, null where they took too long;
-   * updates are put off until then. Without it, texts of all lengths are parsed at once. */
+  /** `elsewhere(text, take)` calls `take` once, later, with the `blocksOf` a long text, or with null if that took too
+   * long; updates are deferred until then. Without it, texts of any length are parsed at once. */
   constructor(elsewhere = null) {
     this.#elsewhere = elsewhere;
   }
 
-  /** Brings the blocks up to date. `isWhole` says that nothing follows. Gives the time in ms after which to call again,
-   * where parsing is put off so that the page stays quick; Infinity until `elsewhere` is done; 0 where the blocks are
-   * those of the text, or will be. */
+  /** Updates the blocks; `isWhole` means that the text is complete. Returns the time in ms after which to call again if
+   * parsing was deferred to keep the page responsive, Infinity until `elsewhere` is done, and otherwise 0. */
   update(text, isWhole, now = performance.now()) {
     if (text === this.#text && isWhole === this.#isWhole) return 0;
     if (this.#isAway) return Infinity;
@@ -89,7 +88,7 @@ export class GrowingMarkdown {
     return 0;
   }
 
-  /** Says what the last update has cost until it was drawn, in ms. */
+  /** Records how long the last update took including drawing, in ms. */
   spent(time) {
     this.#cost = time;
   }
@@ -123,7 +122,7 @@ export class GrowingMarkdown {
     });
   }
 
-  /** Puts the blocks of the text from `begin` on in the place of those that were there. */
+  /** Replaces the blocks of the text from `begin` on. */
   #take(blocks, rest, begin) {
     if (begin === 0) {
       this.groups = [];
@@ -133,7 +132,7 @@ export class GrowingMarkdown {
     const open = [...blocks];
     const first = this.#isWhole ? open.length : firstOpen(open);
     const left = open.slice(first).map(({ raw }) => raw).join("");
-    // A text with carriage returns is longer than what was parsed of it: it settles where none are left behind.
+    // Parsing drops carriage returns, so offsets differ: the text settles only where the rest has none.
     if (first > 0 && rest.endsWith(left) && this.#text.endsWith(left)) {
       this.#settled = this.#text.length - left.length;
       this.#settle(open.splice(0, first));
@@ -150,11 +149,11 @@ export class GrowingMarkdown {
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** The same text by itself. Browsers keep a slice as a place in the whole text: each settled block would hold on
- * to all that had been written when it was parsed. */
+/** Copies a text. Browsers store a slice as a reference into the whole text, so each settled block would keep alive all
+ * the text there was when it was parsed. */
 const copied = (text) => DECODER.decode(ENCODER.encode(text));
 
-/** The first of the blocks that more text may still change: the last but one. */
+/** The index of the first block that more text may still change: the last but one. */
 function firstOpen(blocks) {
   let left = 2;
   let first = blocks.length;
@@ -165,7 +164,7 @@ function firstOpen(blocks) {
   return first;
 }
 
-/** A code block at the beginning of the rest that nothing has closed yet; it needs no parser. */
+/** An unclosed code block at the beginning of the rest; it needs no parser. */
 function openFence(rest) {
   const end = rest.indexOf("\n");
   const [head, fence] = FENCE.exec(rest) ?? [];
@@ -177,7 +176,7 @@ function openFence(rest) {
   return [{ type: "code", raw: rest, lang: info.split(/\s/, 1)[0], text: text.replace(/\n$/, ""), isOpen: true }];
 }
 
-/** Whether an address may be a link: http, https and mailto may. */
+/** Whether an address may be a link: http, https and mailto only. */
 export function safeAddress(address) {
   try {
     const { protocol } = new URL(address);
@@ -195,7 +194,7 @@ const NAMED = {
 };
 const ENTITY = /&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z][a-zA-Z0-9]{1,30}));/g;
 
-/** Text with its character references resolved, which marked leaves to the HTML. Names that are not known stay. */
+/** Resolves character references, which marked leaves in the text. Unknown names stay. */
 export function unescaped(text) {
   if (!text.includes("&")) return text;
   return text.replace(ENTITY, (whole, decimal, hex, name) => {

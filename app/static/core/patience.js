@@ -1,4 +1,4 @@
-/** Waits between tries at what has failed. */
+/** Exponential backoff. */
 
 import { needsKey } from "./http.js";
 import { effect } from "./ui.js";
@@ -6,31 +6,31 @@ import { effect } from "./ui.js";
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10_000;
 
-/** Waits longer each time, and at least as long as the server asked for; no longer once there is a reason to hope: the
- * network is back, somebody looks at the page again, or has logged in. */
+/** Waits longer after each failure, and at least as long as the server asked for. A wait ends early when the network is
+ * back, the page becomes visible, or the user logs in. */
 export class Patience {
   #ms = FIRST_WAIT_MS;
   #wake = null;
 
-  /** A try has gone well: the next wait is a short one. */
+  /** Resets the backoff after a success. */
   reset() {
     this.#ms = FIRST_WAIT_MS;
   }
 
-  /** How long to wait now, in ms, after a try that failed with this. */
+  /** How long to wait after this problem, in ms. */
   next(problem) {
     const wait = (needsKey.peek() ? LONGEST_WAIT_MS : this.#ms) * (0.75 + Math.random() / 2);
     this.#ms = Math.min(LONGEST_WAIT_MS, this.#ms * 2);
     return Math.max(wait, (problem?.retryAfterS ?? 0) * 1000);
   }
 
-  /** Is over after so many ms, or sooner. */
+  /** Waits this many ms, or less if the wait ends early. */
   async wait(ms) {
     let timer;
     let unwatch;
-    const hurry = () => document.visibilityState === "visible" && this.end();
-    addEventListener("online", hurry);
-    document.addEventListener("visibilitychange", hurry);
+    const endIfVisible = () => document.visibilityState === "visible" && this.end();
+    addEventListener("online", endIfVisible);
+    document.addEventListener("visibilitychange", endIfVisible);
     await new Promise((resolve) => {
       this.#wake = resolve;
       timer = setTimeout(resolve, ms);
@@ -40,11 +40,11 @@ export class Patience {
     this.#wake = null;
     clearTimeout(timer);
     unwatch();
-    removeEventListener("online", hurry);
-    document.removeEventListener("visibilitychange", hurry);
+    removeEventListener("online", endIfVisible);
+    document.removeEventListener("visibilitychange", endIfVisible);
   }
 
-  /** Ends a wait. */
+  /** Ends the current wait. */
   end() {
     this.#wake?.();
   }

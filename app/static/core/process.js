@@ -1,3 +1,3 @@
-/** Some libraries ask `process.env.NODE_ENV` whether to check and to log more, which bundlers replace. */
+/** Defines `process.env.NODE_ENV`, which some libraries read and bundlers usually replace. */
 
 globalThis.process ??= { env: { NODE_ENV: "production" } };

@@ -1,8 +1,8 @@
-/** Where the page is, as its address says after the #: `#/`, `#/usage`, `#/sessions/ID`, `#/sessions/ID/VIEW`. */
+/** The current page, from the address's hash: `#/`, `#/usage`, `#/sessions/ID`, `#/sessions/ID/VIEW`. */
 
 import { signal } from "./ui.js";
 
-/** The views of one session, in the order of their tabs. */
+/** The views of a session, in tab order. */
 export const VIEWS = ["conversation", "context", "files", "usage", "events"];
 
 /** `{page: "sessions" | "usage" | "session", id?, view?}`. */
@@ -18,7 +18,7 @@ export function parse(hash) {
   return { page: first === "usage" ? "usage" : "sessions" };
 }
 
-/** The address of a session's view. */
+/** The hash of a session's view. */
 export function sessionLink(id, view = VIEWS[0]) {
   return `#/sessions/${encodeURIComponent(id)}${view === VIEWS[0] ? "" : `/${view}`}`;
 }

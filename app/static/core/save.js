@@ -1,18 +1,17 @@
-/** What leaves the page: files that are saved, text that is copied. */
+/** Saving files and copying text. */
 
-/** Has the browser save a text as a file. */
+/** Downloads a text as a file. */
 export function saveAs(name, text, type) {
   const url = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");
   link.href = url;
   link.download = name;
   link.click();
-  // The browser has taken hold of it by then.
+  // The download has started by then.
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** Copies a text. Browsers have a clipboard for pages only where the connection is secure; elsewhere it goes the old
- * way, by a selection. */
+/** Copies a text. Browsers offer the clipboard API only in secure contexts; elsewhere a selection is copied. */
 export async function copy(text) {
   if (navigator.clipboard) {
     await navigator.clipboard.writeText(text);
@@ -27,5 +26,5 @@ export async function copy(text) {
   const isCopied = document.execCommand("copy");
   area.remove();
   focused?.focus();
-  if (!isCopied) throw new Error("The browser did not let the page copy.");
+  if (!isCopied) throw new Error("The browser did not allow copying.");
 }

@@ -1,6 +1,6 @@
-/** Server-sent events as the HTML standard has them: lines of UTF-8, ended by CR, LF or both, events by an empty one. */
+/** Server-sent events per the HTML standard: lines end with CR, LF or CRLF, and an empty line ends an event. */
 
-/** Takes a stream's text in pieces, cut anywhere, and calls `onEvent({id, type, data})` for each whole event. */
+/** Takes a stream's text in pieces, cut anywhere, and calls `onEvent({id, type, data})` for each complete event. */
 export class EventParser {
   #onEvent;
   #rest = "";

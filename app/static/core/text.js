@@ -1,8 +1,8 @@
-/** Lengths and cuts in code points, which is how the server counts offsets; JavaScript's strings count UTF-16 units. */
+/** Lengths and slices in code points, which the server uses for offsets; JavaScript strings count UTF-16 units. */
 
 const PAIRS = /[\uD800-\uDBFF][\uDC00-\uDFFF]/g;
 
-/** How many code points a text has. */
+/** The number of code points in a text. */
 export function pointsIn(text) {
   return text.length - (text.match(PAIRS)?.length ?? 0);
 }

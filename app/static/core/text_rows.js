@@ -1,10 +1,10 @@
-/** A text as rows of limited width, each of a line or a part of one, and the coloured pieces of a row. */
+/** Splits a text into rows of limited width, each a line or part of one, and a row into colored pieces. */
 
-/** Columns that a tab is wide. */
+/** The width of a tab, in columns. */
 export const TAB = 4;
 
-/** Cuts a text into rows: `starts` and `ends` are places in it, `lines` the number of the line that a row begins, 0 for
- * a row that goes on with the one before. */
+/** Splits a text into rows: `starts` and `ends` are offsets, `lines` the line numbers, 0 for a row that continues the
+ * line of the previous one. */
 export function textRows(text, columns) {
   const rows = { starts: [], ends: [], lines: [] };
   let line = 0;
@@ -12,7 +12,7 @@ export function textRows(text, columns) {
     const found = text.indexOf("\n", start);
     const end = found < 0 ? text.length : found;
     line += 1;
-    // The end of the last line begins no further one.
+    // A final line break does not start another line.
     if (start === text.length && line > 1) break;
     addLine(rows, text, start, end, line, columns);
     start = end + 1;
@@ -33,7 +33,7 @@ function addLine(rows, text, start, end, line, columns) {
   } while (from < end);
 }
 
-/** Where a row that begins at `from` ends: at least one character on. */
+/** The end of the row that starts at `from`; a row has at least one character. */
 function cut(text, from, end, columns) {
   if (end - from <= columns / TAB) return end;
   let width = 0;
@@ -46,7 +46,7 @@ function cut(text, from, end, columns) {
   return place;
 }
 
-/** A tree of tokens as a flat list, in order: `{start, end, scope}` for each stretch that has a colour. */
+/** Flattens a token tree to a list in text order: `{start, end, scope}` for each colored range. */
 export function flatTokens(tree) {
   const tokens = [];
   let place = 0;
@@ -64,7 +64,7 @@ export function flatTokens(tree) {
   return tokens;
 }
 
-/** The stretch of a text from `start` to `end`, as `{text, scope}`, scope null where it has no colour. */
+/** Splits the text from `start` to `end` into `{text, scope}`, with scope null if it has no color. */
 export function pieces(text, start, end, tokens) {
   const found = [];
   let place = start;
@@ -80,7 +80,7 @@ export function pieces(text, start, end, tokens) {
   return found;
 }
 
-/** The first token that ends behind `place`. */
+/** The index of the first token that ends after `place`. */
 function firstAfter(tokens, place) {
   let low = 0;
   let high = tokens.length;

@@ -1,20 +1,20 @@
-/** Light or dark: as the system has it, or as somebody has chosen for this browser. */
+/** Light or dark theme: the system's, or the one chosen in this browser. */
 
 import { computed, effect, signal } from "./ui.js";
 
 const KEY = "palimpsest-theme";
 
-/** What can be chosen. */
+/** The available themes. */
 export const THEMES = ["system", "light", "dark"];
 
-/** What is chosen; setting it changes the page at once and is remembered. */
+/** The chosen theme; setting it applies and stores it. */
 export const theme = signal(remembered());
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const systemIsDark = signal(system.matches);
 system.addEventListener("change", () => (systemIsDark.value = system.matches));
 
-/** Whether the page is dark now. What is painted on a canvas reads it, so as to be painted again. */
+/** Whether the page is dark. Canvas drawings subscribe to it to be redrawn. */
 export const isDark = computed(() => (theme.value === "system" ? systemIsDark.value : theme.value === "dark"));
 
 effect(() => {
@@ -24,8 +24,8 @@ effect(() => {
   remember(theme.value);
 });
 
-/** A colour of styles/base.css as a canvas takes it: `color("--accent")` is "rgb(138, 75, 20)". The value of the
- * variable itself would be `light-dark(…)`, which only a property of an element makes a colour of. */
+/** A color of styles/base.css in a form that a canvas accepts: `color("--accent")` is "rgb(138, 75, 20)". The variable
+ * itself holds `light-dark(…)`, which only resolves as a property of an element. */
 export function color(name) {
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;
@@ -35,7 +35,7 @@ export function color(name) {
   return found;
 }
 
-// Storage may be switched off or full: the choice then lasts as long as the page.
+// Storage may be disabled or full: the choice then lasts until the page is closed.
 function remembered() {
   try {
     const found = localStorage.getItem(KEY);

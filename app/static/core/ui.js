@@ -1,4 +1,4 @@
-/** The page's view library in one place: Preact with htm templates and signals, all from ../vendor. */
+/** The page's view library: Preact with htm templates and signals, all from ../vendor. */
 
 import { createContext, Fragment, h, render } from "../vendor/preact.js";
 import {
@@ -7,7 +7,7 @@ import {
 import { batch, computed, effect, signal, untracked, useComputed, useSignal, useSignalEffect } from "../vendor/signals.js";
 import htm from "../vendor/htm.js";
 
-/** Template tag: html`<p class=${name}>${text}</p>`. What is inserted is text or elements, never markup. */
+/** Template tag: html`<p class=${name}>${text}</p>`. Inserted values are text or elements, never markup. */
 export const html = htm.bind(h);
 
 export { batch, computed, createContext, effect, Fragment, h, render, signal, untracked };

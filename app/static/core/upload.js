@@ -1,8 +1,8 @@
-/** Uploads that tell how far they are. fetch does not, so this is the one place for the older way. */
+/** Uploads with progress, which fetch does not report; so this uses XMLHttpRequest. */
 
 import { needsKey, Problem } from "./http.js";
 
-/** Sends a file's bytes with PUT; `onProgress(share)` is called with 0 to 1. Throws `Problem` unless it is a 2xx. */
+/** Sends a file with PUT; `onProgress(share)` is called with 0 to 1. Throws `Problem` unless the response is 2xx. */
 export function upload(path, file, onProgress) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -14,8 +14,8 @@ export function upload(path, file, onProgress) {
       if (request.status === 401) needsKey.value = true;
       return reject(new Problem(request.status, bodyOf(request)));
     };
-    // A file that cannot be read, as a folder, ends here too, and a server that hangs up on one that is too large.
-    const detail = "It could not be sent: the server was not reached, or the browser could not read it.";
+    // Also called if the file cannot be read, as with a folder, or if the server closes the connection on a large file.
+    const detail = "Upload failed: the server could not be reached, or the browser could not read the file.";
     request.onerror = () => reject(new Problem(0, { code: "unreachable", detail }));
     request.send(file);
   });

@@ -1,17 +1,17 @@
-/** Sums over usages, objects as the API has them: `input_tokens` excludes cached ones. */
+/** Sums of the API's usage objects, whose `input_tokens` exclude cached ones. */
 
-/** All tokens that the model read, cached or not. */
+/** All input tokens, cached or not. */
 export const promptTokens = (usage) => usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
 
 export const totalTokens = (usage) => promptTokens(usage) + usage.output_tokens;
 
-/** The share of what was read that came from the provider's cache, 0 to 1; null where nothing was read. */
+/** The share of input tokens read from the provider's cache, 0 to 1; null without input. */
 export function cacheReuse(usage) {
   const read = promptTokens(usage);
   return read === 0 ? null : usage.cache_read_tokens / read;
 }
 
-/** The sum of usages; its cost is null where one of theirs is not known, as in the server's own sums. */
+/** The sum of usages; its cost is null if one of theirs is unknown, as in the server's sums. */
 export function sumUsage(usages) {
   const sum = { ...NOTHING };
   for (const usage of usages) {

@@ -1,6 +1,6 @@
-/** Ids that the page makes itself, so that sending a request again after a lost connection is safe. */
+/** Client-generated ids, which make it safe to resend a request after a lost connection. */
 
-/** A UUIDv7: sorts by time of creation, in ms. */
+/** A UUIDv7, which sorts by creation time; `at` is in ms. */
 export function uuid7(at = Date.now()) {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   for (let place = 0; place < 6; place += 1) bytes[place] = Math.floor(at / 2 ** (8 * (5 - place))) % 256;

@@ -1,4 +1,4 @@
-/** The library of the virtual list, with the one thing that it expects of a bundler. */
+/** The virtual list library, with the `process.env` that it expects from a bundler. */
 
 import "./process.js";
 

@@ -1,6 +1,6 @@
-/** Notices that something has fallen silent. */
+/** Detects that a stream has gone silent. */
 
-/** Calls `onSilence` once nothing was heard for so many ms. */
+/** Calls `onSilence` after `ms` milliseconds without `heard()`. */
 export class Watch {
   #timer = null;
   #ms;

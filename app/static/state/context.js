@@ -1,7 +1,7 @@
-/** What the context view loads by itself: the steps of the whole session, what was cleared, rounds with their details.
+/** The data that the context view loads itself: all steps of the session, cleared outputs, and rounds with details.
  *
- * The stream says that something has changed; what the view shows then comes from the same lists as after a reload, so
- * that both look alike. Until they are loaded again, what the stream told stands in.
+ * Events trigger a reload of these lists, so that the view looks the same as after a page reload. Until a list is
+ * reloaded, the data from the events is shown.
  */
 
 import { get, sessionPath } from "../core/http.js";
@@ -9,23 +9,23 @@ import { batch, computed, effect, signal, untracked } from "../core/ui.js";
 import { lastAttempts, marksOf, mergedAttempts, mergedRounds, pointsOf } from "./context_marks.js";
 
 const PAGE = 500;
-/** What happens together is loaded together: ms from the first news to the load. */
+/** Changes within this time are loaded together, in ms. */
 const SETTLE_MS = 600;
 const LOGGED = "prune.completed,compaction.failed,compaction.reverted";
 
 const held = new WeakMap();
 
-/** The one history of a session's context; it outlives the view, so that a tab that is opened again has it at once. */
+/** The session's context history; it outlives the view, so that a reopened tab has it at once. */
 export function contextOf(state) {
   if (!held.has(state)) held.set(state, new ContextHistory(state));
   return held.get(state);
 }
 
 export class ContextHistory {
-  /** How many attempts are loaded while there are more to come; null when all are there. */
+  /** How many attempts are loaded so far; null once all are. */
   progress = signal(0);
   problem = signal(null);
-  /** Keys of what is open in the view: rounds, items, folds. */
+  /** Keys of open rounds, items and folds in the view. */
   open = signal(new Set());
   #state;
   #stored = signal(new Map());
@@ -47,9 +47,9 @@ export class ContextHistory {
     this.reverts = computed(() => new Map(this.#ofType("compaction.reverted").map((event) => [event.round, event])));
     this.marks = computed(() => marksOf(this.steps.value, this.rounds.value, this.prunes.value));
     this.points = computed(() => pointsOf(this.steps.value, this.marks.value));
-    /** The number of the round that can be reverted: the last that is in force; null where none is. */
+    /** The number of the round that can be reverted, which is the last completed one; or null. */
     this.latest = computed(() => this.rounds.value.findLast(({ status }) => status === "completed")?.round ?? null);
-    /** Changes whenever the next step's context may have. */
+    /** Changes whenever the next step's context may have changed. */
     this.version = computed(() => this.#versionNow());
   }
 
@@ -57,12 +57,12 @@ export class ContextHistory {
     return this.#state.id;
   }
 
-  /** Loads everything, and again what has changed for as long as it is watched. Gives what ends that. */
+  /** Loads everything, and reloads changes while watched. Returns a function that stops it. */
   watch() {
     const stop = effect(() => {
       const follower = this.#state.follower.value;
       void this.version.value;
-      untracked(() => this.#news(follower));
+      untracked(() => this.#changed(follower));
     });
     return () => {
       stop();
@@ -71,7 +71,7 @@ export class ContextHistory {
     };
   }
 
-  /** Whether what has this key is open; reading it subscribes. */
+  /** Whether the element with this key is open; reading it subscribes. */
   isOpen(key) {
     return this.open.value.has(key);
   }
@@ -83,7 +83,7 @@ export class ContextHistory {
     this.open.value = keys;
   }
 
-  /** Tries again after a load that failed. */
+  /** Retries a failed load. */
   retry() {
     return this.#load();
   }
@@ -99,8 +99,8 @@ export class ContextHistory {
     return `${stepNews.value} ${rounded} ${prunes.value.at(-1)?.seq}`;
   }
 
-  /** A new follower means that the session was loaded anew, perhaps from an earlier state of the database. */
-  #news(follower) {
+  /** A new follower means that the session was reloaded, possibly from an earlier state of the database. */
+  #changed(follower) {
     if (follower !== this.#follower) {
       const isFirst = this.#follower === null;
       this.#follower = follower;
@@ -124,7 +124,7 @@ export class ContextHistory {
     this.#logCursor = 0;
   }
 
-  /** One load after the other: each goes on where the one before has ended. */
+  /** Loads run one after another: each continues where the previous one ended. */
   #load() {
     this.#loads = this.#loads.then(() => this.#loadNow());
     return this.#loads;
@@ -158,8 +158,8 @@ export class ContextHistory {
     }
   }
 
-  /** The next load begins behind the last attempt but one of those that are done, as far as the transcript knows its
-   * place; else with the last page. */
+  /** The next load starts after the last but one finished attempt if the transcript knows its seq, and otherwise with
+   * the last page. */
   #advance(items) {
     const place = ({ message_id: id }) => this.#state.transcript.message(id)?.peek().seq;
     const open = items.findIndex(({ duration_ms: duration }, index) => duration === null && index >= items.length - 5);

@@ -1,12 +1,12 @@
-/** What the chart of a context is made of, as pure functions of what the API tells: steps, rounds, prunes. */
+/** The data of the context chart, as pure functions of the API's steps, rounds and prunes. */
 
-/** The share that a context got smaller by; null where it did not. */
+/** The share by which a context became smaller; null if unknown. */
 export function savedShare({ tokens_before: before, tokens_after: after }) {
   return after == null || !before ? null : (before - after) / before;
 }
 
-/** Attempts at steps in order, stored ones brought up to date by those seen live. A stored one that has ended is as it
- * stays. `live` is a map by message id. */
+/** Attempts in order, stored ones updated with live ones. A stored attempt that has finished is final. `live` is a map
+ * by message id. */
 export function mergedAttempts(stored, live) {
   const rows = new Map(stored.map((row) => [row.message_id, row]));
   for (const [id, seen] of live) {
@@ -32,15 +32,15 @@ function measured({ finished_at: finished, ...seen }) {
   return { ...seen, duration_ms: Date.parse(finished) - Date.parse(seen.started_at) };
 }
 
-/** The last attempt at each step: the one that counted. */
+/** The last attempt of each step, which is the one that counts. */
 export function lastAttempts(attempts) {
   return attempts.filter(({ step }, index) => attempts[index + 1]?.step !== step);
 }
 
-/** Rounds as they stand: what the page knows live, told in full by the stored list where that is as new. */
+/** The current rounds: the stored list, with changes from live events. */
 export function mergedRounds(stored, live, working) {
   const rounds = new Map(stored.map((round) => [round.round, round]));
-  const put = (round) => rounds.set(round.round, { ...EMPTY_ROUND, ...rounds.get(round.round), ...told(round) });
+  const put = (round) => rounds.set(round.round, { ...EMPTY_ROUND, ...rounds.get(round.round), ...known(round) });
   for (const round of live) {
     if (rounds.get(round.round)?.status !== round.status) put(round);
   }
@@ -48,8 +48,8 @@ export function mergedRounds(stored, live, working) {
   return [...rounds.values()].sort((one, other) => one.round - other.round);
 }
 
-/** What an event says; it tells only of what it is about. */
-function told(round) {
+/** The fields that an event has set. */
+function known(round) {
   return Object.fromEntries(Object.entries(round).filter(([, value]) => value != null));
 }
 
@@ -66,8 +66,8 @@ const EMPTY_ROUND = {
   duration_ms: 0,
 };
 
-/** Where the context became smaller: `{kind: "round" | "prune", key, x, before, after, time, item}` in order, `x` being
- * a place between the numbers of the steps before and after it. */
+/** Where the context became smaller: `{kind: "round" | "prune", key, x, before, after, time, item}` in order, with `x`
+ * between the numbers of the steps before and after it. */
 export function marksOf(steps, rounds, prunes) {
   const made = rounds.filter(({ status }) => status === "completed" || status === "reverted");
   const marks = [
@@ -78,7 +78,7 @@ export function marksOf(steps, rounds, prunes) {
   const alike = Map.groupBy(marks, ({ place }) => place);
   for (const [place, group] of alike) {
     const before = place === 0 ? (steps[0]?.step ?? 1) - 1 : steps[place - 1].step;
-    // Marks between the same steps share the room between these.
+    // Marks between the same two steps are spread evenly.
     group.forEach((mark, index) => (mark.x = before + (index + 1) / (group.length + 1)));
   }
   return marks;
@@ -98,11 +98,11 @@ function mark(kind, item) {
   return { kind, item, before: item.tokens_before, after: item.tokens_after };
 }
 
-/** How many steps are before a round. A step names the last round before it; one that was reverted before its first
- * step, and one that no step has followed yet, is placed by its time. */
+/** How many steps are before a round. A step names the last round before it; a round that no step names, because it was
+ * reverted before one or none has followed yet, is placed by time. */
 function placeOfRound(steps, { round, status }, time) {
-  const isIts = (step) => (status === "reverted" ? step.compaction_round === round : step.compaction_round >= round);
-  const first = steps.findIndex((step) => step.compaction_round !== null && isIts(step));
+  const isAfter = (step) => (status === "reverted" ? step.compaction_round === round : step.compaction_round >= round);
+  const first = steps.findIndex((step) => step.compaction_round !== null && isAfter(step));
   return first >= 0 ? first : placeOfTime(steps, time);
 }
 
@@ -117,7 +117,7 @@ function placeOfTime(steps, time) {
   return low;
 }
 
-/** The chart's points, left to right: one for each step, two for each mark (what it was, what it became). */
+/** The chart's points, left to right: one per step, two per mark (before and after). */
 export function pointsOf(steps, marks) {
   const points = steps.map((step) => ({ x: step.step, tokens: step.context.tokens, step }));
   for (const mark of marks) {

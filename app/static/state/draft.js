@@ -1,4 +1,4 @@
-/** A session that is being drafted: what the form holds, the request made of it, and where its problems belong. */
+/** The draft of a new session: the form's values, the request made from them, and the fields of its errors. */
 
 import { post } from "../core/http.js";
 import { signal } from "../core/ui.js";
@@ -23,10 +23,10 @@ const EMPTY = {
   systemPrompt: "",
 };
 
-/** The value of `model` under which `otherModel` counts. */
+/** The value of `model` that selects `otherModel`. */
 export const OTHER = "other";
 
-/** Kept while the page is open, so that nothing written is lost by closing the form. */
+/** Kept while the page is open, so that closing the form loses nothing. */
 export const draft = signal(EMPTY);
 
 export function changeDraft(changes) {
@@ -37,7 +37,7 @@ export function clearDraft() {
   draft.value = EMPTY;
 }
 
-/** The fields of the form, by the names that the API has for what they set. */
+/** The form's fields, by API field name. */
 const FIELDS = {
   task: "task",
   title: "title",
@@ -56,7 +56,7 @@ const FIELDS = {
   system_prompt: "systemPrompt",
 };
 
-/** Which field a refusal belongs to that names none. */
+/** The form's field for errors that name none, by error code. */
 const BY_CODE = {
   unknown_model: "model",
   missing_api_key: "model",
@@ -65,12 +65,12 @@ const BY_CODE = {
   sandbox_not_allowed: "sandbox",
 };
 
-/** The request for a draft: `{body, errors}`, the latter by field, empty where the body can be sent. */
+/** The request for a draft: `{body, errors}`, errors by field, empty if the body can be sent. */
 export function requestOf(values) {
   const errors = {};
-  if (!values.task.trim()) errors.task = "Say what is to be done.";
+  if (!values.task.trim()) errors.task = "Enter a task.";
   const model = values.model === OTHER ? values.otherModel.trim() : values.model;
-  if (values.model === OTHER && !model) errors.model = "Give the model's name, as provider/model.";
+  if (values.model === OTHER && !model) errors.model = "Enter the model name as provider/model.";
   const body = {
     task: values.task,
     title: values.title.trim(),
@@ -84,7 +84,7 @@ export function requestOf(values) {
   return { body: given(body), errors };
 }
 
-/** What is not left empty; undefined where everything is. */
+/** The values that are not empty; undefined if all are. */
 function given(values) {
   const found = Object.entries(values).filter(([, value]) => value !== "" && value !== undefined);
   return found.length ? Object.fromEntries(found) : undefined;
@@ -111,17 +111,17 @@ function approvalOf(values, errors) {
   return given({ policy: values.approval === "some" ? some : values.approval, timeout_s: timeout });
 }
 
-/** A number; null for "none", which lifts a limit; undefined where nothing is said. */
+/** The field's number; null for "none", which removes a limit; undefined if empty. */
 function numberOf(values, field, errors) {
   const text = values[field].trim().replaceAll(",", "");
   if (text === "") return undefined;
   if (text.toLowerCase() === "none") return null;
   const number = Number(text);
-  if (!Number.isFinite(number)) errors[field] = "This should be a number.";
+  if (!Number.isFinite(number)) errors[field] = "Enter a number.";
   return number;
 }
 
-/** A refusal by field, `{errors, rest}`: `rest` are the sentences that belong to no field of the form. */
+/** A problem's messages by field, `{errors, rest}`: `rest` are those that belong to no field of the form. */
 export function errorsOf(problem) {
   const named = problem.body.errors ?? [{ field: problem.body.field ?? "", message: problem.message }];
   const errors = {};
@@ -134,7 +134,7 @@ export function errorsOf(problem) {
   return { errors, rest };
 }
 
-/** The form's field for a name such as `approval.policy.commands.0`: of those it lies in, the innermost. */
+/** The form's field for an API field such as `approval.policy.commands.0`: the innermost that contains it. */
 function fieldOf(name) {
   const steps = name.split(".");
   for (let length = steps.length; length > 0; length -= 1) {
@@ -144,14 +144,14 @@ function fieldOf(name) {
   return null;
 }
 
-let last = { id: null, asked: null };
+let last = { id: null, request: null };
 
-/** Makes a session and gives it. The id is the same for the same body until that has come through, so that trying again
- * after a lost answer makes no second session. */
+/** Creates a session and returns it. The same body keeps the same id until it succeeds, so that a retry after a lost
+ * response does not create a second session. */
 export async function createSession(body) {
-  const asked = JSON.stringify(body);
-  if (last.asked !== asked) last = { id: uuid7(), asked };
+  const request = JSON.stringify(body);
+  if (last.request !== request) last = { id: uuid7(), request };
   const session = await post("/v1/sessions", { id: last.id, ...body });
-  last = { id: null, asked: null };
+  last = { id: null, request: null };
   return session;
 }

@@ -1,14 +1,14 @@
-/** A session's events for the raw view: a stretch of the log that grows at its end as events come, while that is
- * wanted, and at its beginning by pages. */
+/** A session's events for the events view: a range of the log that grows at its end with new events while it is
+ * followed, and at its beginning page by page. */
 
 import { get, sessionPath } from "../core/http.js";
 import { batch, signal } from "../core/ui.js";
 
 const PAGE = 200;
-/** Events that are held; those farthest from what is read are let go beyond it. */
+/** The maximum number of loaded events; beyond it, those farthest from the current view are dropped. */
 export const MOST = 10_000;
 
-/** The names of durable events, by what they are about; the others are in no log. */
+/** The types of durable events, by topic; other events are not in the log. */
 export const TYPES = {
   Session: [
     "session.created", "session.updated", "session.deleted", "session.running", "session.idle", "session.recovered",
@@ -22,21 +22,21 @@ export const TYPES = {
   ],
 };
 
-/** Events of some types, all of them where none is named. */
+/** Events of the given types, or of all types if there are none. */
 export class EventLog {
-  /** Events that are held, oldest first: `{seq, type, data}`. */
+  /** The loaded events, oldest first: `{seq, type, data}`. */
   items = signal([]);
   hasEarlier = signal(false);
-  /** Whether newer events than those that are held were let go. */
+  /** Whether newer events were dropped. */
   hasLater = signal(false);
   loading = signal(false);
   problem = signal(null);
   #state;
   #types;
-  /** The newest event that was looked at, whether or not its type is asked for. */
+  /** The seq of the newest event seen, of any type. */
   #to = 0;
   #cursor = null;
-  #begun = 0;
+  #starts = 0;
   #follower = null;
 
   constructor(state, types) {
@@ -44,14 +44,14 @@ export class EventLog {
     this.#types = types;
   }
 
-  /** Begins with what the stream has brought, and the page before it. */
+  /** Starts with the events received from the stream, and the page before them. */
   async start() {
-    this.#begun += 1;
+    this.#starts += 1;
     this.#follower = this.#state.follower.peek();
     const live = this.#state.log.peek();
     const newest = live.at(-1)?.seq ?? this.#follower?.lastId ?? this.#state.session.peek().last_seq;
     batch(() => {
-      this.items.value = ascending(live.filter(this.#isAsked));
+      this.items.value = ascending(live.filter(this.#isWanted));
       this.hasLater.value = false;
       this.#to = newest;
       this.#setCursor(String(live[0]?.seq ?? newest + 1));
@@ -59,11 +59,11 @@ export class EventLog {
     await this.loadEarlier();
   }
 
-  /** Takes what the stream has brought since. */
+  /** Adds new events from the stream. */
   follow(live) {
     if (live.length === 0 || this.hasLater.peek()) return;
-    // More came at once than the stream's reader keeps, or the session was loaded anew, as from an earlier state of the
-    // database: what is held fits no more. That a page of the log is ahead of the stream is nothing of the kind.
+    // More events arrived at once than the session state keeps, or the session was reloaded, possibly from an earlier
+    // state of the database: start again. A page of the log that is ahead of the stream is fine.
     if (live[0].seq > this.#to + 1 || this.#follower !== this.#state.follower.peek()) {
       this.start();
       return;
@@ -71,31 +71,31 @@ export class EventLog {
     const fresh = live.filter(({ seq }) => seq > this.#to);
     if (fresh.length === 0) return;
     this.#to = live.at(-1).seq;
-    const items = ascending([...this.items.peek(), ...fresh.filter(this.#isAsked)]);
+    const items = ascending([...this.items.peek(), ...fresh.filter(this.#isWanted)]);
     if (items.length > MOST) this.#setCursor(String(items.at(-MOST).seq));
     this.items.value = items.slice(-MOST);
   }
 
-  /** How many of the stream's events have come that are not held yet. */
+  /** How many of the stream's events are not loaded yet. */
   waiting(live) {
-    return live.filter((event) => event.seq > this.#to && this.#isAsked(event)).length;
+    return live.filter((event) => event.seq > this.#to && this.#isWanted(event)).length;
   }
 
   async loadEarlier() {
-    const begun = this.#begun;
+    const start = this.#starts;
     let found = 0;
     while (this.#cursor !== null && found === 0) {
       const page = await this.#page({ order: "desc", after: this.#cursor });
-      if (page === null || begun !== this.#begun) return;
+      if (page === null || start !== this.#starts) return;
       found = page.items.length;
       batch(() => {
         this.#setCursor(page.next_cursor);
-        this.#letGoLater(ascending([...page.items.toReversed(), ...this.items.peek()]));
+        this.#dropLater(ascending([...page.items.toReversed(), ...this.items.peek()]));
       });
     }
   }
 
-  #letGoLater(items) {
+  #dropLater(items) {
     this.items.value = items.slice(0, MOST);
     if (items.length <= MOST) return;
     this.hasLater.value = true;
@@ -103,9 +103,9 @@ export class EventLog {
   }
 
   async loadLater() {
-    const begun = this.#begun;
+    const start = this.#starts;
     const page = await this.#page({ after: String(this.#to) });
-    if (page === null || begun !== this.#begun) return;
+    if (page === null || start !== this.#starts) return;
     batch(() => {
       const items = ascending([...this.items.peek(), ...page.items]);
       if (items.length > MOST) this.#setCursor(String(items.at(-MOST).seq));
@@ -120,15 +120,15 @@ export class EventLog {
     this.hasEarlier.value = cursor !== null && Number(cursor) !== 1;
   }
 
-  /** A page of the log; null where it cannot be had, or one is being loaded. */
+  /** A page of the log; null if it fails to load, or if another one is loading. */
   async #page(query) {
     if (this.loading.peek()) return null;
     this.loading.value = true;
     this.problem.value = null;
-    const asked = new URLSearchParams({ ...query, limit: PAGE });
-    if (this.#types.length) asked.set("types", this.#types.join(","));
+    const params = new URLSearchParams({ ...query, limit: PAGE });
+    if (this.#types.length) params.set("types", this.#types.join(","));
     try {
-      return await get(`${sessionPath(this.#state.id, "log")}?${asked}`);
+      return await get(`${sessionPath(this.#state.id, "log")}?${params}`);
     } catch (problem) {
       this.problem.value = problem;
       return null;
@@ -137,10 +137,10 @@ export class EventLog {
     }
   }
 
-  #isAsked = ({ type }) => this.#types.length === 0 || this.#types.includes(type);
+  #isWanted = ({ type }) => this.#types.length === 0 || this.#types.includes(type);
 }
 
-/** The events without those that stand in them already: one may come with a page and with the stream. */
+/** The events without duplicates: an event may come with a page and with the stream. */
 function ascending(events) {
   let last = 0;
   return events.filter(({ seq }) => {

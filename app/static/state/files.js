@@ -1,22 +1,22 @@
-/** The files of a session's workspace, as far as somebody has opened them. */
+/** The files of a session's workspace, loaded as folders are opened. */
 
 import { get, request, sessionPath, filePath } from "../core/http.js";
 import { upload } from "../core/upload.js";
 import { batch, signal } from "../core/ui.js";
 
-/** As much of a file is shown, in bytes. */
+/** How much of a file is shown, in bytes. */
 export const SHOWN_BYTES = 512 * 1024;
-/** Folders that are asked for at a time. */
+/** How many folders are loaded at a time. */
 const AT_ONCE = 4;
 const known = new WeakMap();
 
-/** The files of a session that is shown; what is open stays open through its other views. */
+/** The files of a session; open folders and files stay open while other views are shown. */
 export function filesOf(state) {
   if (!known.has(state)) known.set(state, new Files(state.id));
   return known.get(state);
 }
 
-/** The folder that a path lies in; "" is the workspace itself. */
+/** The folder of a path; "" is the workspace itself. */
 export const folderOf = (path) => path.slice(0, Math.max(0, path.lastIndexOf("/")));
 
 export const nameOf = (path) => path.slice(path.lastIndexOf("/") + 1);
@@ -24,16 +24,16 @@ export const nameOf = (path) => path.slice(path.lastIndexOf("/") + 1);
 export const joined = (folder, name) => (folder ? `${folder}/${name}` : name);
 
 class Files {
-  /** What is known of folders, by path: `{items, truncated, problem, loading}`, `items` null until they are loaded. */
+  /** Folders by path: `{items, truncated, problem, loading}`, with `items` null until loaded. */
   folders = signal(new Map());
   expanded = signal(new Set());
   refreshing = signal(false);
-  /** The file that is shown, or null: `{path, loading, problem, text, size}`, `text` null for one that is not text. */
+  /** The open file, or null: `{path, loading, problem, text, size}`, with `text` null if it is not text. */
   file = signal(null);
-  /** Files on their way up, oldest first: `{id, path, share, status: "sending" | "done" | "failed", detail}`. */
+  /** Uploads, oldest first: `{id, path, share, status: "sending" | "done" | "failed", detail}`. */
   uploads = signal([]);
   #id;
-  #asked = new Map();
+  #requests = new Map();
   #reading = 0;
   #again = false;
   #lastUpload = 0;
@@ -42,18 +42,18 @@ class Files {
     this.#id = id;
   }
 
-  /** Loads the entries of a folder. A failure stands with the folder. */
+  /** Loads the entries of a folder. A failure is stored with the folder. */
   async load(path) {
-    const number = (this.#asked.get(path) ?? 0) + 1;
-    this.#asked.set(path, number);
+    const number = (this.#requests.get(path) ?? 0) + 1;
+    this.#requests.set(path, number);
     this.#set(path, { loading: true });
     try {
       const page = await get(`${sessionPath(this.#id, "files")}?${new URLSearchParams({ path })}`);
-      if (this.#asked.get(path) !== number) return;
+      if (this.#requests.get(path) !== number) return;
       const items = page.items.toSorted(byName);
       this.#set(path, { items, truncated: page.truncated, problem: null, loading: false });
     } catch (problem) {
-      if (this.#asked.get(path) === number) this.#set(path, { problem, loading: false });
+      if (this.#requests.get(path) === number) this.#set(path, { problem, loading: false });
     }
   }
 
@@ -62,13 +62,12 @@ class Files {
     this.folders.value = new Map(this.folders.value).set(path, { ...before, ...changes });
   }
 
-  /** What the folder of a path tells of it, as far as it is loaded. */
+  /** The entry of a path in its folder, if loaded. */
   entry(path) {
     return this.folders.value.get(folderOf(path))?.items?.find((item) => item.path === path);
   }
 
-  /** Whether something of this path may be there: its folder tells, or it is asked for where that is not listed in
-   * full. */
+  /** Whether this path may exist: looks in its folder, or asks the server if that is not fully listed. */
   async has(path) {
     if (this.entry(path)) return true;
     const { items, truncated, problem } = this.folders.value.get(folderOf(path)) ?? {};
@@ -77,7 +76,7 @@ class Files {
       await request("GET", filePath(this.#id, path), { headers: { Range: "bytes=0-0" } });
       return true;
     } catch (failure) {
-      // An empty file has no such byte; a folder or a link is not sent.
+      // Other statuses mean that it exists: an empty file has no such byte, and folders and links are not served.
       return failure.status !== 404;
     }
   }
@@ -93,7 +92,7 @@ class Files {
     this.expanded.value = expanded;
   }
 
-  /** Loads again what is open. One that is asked for while another is under way follows it. */
+  /** Reloads what is open. A refresh requested while another one runs follows it. */
   async refresh() {
     this.#again = true;
     if (this.refreshing.value) return;
@@ -119,7 +118,7 @@ class Files {
     if (this.file.value) await this.#read(this.file.value.path);
   }
 
-  /** Whether a folder may still be there, as far as the one that it lies in tells. */
+  /** Whether a folder may still exist, according to its parent. */
   #isThere(path) {
     const holder = this.folders.value.get(folderOf(path));
     return !holder?.items || holder.items.some((item) => item.path === path && item.type === "directory");
@@ -133,7 +132,7 @@ class Files {
     });
   }
 
-  /** Shows a file in place of the one that is shown. */
+  /** Opens a file, replacing the open one. */
   async show(path) {
     this.file.value = { path, loading: true, problem: null, text: null, size: null };
     await this.#read(path);
@@ -158,10 +157,10 @@ class Files {
     if (!isSame || this.file.value.loading) this.file.value = { path, loading: false, ...found };
   }
 
-  /** The first bytes of a file as text, null where they are none, and the size of all of it. */
+  /** The first bytes of a file as text, or null if they are not text, and the size of the whole file. */
   async #beginning(path) {
     try {
-      // An empty file has no first byte that could be asked for.
+      // An empty file has no first byte to request.
       const headers = this.entry(path)?.size === 0 ? {} : { Range: `bytes=0-${SHOWN_BYTES - 1}` };
       const response = await request("GET", filePath(this.#id, path), { headers });
       const bytes = new Uint8Array(await response.arrayBuffer());
@@ -174,7 +173,7 @@ class Files {
     }
   }
 
-  /** Sends files into a folder, one after the other, and shows what has become of each in `uploads`. */
+  /** Uploads files into a folder, one after another, and tracks them in `uploads`. */
   async upload(files, folder) {
     const queued = files.map((file) => [file, this.#addUpload(joined(folder, file.name))]);
     for (const [file, id] of queued) {
@@ -199,7 +198,7 @@ class Files {
     this.uploads.value = this.uploads.value.map((item) => (item.id === id ? { ...item, ...changes } : item));
   }
 
-  /** Takes the uploads that have ended off the list. */
+  /** Removes finished uploads from the list. */
   clearUploads() {
     this.uploads.value = this.uploads.value.filter(({ status }) => status === "sending");
   }
@@ -214,11 +213,11 @@ function byName(one, other) {
   return ORDER.compare(nameOf(one.path), nameOf(other.path));
 }
 
-/** The text of some bytes in UTF-8, or null: a NUL, or bytes that are no UTF-8, make a file one that is not text. */
+/** The bytes as UTF-8 text, or null if they contain NUL or invalid UTF-8. */
 function asText(bytes, isPartial) {
   if (bytes.includes(0)) return null;
   try {
-    // At the end of a part a character may be cut off.
+    // A character may be cut off at the end of a part.
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: isPartial });
   } catch {
     return null;

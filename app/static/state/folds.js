@@ -1,8 +1,8 @@
-/** What is open and what is folded, kept apart from what shows it. */
+/** The state of collapsible elements, kept outside their components. */
 
 import { signal } from "../core/ui.js";
 
-/** What is open, by a key of its own. `onToggle` is told before a thing is opened or closed. */
+/** Which elements are open, by key. `onToggle` is called before one is opened or closed. */
 export class Folds {
   #open = new Map();
   #onToggle;
@@ -11,7 +11,7 @@ export class Folds {
     this.#onToggle = onToggle;
   }
 
-  /** The signal of whether a thing is open. */
+  /** A signal of whether an element is open. */
   of(key) {
     if (!this.#open.has(key)) this.#open.set(key, signal(false));
     return this.#open.get(key);

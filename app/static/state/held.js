@@ -1,27 +1,27 @@
-/** The messages that the page holds: a stretch of the session's, in order, that grows and shrinks at either end.
+/** The loaded messages: a contiguous range of the session's, in order, that grows and shrinks at either end.
  *
- * Messages are values: one that changes is replaced by a new object in its signal, so that only its row is drawn again.
- * Results of tools are messages of their own in the history; here they are found by their call too. Voided attempts are
- * never held.
+ * Messages are immutable: a changed one is replaced by a new object in its signal, so that only its row is rerendered.
+ * Tool results are separate messages in the history; here they can also be found by their call. Voided attempts are
+ * never kept.
  */
 
 import { batch, signal } from "../core/ui.js";
 
 export class Held {
-  /** Ids of the messages, in order; a new array whenever it changes. */
+  /** The messages' ids, in order; a new array whenever it changes. */
   order = signal([]);
-  /** The seqs that the stretch reaches from and to; voided attempts count. */
+  /** The first and last seq of the range, including voided attempts. */
   first = Infinity;
   last = 0;
   #messages = new Map();
   #results = new Map();
 
-  /** The signal of a message that is held. */
+  /** The signal of a loaded message. */
   message(id) {
     return this.#messages.get(id);
   }
 
-  /** The signal of a call's result: a tool_result part, or null while there is none. */
+  /** The signal of a call's result: a tool_result part, or null. */
   result(callId) {
     let held = this.#results.get(callId);
     if (!held) {
@@ -31,12 +31,12 @@ export class Held {
     return held;
   }
 
-  /** A call's result; null where there is none, or it is not held. */
+  /** A call's result; null if there is none or it is not loaded. */
   resultNow(callId) {
     return this.#results.get(callId)?.peek() ?? null;
   }
 
-  /** Takes messages in at their places, or in place of themselves. */
+  /** Adds messages in order, or replaces them if they are already loaded. */
   add(messages) {
     const added = [];
     for (const message of messages) {
@@ -47,11 +47,11 @@ export class Held {
     if (added.length === 0) return;
     const seq = (id) => this.#messages.get(id).peek().seq;
     const order = [...this.order.peek(), ...added];
-    // Mostly they come at one end, where a sort has nothing to do.
+    // Usually they are added at one end, so the array is nearly sorted.
     this.order.value = order.sort((one, other) => seq(one) - seq(other));
   }
 
-  /** Whether the message was held before. */
+  /** Stores a message and returns whether it was already loaded. */
   #put(message) {
     for (const part of message.parts) {
       if (part.type === "tool_result") this.result(part.call_id).value = part;
@@ -67,13 +67,13 @@ export class Held {
     if (held) held.value = change(held.peek());
   }
 
-  /** Takes a result of a call whose row is there, whether or not its message will be held. */
+  /** Stores the result of a call that is shown, whether or not the result's message is loaded. */
   putResult(part) {
     const held = this.#results.get(part.call_id);
     if (held) held.value = part;
   }
 
-  /** Changes a result that is held. */
+  /** Changes a loaded result. */
   changeResult(callId, change) {
     const held = this.#results.get(callId);
     if (held?.peek()) held.value = change(held.peek());
@@ -85,7 +85,7 @@ export class Held {
     this.order.value = this.order.peek().filter((other) => other !== id);
   }
 
-  /** Lets go of all messages and takes these. What is among both keeps its signals, since its row may look at them. */
+  /** Replaces all messages. Those in both sets keep their signals, since their rows may be subscribed. */
   replace(messages) {
     const stay = new Set(messages.filter(({ voided_at: at }) => !at).map(({ id }) => id));
     const order = this.order.peek();
@@ -101,7 +101,7 @@ export class Held {
     });
   }
 
-  /** Keeps so many messages at one end and lets go of the others. Whether there were others. */
+  /** Keeps the first `count` messages and drops the others. Returns whether there were others. */
   keepFirst(count) {
     const order = this.order.peek();
     if (order.length <= count) return false;
@@ -110,7 +110,8 @@ export class Held {
     return true;
   }
 
-  /** What is kept begins with no result, whose call would come back later without it: some more are kept then. */
+  /** Keeps the last `count` messages, or a few more so that the range does not begin with a tool result: its call,
+   * loaded again later, would be without it. Returns whether there were others. */
   keepLast(count) {
     const order = this.order.peek();
     const message = (place) => this.#messages.get(order[place]).peek();
@@ -135,7 +136,7 @@ export class Held {
   }
 }
 
-/** A message of which nothing has come yet, as the history shows it then. */
+/** A message without content, as in the history. */
 export function blank(id, seq, role, at) {
   return {
     ...{ id, seq, role, parts: [], tokens: 0, model: null, finish_reason: null, error: null },
@@ -143,7 +144,7 @@ export function blank(id, seq, role, at) {
   };
 }
 
-/** The parts with one put at its index, in place of itself if it was there. */
+/** The parts with one added or replaced, ordered by index. */
 export function withPart(parts, part) {
   return [...parts.filter(({ id }) => id !== part.id), part].sort((one, other) => one.index - other.index);
 }

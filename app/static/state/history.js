@@ -1,18 +1,18 @@
-/** A session's messages as the API gives them: pages forward from a seq. */
+/** A session's messages from the API, which returns pages forward from a seq. */
 
 import { get, sessionPath } from "../core/http.js";
 
-/** Messages of a page that somebody scrolls to. */
+/** Messages per page when scrolling. */
 const PAGE = 200;
-/** The API's most. */
+/** The API's maximum page size. */
 const LARGEST_PAGE = 500;
-/** Events that are looked back over at first for the messages before a seq; a message makes some five events. */
+/** How many seqs to look back at first for earlier messages; a message has about five events. */
 const LOOK_BACK = 250;
-/** Messages that are enough for a page backwards: more than a screen shows. */
+/** How many messages are enough for a page backwards: more than a screen shows. */
 const ENOUGH = 40;
 
-/** Reads pages. Each is `{items, lastSeq, more}`: `lastSeq` is the seq that the oldest answer holds for, `more` whether
- * there are others in the direction that was read. */
+/** Reads pages: `{items, lastSeq, more}`, with the `last_seq` of the first response, and whether there are more
+ * messages in the direction of reading. */
 export class History {
   #id;
 
@@ -20,7 +20,7 @@ export class History {
     this.#id = sessionId;
   }
 
-  /** The messages that follow a seq. */
+  /** The messages after a seq. */
   async after(seq, limit = PAGE) {
     const page = await this.#page(seq, limit);
     return { items: page.items, lastSeq: page.last_seq, more: page.next_cursor !== null };
@@ -37,12 +37,12 @@ export class History {
     return this.#backwards(seq, seq);
   }
 
-  /** A message that is known to have this seq. */
+  /** The message with this seq, or null. */
   async message(seq) {
     return (await this.#page(seq - 1, 1)).items.find((message) => message.seq === seq) ?? null;
   }
 
-  /** All messages from one seq to another, in pieces. */
+  /** All messages from one seq to another, page by page. */
   async *all(first, last) {
     for (let cursor = first - 1; cursor !== null && cursor < last; ) {
       const page = await this.#page(cursor, LARGEST_PAGE);
@@ -51,8 +51,8 @@ export class History {
     }
   }
 
-  /** Looks back over more and more events until they hold enough messages. `end` is where that begins, `before` what
-   * the messages have to be below: newest ones that came since `end` was read are taken too. */
+  /** Looks back from `end` over more and more seqs until it finds enough messages. Only messages with a seq below
+   * `before` count; with Infinity, messages added after `end` was read are included. */
   async #backwards(end, before) {
     let items = [];
     let lastSeq = null;

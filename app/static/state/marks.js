@@ -1,11 +1,11 @@
-/** The marks of results that the model no longer sees. */
+/** Marks on tool results that the model no longer sees. */
 
 import { batch } from "../core/ui.js";
 
 /** Marks are loaded once for all changes within this time, in ms. */
 const SETTLE_MS = 300;
 
-/** Keeps the marks of all results that are held. */
+/** Keeps the marks of all loaded results up to date. */
 export class Marks {
   #held;
   #history;
@@ -16,14 +16,14 @@ export class Marks {
     this.#history = history;
   }
 
-  /** Marks results as pruned, before it is known what else the history says of them. */
+  /** Marks results as pruned before the other fields are loaded. */
   put(callIds, at) {
     for (const callId of callIds) {
       this.#held.changeResult(callId, (part) => ({ ...part, compacted_at: part.compacted_at ?? at }));
     }
   }
 
-  /** Loads all marks, after what may have changed any of them. */
+  /** Reloads all marks soon, after a change that may affect any of them. */
   loadSoon() {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#load().catch(() => {}), SETTLE_MS);

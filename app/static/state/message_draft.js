@@ -1,5 +1,4 @@
-/** What somebody writes to a session: kept until the server has accepted it, through other views, reloads and lost
- * connections. */
+/** The draft of a message: kept until the server has accepted it, across views, reloads and lost connections. */
 
 import { post, serverNow, sessionPath } from "../core/http.js";
 import { batch, effect, signal } from "../core/ui.js";
@@ -8,15 +7,15 @@ import { uuid7 } from "../core/uuid.js";
 /** How long after the last change a draft is stored, in ms. */
 const STORE_MS = 300;
 const drafts = new WeakMap();
-/** Drafts that were changed and not stored since. Only these have to be known by the page: a draft holds all that is
- * known of its session. */
+/** Changed drafts that are not stored yet. Only these are referenced here, since a draft keeps its whole session state
+ * in memory. */
 const unstored = new Set();
 
 addEventListener("pagehide", () => {
   for (const draft of unstored) draft.store();
 });
 
-/** The draft of a session that is shown; the same one in each view of it. */
+/** The draft of a session, shared by all its views. */
 export function draftOf(state) {
   if (!drafts.has(state)) drafts.set(state, new MessageDraft(state));
   return drafts.get(state);
@@ -27,17 +26,17 @@ class MessageDraft {
   /** "steer", "follow_up" or "interrupt". */
   mode = signal("steer");
   sending = signal(false);
-  /** Why the last try failed, `{problem, at}`, `at` in ms by the server's clock; or null. */
+  /** Why sending failed, `{problem, at}`, with `at` in ms by the server's clock; or null. */
   failure = signal(null);
   #state;
-  /** The id that a text was sent under: sent again, it goes under the same one, so that the server takes it once. */
+  /** The id and text of the last attempt: a resend uses the same id, so that the server accepts the message once. */
   #attempt = null;
   #timer = null;
 
   constructor(state) {
     this.#state = state;
     this.#restore();
-    // The answer to a request may be lost while the message itself was accepted: then the stream brings it.
+    // The message may be accepted although its response is lost: then the stream delivers it.
     effect(() => this.#lookForAttempt(state.queue.value, state.transcript.order.value));
   }
 
@@ -51,13 +50,13 @@ class MessageDraft {
     this.#storeSoon();
   }
 
-  /** Puts a text behind what is written already. */
+  /** Appends a text to the draft. */
   append(text) {
     const written = this.text.value.trimEnd();
     this.write(written ? `${written}\n\n${text}` : text);
   }
 
-  /** Sends the text. A failure goes to `failure` and leaves the text where it is. */
+  /** Sends the text. A failure is stored in `failure`, and the text is kept. */
   async send() {
     const content = this.text.value;
     if (this.sending.value || !content.trim()) return;
@@ -87,7 +86,7 @@ class MessageDraft {
     if (queue.some(({ id }) => id === attempt.id) || order.includes(attempt.id)) this.#accepted(attempt);
   }
 
-  /** What was written on while the text was under way stays. */
+  /** Text added while the message was being sent is kept. */
   #accepted(attempt) {
     if (this.#attempt !== attempt) return;
     this.#attempt = null;
@@ -111,7 +110,7 @@ class MessageDraft {
       this.mode.value = stored.mode ?? "steer";
       this.#attempt = stored.attempt ?? null;
     } catch {
-      // No storage, or not ours: the draft begins empty.
+      // No storage, or invalid data: the draft starts empty.
     }
   }
 
@@ -130,7 +129,7 @@ class MessageDraft {
       if (kept.text || kept.attempt) sessionStorage.setItem(this.#key, JSON.stringify(kept));
       else sessionStorage.removeItem(this.#key);
     } catch {
-      // Storage that is full or forbidden: the draft lives as long as the page.
+      // Storage is full or disabled: the draft lives as long as the page.
     }
   }
 }

@@ -1,19 +1,19 @@
-/** The models that the server offers, loaded once for the page. */
+/** The models that the server offers, shared by all forms. */
 
 import { get } from "../core/http.js";
 import { signal } from "../core/ui.js";
 
-/** Models as `GET /v1/models` has them; null until they are loaded. */
+/** The items of `GET /v1/models`; null until loaded. */
 export const models = signal(null);
 
-/** Loads the models, and throws the Problem where that fails. What an operator changes comes with a restart of the
- * server, so this is done each time that a form is opened. */
+/** Loads the models. Throws a Problem. Called whenever a form is opened, since the models may change with a server
+ * restart. */
 export async function loadModels() {
   models.value = (await get("/v1/models")).items;
 }
 
-/** Whether this is the scripted demo, which only plays a part. */
+/** Whether this is the scripted demo. */
 export const isDemo = ({ provider }) => provider === "scripted";
 
-/** The model that a session gets which names none; null where the list does not hold it. */
+/** The default model of new sessions; null if it is not in the list. */
 export const defaultModel = () => models.value?.find((model) => model.default) ?? null;

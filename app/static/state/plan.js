@@ -1,9 +1,8 @@
-/** The agent's plan: what it last gave, read from the log. */
+/** The agent's plan, read from the log. */
 
 import { get, sessionPath } from "../core/http.js";
 
-/** The newest plan's items, null where there is none. The log may have to be looked through in several pages, which
- * takes a while where it is long. */
+/** The newest plan's items, or null. In a long log this may take several requests. */
 export async function latestPlan(sessionId) {
   for (let cursor = ""; ; ) {
     const path = `${sessionPath(sessionId, "log")}?types=plan.updated&order=desc&limit=1${cursor}`;

@@ -1,24 +1,24 @@
-/** How somebody reads a transcript: it outlives what shows it, so that they find it as they left it. */
+/** The reading state of a transcript; it outlives the view, so that a reopened transcript is as the user left it. */
 
 import { signal } from "../core/ui.js";
 import { Folds } from "./folds.js";
 
 export class Reading {
-  /** How many messages had come when the reader left the newest; null while they read those. */
+  /** How many messages had arrived when the user scrolled away from the newest one; null while following. */
   left = signal(null);
-  /** What is open in the rows. It is to stay where it was opened, so that the newest is not followed from then on. */
+  /** What is open in the rows. Opening something stops following, so that it stays in place. */
   folds = new Folds(() => this.follow(false));
   planFolds = new Folds();
-  /** Where the reader was when the rows were last taken away, as the list of rows has it; null at the newest. */
+  /** The scroll position when the rows were last unmounted; null when following. */
   place = null;
   #arrived;
 
-  /** `arrived` is the signal of how many messages have come. */
+  /** `arrived` is the signal of how many messages have arrived. */
   constructor(arrived) {
     this.#arrived = arrived;
   }
 
-  /** Whether somebody reads the newest messages. */
+  /** Whether the newest messages are followed. */
   get isFollowed() {
     return this.left.peek() === null;
   }

@@ -1,4 +1,4 @@
-/** The newest run of a session, for its limits: when it began, when it ended, its steps. */
+/** The newest run of a session, for its limits: its start, end and steps. */
 
 import { get, sessionPath } from "../core/http.js";
 import { signal } from "../core/ui.js";
@@ -7,8 +7,8 @@ const PAGE = 500;
 const TYPES = "session.running,session.idle";
 
 export class RunMeter {
-  /** `{startedAt, endedAt, steps}`, times in ms; `endedAt` and `steps` are null while it is under way. Null before the
-   * first run. */
+  /** `{startedAt, endedAt, steps}`, times in ms; `endedAt` and `steps` are null while the run is active. Null before
+   * the first run. */
   run = signal(null);
   #id;
   #after = 0;
@@ -17,7 +17,7 @@ export class RunMeter {
     this.#id = id;
   }
 
-  /** Reads on where the load before has ended. Throws a Problem. */
+  /** Continues where the previous load ended. Throws a Problem. */
   async load() {
     for (let cursor = this.#after; cursor !== null; ) {
       const page = await get(`${sessionPath(this.#id, "log")}?types=${TYPES}&limit=${PAGE}&after=${cursor}`);
@@ -29,7 +29,7 @@ export class RunMeter {
 
   #apply(type, data) {
     const at = Date.parse(data.at);
-    // A recovery goes on with the run that was interrupted.
+    // A recovery continues the interrupted run.
     if (type === "session.running" && data.trigger !== "recovery") {
       this.run.value = { startedAt: at, endedAt: null, steps: null };
     } else if (type === "session.idle" && this.run.value) {

@@ -1,24 +1,24 @@
-/** What the model sees, as the API builds it for the next step or a past one, and what a place in it was made from. */
+/** The model's view, as the API builds it for the next or a past step, and the stored messages behind it. */
 
 import { get, request, sessionPath } from "../core/http.js";
 import { signal } from "../core/ui.js";
 
-/** Bytes of a raw output that are shown; the rest is downloaded. */
+/** Bytes of an original output that are shown; the rest can be downloaded. */
 export const SHOWN_BYTES = 65_536;
 const PAGE = 100;
 
 const held = new WeakMap();
 
-/** The one such context of a session; what was loaded stays while other views are looked at. */
+/** The model's view of a session; loaded data is kept while other views are shown. */
 export function seenOf(state) {
   if (!held.has(state)) held.set(state, new SeenContext(state));
   return held.get(state);
 }
 
 export class SeenContext {
-  /** The step whose request is shown; null is the next one. */
+  /** The step whose request is shown; null for the next step. */
   step = signal(null);
-  /** The answer of the API; null until the first. */
+  /** The API's response; null until the first. */
   data = signal(null);
   loading = signal(false);
   problem = signal(null);
@@ -34,7 +34,7 @@ export class SeenContext {
     return this.load();
   }
 
-  /** Loads what is chosen; an answer that was overtaken by another choice is dropped. */
+  /** Loads the chosen step; the response is dropped if another one was chosen meanwhile. */
   async load() {
     const number = ++this.#number;
     const { value: step } = this.step;
@@ -53,7 +53,7 @@ export class SeenContext {
   }
 }
 
-/** The new items, with the old object for each that is the same, so that its row need not be drawn again. */
+/** The new items, with the old object for each unchanged one, so that its row is not rerendered. */
 function kept(old, items) {
   const known = new Map(old.map((item) => [item.message.id, item]));
   return items.map((item) => {
@@ -62,7 +62,8 @@ function kept(old, items) {
   });
 }
 
-/** What makes up a context: `[{name, tokens, count}]`, estimated, in the order in which it is sent. */
+/** The contents of a context by kind: `[{name, tokens, count}]`, tokens estimated, in the order in which they are sent.
+ * */
 export function makeUp({ system, tools, messages }) {
   const names = { summary: "Summaries", placeholder: "Placeholders", clip: "Clipped" };
   const groups = { Messages: [], Summaries: [], Clipped: [], Placeholders: [] };
@@ -75,13 +76,13 @@ export function makeUp({ system, tools, messages }) {
   ];
 }
 
-/** A message as it is stored; null where there is none of this id, as for one that only the request has. */
+/** The stored message with this id; null for a message that only exists in the request. */
 export async function storedMessage(sessionId, { id, seq }) {
   const page = await get(`${sessionPath(sessionId, "messages")}?after=${Math.max(0, seq - 1)}&limit=1`);
   return page.items.find((message) => message.id === id) ?? null;
 }
 
-/** The beginning of a call's raw output, as text: `{text, isWhole}`. */
+/** The beginning of a call's original output, as text: `{text, isWhole, size}`. */
 export async function rawOutput(sessionId, callId) {
   const path = sessionPath(sessionId, "tool-calls", callId, "output");
   const call = await get(sessionPath(sessionId, "tool-calls", callId));
@@ -91,7 +92,7 @@ export async function rawOutput(sessionId, callId) {
   return { text: await response.text(), isWhole: size <= SHOWN_BYTES, size };
 }
 
-/** What a round has replaced, by pages: messages from the first to the last that it covers. */
+/** The messages replaced by a round, from the first to the last that it covers, loaded by page. */
 export class Covered {
   messages = signal([]);
   isWhole = signal(false);
@@ -106,7 +107,7 @@ export class Covered {
     this.steps = steps;
   }
 
-  /** Loads so many more, or to the end. */
+  /** Loads the next page. */
   async more() {
     this.#cursor ??= (await this.#firstSeq()) - 1;
     let started = this.messages.value.length > 0;
@@ -131,8 +132,8 @@ export class Covered {
     this.messages.value = [...this.messages.value, ...(end >= 0 ? items.slice(0, end + 1) : items)];
   }
 
-  /** The place of the first message. The API gives messages by place and not by id; a step's request names both, and
-   * the last one before the round has had what the round covers. Else the history is read from its beginning. */
+  /** The seq of the first message. The API pages messages by seq, not by id; a step's request has both, and the last
+   * step before the round contains the messages that it covers. Otherwise the history is read from its beginning. */
   async #firstSeq() {
     const { first_message_id: first, created_at: time } = this.#range;
     const held = this.#state.transcript.message(first)?.peek().seq;

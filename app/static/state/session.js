@@ -1,8 +1,8 @@
-/** One session as the page shows it: snapshots of the API, brought up to date by its event stream.
+/** The state of one session: API snapshots, kept up to date by its event stream.
  *
- * Every event is an upsert by id, so one that a snapshot holds already does no harm; that is why the stream is followed
- * from the oldest `last_seq` among the snapshots. All changes go through `apply`, which is the one place that knows
- * what an event means.
+ * Every event is an upsert by id, so events that a snapshot already includes are harmless; therefore the stream is
+ * followed from the oldest `last_seq` of the snapshots. All changes go through `apply`, the only place that interprets
+ * events.
  */
 
 import { Follower } from "../core/follow.js";
@@ -13,7 +13,7 @@ import { latestPlan } from "./plan.js";
 import { apply } from "./session_events.js";
 import { Transcript } from "./transcript.js";
 
-/** Events that the raw view keeps, newest last. */
+/** How many events are kept for the events view. */
 const LOG_KEPT = 2_000;
 
 export class SessionState {
@@ -21,27 +21,27 @@ export class SessionState {
   session = signal(null);
   /** Pending messages, in delivery order. */
   queue = signal([]);
-  /** Calls that wait for a person. */
+  /** Calls awaiting approval. */
   approvals = signal([]);
-  /** Rounds of compaction, oldest first. */
+  /** Compaction rounds, oldest first. */
   rounds = signal([]);
-  /** Rounds at work now: `{round, reason, policy, tokens_before, limit, background}` by number. */
+  /** Running rounds: `{round, reason, policy, tokens_before, limit, background}` by number. */
   working = signal(new Map());
-  /** How many rungs of rounds were seen to fail. */
+  /** How many failed rungs were reported by events. */
   failedRungs = signal(0);
-  /** Newest prunes that were seen live, oldest first. */
+  /** The newest prunes reported by events, oldest first. */
   prunes = signal([]);
-  /** Newest attempts at steps that were seen live, as in the list of steps; by message id. */
+  /** The newest attempts reported by events, as in the API's list of steps; by message id. */
   steps = signal(new Map());
-  /** How many events of steps have come. */
+  /** How many step events have arrived. */
   stepNews = signal(0);
-  /** How many runs were seen to begin. */
+  /** How many run starts were reported by events. */
   runs = signal(0);
-  /** The plan's items; null until the model has made one. */
+  /** The plan's items; null without a plan. */
   plan = signal(null);
-  /** The attempt that waits before it is tried again: `{attempt, until, code, detail}`, or null. */
+  /** The failed attempt that will be retried: `{attempt, until, code, detail}`, or null. */
   retrying = signal(null);
-  /** Newest events as they came, for the raw view. */
+  /** The newest events, for the events view. */
   log = signal([]);
   /** Why the session cannot be shown: a Problem, or null. */
   problem = signal(null);
@@ -49,7 +49,7 @@ export class SessionState {
   transcript;
   follower = signal(null);
   #id;
-  /** Counts the loads of everything; one that was overtaken, or whose session was closed, is dropped. */
+  /** Counts full loads; a load is dropped if a newer one has started or the session was closed. */
   #load = 0;
   #patience = new Patience();
 
@@ -62,8 +62,8 @@ export class SessionState {
     return this.#id;
   }
 
-  /** Loads the snapshots and follows the session from there. Problems go to `problem`; after one that may pass it is
-   * tried again for as long as the session is open. */
+  /** Loads the snapshots and follows the session from there. Problems are stored in `problem`; temporary ones are
+   * retried while the session is open. */
   async open() {
     const load = (this.#load += 1);
     const isCurrent = () => load === this.#load;
@@ -88,7 +88,7 @@ export class SessionState {
     this.follower.value?.stop();
   }
 
-  /** Loads everything anew, as after the server's database was put back to an earlier state. */
+  /** Reloads everything, for example after the server's database was restored to an earlier state. */
   async reload() {
     this.close();
     batch(() => {
@@ -135,7 +135,7 @@ export class SessionState {
     this.#findPlan();
   }
 
-  /** Nothing waits for the plan. One that came with an event meanwhile is newer. */
+  /** Loads the plan without blocking anything. A plan that arrived with an event meanwhile is newer. */
   async #findPlan() {
     const before = this.plan.value;
     const found = await latestPlan(this.#id).catch(() => null);
@@ -157,7 +157,7 @@ export class SessionState {
     });
   }
 
-  /** One event that the page cannot take does not keep the rest from it. */
+  /** An event that cannot be applied does not block the others. */
   #apply(event) {
     try {
       apply(this, event);
@@ -166,7 +166,7 @@ export class SessionState {
     }
   }
 
-  /** The stream has left a hole: it is read again from where the page stands. */
+  /** Reopens the stream after a gap, from the last durable event. */
   again() {
     const { value: follower } = this.follower;
     follower?.reconnect();
@@ -176,7 +176,7 @@ export class SessionState {
     if (this.session.value) this.session.value = { ...this.session.value, ...changes };
   }
 
-  /** Takes the rounds at work now, and whether the session waits for one of them. */
+  /** Sets the running rounds, and whether the session waits for one of them. */
   setWorking(working, inProgress) {
     this.working.value = working;
     const { compaction } = this.session.value ?? {};

@@ -1,9 +1,9 @@
-/** What each event of a session changes in its SessionState. */
+/** Applies a session's events to its SessionState. */
 
-/** Steps and prunes that are kept of those seen live: what is older is in the lists that the API gives. */
+/** How many live steps and prunes are kept; older ones are in the API's lists. */
 const LIVE_KEPT = 500;
 
-/** Takes an event: `{seq, type, data}`. One that is not known changes nothing that the page shows. */
+/** Applies an event: `{seq, type, data}`. Unknown types are ignored. */
 export function apply(state, { seq, type, data }) {
   CHANGES[type]?.(state, data, seq);
 }
@@ -21,8 +21,8 @@ function completed(type) {
     state.transcript.partCompleted({ id: part_id, index, type, text, interrupted }, message_id);
 }
 
-/** A round that has begun: one in the background is not in progress, since nothing waits for it. */
-function begun(state, round) {
+/** Records a started round. A background round does not count as in progress, since nothing waits for it. */
+function startRound(state, round) {
   const working = new Map(state.working.value);
   working.set(round.round, { ...working.get(round.round), ...round });
   state.setWorking(working, isInProgress(state) || !round.background);
@@ -30,12 +30,12 @@ function begun(state, round) {
 
 const isInProgress = (state) => state.session.value?.compaction.in_progress ?? false;
 
-/** A round that has ended, however it did; gives what was known of it. */
-function ended(state, number) {
+/** Removes a round that has ended in any way, and returns its data. */
+function endRound(state, number) {
   const working = new Map(state.working.value);
   const round = working.get(number);
   working.delete(number);
-  // Of a round that began before the page was opened it is not known whether it is in the background.
+  // Whether a round is in the background is unknown if it started before the page was opened.
   const mayBeLeft = [...working.values()].some(({ background }) => !background);
   state.setWorking(working, isInProgress(state) && mayBeLeft);
   return round;
@@ -48,11 +48,11 @@ function upsertRound(state, round) {
 
 function roundEnded(status) {
   return (state, { session_id, at, ...data }) => {
-    const before = ended(state, data.round);
+    const before = endRound(state, data.round);
     const known = state.rounds.value.find(({ round }) => round === data.round);
-    // A failure tells what its rung has used; the round's other rungs are in the list of rounds alone.
-    const told = status === "failed" ? undefined : data.usage;
-    const usage = told ?? known?.usage ?? before?.usage;
+    // A failure reports only the usage of its rung; the usage of the whole round is in the list of rounds.
+    const reported = status === "failed" ? undefined : data.usage;
+    const usage = reported ?? known?.usage ?? before?.usage;
     upsertRound(state, { created_at: at, ...before, ...known, ...data, usage, status });
   };
 }
@@ -135,15 +135,15 @@ const CHANGES = {
     if (state.prunes.value.some((prune) => prune.seq === seq)) return;
     state.prunes.value = [...state.prunes.value, { ...data, seq }].slice(-LIVE_KEPT);
   },
-  "compaction.started": (state, { session_id, at, ...round }) => begun(state, { ...round, created_at: at }),
+  "compaction.started": (state, { session_id, at, ...round }) => startRound(state, { ...round, created_at: at }),
   "compaction.completed": (state, { session_id, at, ...round }) => {
-    ended(state, round.round);
+    endRound(state, round.round);
     upsertRound(state, round);
     if (round.outputs_pruned) state.transcript.loadMarks();
   },
   "compaction.failed": (state, data) => {
     state.failedRungs.value += 1;
-    // The ladder may have further rungs; the round has ended when there is no next.
+    // The round has ended if there is no next rung.
     if (!data.next) roundEnded("failed")(state, data);
   },
   "compaction.cancelled": roundEnded("cancelled"),

@@ -1,7 +1,7 @@
-/** Where a session stands in the list, and whether a filter lets it in: as the server decides both. */
+/** The order of sessions and the filter, both the same as the server's. */
 
-/** The sessions with this one in its place, newest first, in the stead of what was held of it. With `hasMore`, one that
- * is older than all of them is left to a later page. */
+/** The sessions, newest first, with this one added or replaced. With `hasMore`, a session older than all others is left
+ * to a later page. */
 export function place(sessions, session, hasMore) {
   const index = sessions.findIndex(({ id }) => id === session.id);
   if (index >= 0) return sessions.with(index, session);
@@ -15,12 +15,12 @@ function isNewer(one, other) {
   return one.id > other.id;
 }
 
-/** Whether a session has the filter's status, and its text in title or task. */
+/** Whether a session matches the filter: its status, and its text in title or task. */
 export function matches(session, { status, q }) {
   if (status && session.status !== status) return false;
   if (!q) return true;
   return [session.title, session.task].some((text) => text && folded(text).includes(folded(q)));
 }
 
-/** The database folds the case of ASCII letters alone. */
+/** The database only ignores the case of ASCII letters. */
 const folded = (text) => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());

@@ -1,7 +1,7 @@
-/** The list of sessions: pages of the API, kept fresh by the stream of all sessions' events.
+/** The list of sessions: API pages, kept up to date by the event stream of all sessions.
  *
- * That stream tells of beginnings and ends, not of each step, and has no ids. So an event changes a row at once and has
- * it loaded again; rows of running sessions are loaded again every few seconds; and each new connection loads the list.
+ * That stream reports starts and ends, not every step, and has no ids. So an event updates its row at once and reloads
+ * it; rows of running sessions are reloaded every few seconds; and each new connection reloads the list.
  */
 
 import { Follower } from "../core/follow.js";
@@ -10,11 +10,11 @@ import { batch, effect, signal, untracked } from "../core/ui.js";
 import { matches, place } from "./session_order.js";
 
 const PAGE = 50;
-/** The most that the API gives at once. */
+/** The API's maximum page size. */
 const LARGEST_PAGE = 500;
-/** How long events are gathered before their rows are loaded, in ms: a run that begins or ends has several. */
+/** How long events are collected before their rows are reloaded, in ms: a starting or ending run has several. */
 const GATHER_MS = 200;
-/** How often the rows of running sessions are loaded, in ms: about as often as they come to a new step. */
+/** How often the rows of running sessions are reloaded, in ms: about as often as they make a new step. */
 const RUNNING_MS = 5_000;
 
 export class SessionList {
@@ -22,19 +22,19 @@ export class SessionList {
   items = signal([]);
   nextCursor = signal(null);
   loading = signal(true);
-  /** Whether a page was ever loaded for the filter as it is. */
+  /** Whether a page has been loaded for the current filter. */
   loaded = signal(false);
   problem = signal(null);
   /** The filter: `status` ("" for all) and `q`, a text. */
   filter = signal({ status: "", q: "" });
   follower = signal(null);
-  /** Called with `(session, before)` when a session in the list has another status than before. */
+  /** Called with `(session, before)` when the status of a session in the list changes. */
   onStatus = () => {};
   #request = 0;
-  /** Ids of rows to load again. */
+  /** Ids of rows to reload. */
   #stale = new Set();
   #refreshing = false;
-  /** Events that came while a list was being loaded, which may not know of them; null when none is. */
+  /** Events received while the list is loading, which it may not include; null when it is not loading. */
   #missed = null;
   #timer = null;
   #unwatch = () => {};
@@ -48,7 +48,7 @@ export class SessionList {
     this.#timer = setInterval(() => this.#refreshRunning(), RUNNING_MS);
     this.#unwatch = effect(() => {
       const { value: state } = this.follower.value.state;
-      // The server may have no stream left for us, and a list all the same.
+      // The server may still serve the list when it has no stream left.
       if (state === "offline" && !this.loaded.peek()) untracked(() => this.load());
     });
   }
@@ -61,7 +61,7 @@ export class SessionList {
     this.#request += 1;
   }
 
-  /** Loads the list for the filter: its first page, or with `keep` about as many as are held. */
+  /** Loads the list for the filter: its first page, or with `keep` about as many sessions as are loaded. */
   async load({ keep = false } = {}) {
     const wanted = keep ? Math.max(PAGE, this.items.value.length) : PAGE;
     this.#missed = [];
@@ -94,7 +94,7 @@ export class SessionList {
     });
   }
 
-  /** Runs one load; an answer that was overtaken by another filter's is dropped. */
+  /** Runs one load; its response is dropped if another load has started. */
   async #loading(load) {
     const number = ++this.#request;
     const isCurrent = () => number === this.#request;
@@ -154,14 +154,14 @@ export class SessionList {
     this.#refresh(id);
   }
 
-  /** Takes a session as the API has just shown it: it is put in its place, changed, or left out by the filter. */
+  /** Adds, updates or filters out a session that the API has just returned. */
   put(session) {
     const held = this.#held(session.id);
     if (held && held.last_seq > session.last_seq) return;
     this.#set(session, held);
   }
 
-  /** Takes note that a session is gone. */
+  /** Removes a deleted session. */
   removed(id) {
     this.#stale.delete(id);
     this.items.value = this.items.value.filter((item) => item.id !== id);
@@ -184,7 +184,7 @@ export class SessionList {
     if (held && held.status !== session.status) this.onStatus(session, held);
   }
 
-  /** Loads a row again, soon: one that is held, or that the filter on a status may let in now. */
+  /** Reloads a row soon, if it is in the list or may now match the status filter. */
   #refresh(id) {
     if (!this.#held(id) && !this.filter.value.status) return;
     this.#stale.add(id);
@@ -198,11 +198,11 @@ export class SessionList {
       this.#stale.delete(id);
       try {
         const session = await get(sessionPath(id));
-        // Otherwise an event has overtaken the answer.
+        // Otherwise an event has arrived since.
         if (!this.#stale.has(id)) this.put(session);
       } catch (problem) {
         if (problem.status === 404) this.removed(id);
-        // Whatever else it is: the next connection loads the list.
+        // Other problems: the next connection reloads the list.
       }
     }
     this.#refreshing = false;
@@ -212,13 +212,13 @@ export class SessionList {
     const running = this.items.value.filter(({ status }) => status === "running").length;
     if (running === 0 || document.visibilityState !== "visible" || this.loading.value) return;
     try {
-      // Those that are held are the newest ones.
+      // The sessions in the list are the newest ones.
       const { items } = await get(this.#path(null, Math.min(LARGEST_PAGE, running), "running"));
       batch(() => {
         for (const session of items) if (this.#held(session.id) && !this.#stale.has(session.id)) this.put(session);
       });
     } catch {
-      // The stream notices a lost connection, and says so.
+      // The stream detects and shows a lost connection.
     }
   }
 }

@@ -1,9 +1,9 @@
-/** A session's settings as a form has them, and what a change of them sends. */
+/** A session's settings as form values, and the request that changes them. */
 
-/** Fields of limits, by the form's name for each; in the form, no text is no limit. */
+/** API names of the limits, by form field; an empty field means no limit. */
 const LIMITS = { maxSteps: "max_steps", maxSeconds: "max_seconds", maxCost: "max_cost_usd", maxTokens: "max_tokens" };
 
-/** The form's values for a Session of the API. */
+/** The form's values for the API's Session. */
 export function valuesOf({ model, limits, approval: { policy, timeout_s: timeout } }) {
   const rules = typeof policy === "object" ? policy : { tools: [], commands: [] };
   return {
@@ -18,19 +18,20 @@ export function valuesOf({ model, limits, approval: { policy, timeout_s: timeout
 
 const asText = (number) => (number == null ? "" : String(number));
 
-/** What a PATCH says of values that began as `before`: `{body, errors}`, the latter by field. */
+/** The PATCH request for values changed from `before`: `{body, errors}`, errors by field. */
 export function changesOf(values, before) {
   const errors = {};
   const body = {};
   if (values.model.trim() !== before.model) body.model = values.model.trim();
-  if (!values.model.trim()) errors.model = "Give the model's name, as provider/model.";
+  if (!values.model.trim()) errors.model = "Enter the model name as provider/model.";
   const limits = limitsOf(values, before, errors);
   if (Object.keys(limits).length) body.limits = limits;
-  if (isOther(values, before, ["approval", "tools", "commands", "timeout"])) body.approval = approvalOf(values, errors);
+  const isApprovalChanged = isChanged(values, before, ["approval", "tools", "commands", "timeout"]);
+  if (isApprovalChanged) body.approval = approvalOf(values, errors);
   return { body, errors };
 }
 
-const isOther = (values, before, fields) =>
+const isChanged = (values, before, fields) =>
   fields.some((field) => JSON.stringify(values[field]) !== JSON.stringify(before[field]));
 
 function limitsOf(values, before, errors) {
@@ -49,6 +50,6 @@ function numberOf(values, field, errors) {
   const text = values[field].trim().replaceAll(",", "");
   if (text === "") return null;
   const number = Number(text);
-  if (!Number.isFinite(number)) errors[field] = "This should be a number.";
+  if (!Number.isFinite(number)) errors[field] = "Enter a number.";
   return number;
 }

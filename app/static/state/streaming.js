@@ -1,17 +1,17 @@
-/** Texts that are being written: parts of messages, tool arguments and live output, from deltas by offset.
+/** Streamed texts: message parts, tool arguments and live output, from deltas with offsets.
  *
- * On one connection the first delta of a part replaces what there was, later ones append. A delta that neither begins
- * at 0 nor follows on, which the server never sends, is told, so that the text never has a hole.
+ * On each connection the first delta of a part replaces its text, and later ones append to it. A delta that would leave
+ * a gap, which the server never sends, is reported instead of applied.
  */
 
 import { firstPoints, pointsIn } from "../core/text.js";
 
-/** Text as the page has it: `text`, and its length in code points. */
+/** A growing text, and its length in code points. */
 export class OpenText {
   text = "";
   points = 0;
 
-  /** Puts a delta at its offset, on top of what was there from that offset on. False where it would leave a hole. */
+  /** Writes a delta at its offset, replacing the text from there on. Returns false if it would leave a gap. */
   put(offset, text) {
     if (offset > this.points) return false;
     if (offset < this.points) {
@@ -24,7 +24,7 @@ export class OpenText {
   }
 }
 
-/** How much of a command's live output is kept, in UTF-16 units, as much as the server sends of it again. */
+/** How much of a command's live output is kept, in UTF-16 units: as much as the server resends. */
 export const PREVIEW_CHARS = 64 * 1024;
 
 /** The end of a command's live output. Gaps are allowed here: the result replaces it. */
@@ -36,49 +36,49 @@ export class Preview {
     const continues = offset === this.#end;
     this.#end = offset + pointsIn(text);
     const joined = continues ? this.text + text : text;
-    // Cut only now and then: to cut on each delta would copy all of it each time.
+    // Cut only occasionally: cutting on each delta would copy the whole text each time.
     this.text = joined.length > 2 * PREVIEW_CHARS ? joined.slice(-PREVIEW_CHARS) : joined;
   }
 }
 
-/** All parts that are being written, whether or not their messages are held: somebody who comes back to the newest
- * messages finds their texts whole. Calls `onChange(key)` for each delta; the key is a part's id, or a call's for its
- * live output. */
+/** All open parts, whether or not their messages are loaded, so that a user who returns to the newest messages sees
+ * their complete texts. Calls `onChange(key)` for each delta; the key is a part's id, or a call's id for its live
+ * output. */
 export class OpenParts {
   #parts = new Map();
-  #fresh = new Set();
+  #seen = new Set();
   #onChange;
 
   constructor(onChange) {
     this.#onChange = onChange;
   }
 
-  /** On a new connection the first delta of a part replaces what there is of it. */
+  /** On a new connection, the first delta of each part replaces its text. */
   connected() {
-    this.#fresh.clear();
+    this.#seen.clear();
   }
 
   get(key) {
     return this.#parts.get(key);
   }
 
-  /** The keys of what is written in a message. */
+  /** The keys of a message's open parts. */
   of(messageId) {
     return [...this.#parts].filter(([, part]) => part.messageId === messageId).map(([key]) => key);
   }
 
-  /** Takes a delta of a text, of reasoning or of a call's arguments. False where it leaves a hole. */
+  /** Applies a delta of a text, of reasoning or of a call's arguments. Returns false if it would leave a gap. */
   put(type, { part_id: id, message_id: messageId, index, name, offset, text }) {
-    if (!this.#fresh.has(id)) {
+    if (!this.#seen.has(id)) {
       this.#parts.set(id, { type, messageId, index, name, written: new OpenText() });
-      this.#fresh.add(id);
+      this.#seen.add(id);
     }
     if (!this.#parts.get(id).written.put(offset, text)) return false;
     this.#onChange(id);
     return true;
   }
 
-  /** Takes a piece of a running call's output. */
+  /** Adds a piece of a running call's output. */
   putOutput({ call_id: callId, offset, text }) {
     const open = this.#parts.get(callId) ?? { type: "output", written: new Preview() };
     this.#parts.set(callId, open);
@@ -88,6 +88,6 @@ export class OpenParts {
 
   drop(key) {
     this.#parts.delete(key);
-    this.#fresh.delete(key);
+    this.#seen.delete(key);
   }
 }

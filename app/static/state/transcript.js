@@ -1,7 +1,7 @@
-/** What happened in a session, as far as the page holds it: loaded by pages as somebody reads, kept up by events.
+/** A session's transcript: messages loaded by page while the user scrolls, and kept up to date by events.
  *
- * Events that come while a page is on its way are taken again once it is there: the page may be older than they are.
- * They are upserts, so that taking one twice does no harm.
+ * Events received while a page is loading are applied again once it is loaded, since the page may be older than they
+ * are. They are upserts, so applying one twice is harmless.
  */
 
 import { batch, signal } from "../core/ui.js";
@@ -11,22 +11,22 @@ import { Marks } from "./marks.js";
 import { Reading } from "./reading.js";
 import { OpenParts } from "./streaming.js";
 
-/** Messages that are held; those farthest from what is read are let go beyond it. */
+/** The maximum number of loaded messages; beyond it, those farthest from the current view are dropped. */
 export const MOST = 4_000;
-/** Events that are kept while a page is on its way; after more of them the page is asked for again. */
+/** The maximum number of events kept while a page is loading; with more of them the page is requested again. */
 const MOST_MEANWHILE = 1_000;
 
 export class Transcript {
-  /** Whether the session has messages before the first and behind the last that is held. */
+  /** Whether the session has messages before the first and after the last loaded one. */
   hasEarlier = signal(false);
   hasLater = signal(false);
   /** What is being loaded: "earlier", "later", "all", or null. */
   loading = signal(null);
-  /** Why earlier or later messages did not come, or null. */
+  /** Why earlier or later messages could not be loaded, or null. */
   problem = signal(null);
-  /** How many messages have come since the page was opened. */
+  /** How many messages have arrived since the page was opened. */
   arrived = signal(0);
-  /** How it is read. While somebody reads the newest messages, those farthest from them are let go first. */
+  /** The reading state. While the newest messages are followed, the oldest ones are dropped first. */
   reading = new Reading(this.arrived);
   #held = new Held();
   #history;
@@ -44,28 +44,28 @@ export class Transcript {
     this.#marks = new Marks(this.#held, this.#history);
   }
 
-  /** Ids of the messages that are held, in order: a signal. */
+  /** A signal of the ids of the loaded messages, in order. */
   get order() {
     return this.#held.order;
   }
 
-  /** The signal of a message that is held. */
+  /** The signal of a loaded message. */
   message(id) {
     return this.#held.message(id);
   }
 
-  /** The signal of a call's result: a tool_result part, or null while there is none. */
+  /** The signal of a call's result: a tool_result part, or null. */
   result(callId) {
     return this.#held.result(callId);
   }
 
-  /** The signal of a call's live output, a text. */
+  /** The signal of a call's live output. */
   preview(callId) {
     if (!this.#previews.has(callId)) this.#previews.set(callId, signal(""));
     return this.#previews.get(callId);
   }
 
-  /** Loads the newest messages, and lets go of all others. Gives the `last_seq` of the answer. */
+  /** Loads the newest messages and drops all others. Returns the response's `last_seq`. */
   async loadNewest() {
     const page = await this.#loading("all", () => this.#history.newest(), ({ items, more }) => {
       this.#held.replace(items);
@@ -76,7 +76,7 @@ export class Transcript {
     return page?.lastSeq ?? 0;
   }
 
-  /** Loads the session's first messages instead of those that are held. */
+  /** Replaces the loaded messages with the session's first ones. */
   async loadOldest() {
     await this.#loading("all", () => this.#history.after(0), ({ items, more }) => {
       this.#held.replace(items);
@@ -103,7 +103,7 @@ export class Transcript {
     });
   }
 
-  /** A load of everything overtakes one of a page, whose answer is then dropped. */
+  /** A newer load, such as a full one, replaces a page load, whose response is then dropped. */
   async #loading(kind, fetch, take) {
     const load = (this.#load += 1);
     this.loading.value = kind;
@@ -132,7 +132,7 @@ export class Transcript {
     }
   }
 
-  // What follows takes events. While later messages are not held, only what changes held ones is taken.
+  // Event handlers. While later messages are not loaded, only changes to loaded messages are applied.
 
   #event(change) {
     if (this.#meanwhile?.length < MOST_MEANWHILE) this.#meanwhile.push(change);
@@ -165,8 +165,8 @@ export class Transcript {
     if (this.reading.isFollowed && this.#held.keepLast(MOST)) this.hasEarlier.value = true;
   }
 
-  /** The event says how the step ended, the message how the model's answer did; both are the same where all went well,
-   * else the message is asked. What is still open of it was never stored. */
+  /** The event reports how the step ended, the message how the model's answer ended. They agree if the step succeeded;
+   * otherwise the message is reloaded. Parts that are still open were never stored. */
   stepFinished({ message_id: id, finish_reason: reason }) {
     this.flush();
     this.#event(() => {
@@ -177,11 +177,11 @@ export class Transcript {
         parts: message.parts.filter((part) => !part.open),
         finish_reason: isPlain ? reason : message.finish_reason,
       }));
-      if (!isPlain) this.#askForEnd(id, reason);
+      if (!isPlain) this.#loadEnd(id, reason);
     });
   }
 
-  async #askForEnd(id, reason) {
+  async #loadEnd(id, reason) {
     const held = this.message(id);
     if (!held) return;
     const stored = await this.#history.message(held.peek().seq).catch(() => null);
@@ -189,7 +189,7 @@ export class Transcript {
     this.#held.change(id, (message) => ({ ...message, finish_reason, error }));
   }
 
-  /** A retried attempt is taken out, with all its parts. */
+  /** Removes a retried attempt with all its parts. */
   voided({ message_id: id }) {
     this.#event(() => {
       this.#dropOpen(id);
@@ -206,8 +206,8 @@ export class Transcript {
     this.#dirty.delete(key);
   }
 
-  /** Takes a live delta of a text, of reasoning or of a call's arguments. False where it leaves a hole, after which the
-   * stream has to be read again. */
+  /** Applies a live delta of a text, of reasoning or of a call's arguments. Returns false if it would leave a gap; the
+   * stream must then be reopened. */
   delta(type, data) {
     const part = this.message(data.message_id)?.peek().parts.find(({ id }) => id === data.part_id);
     return part?.closed === true || this.#open.put(type, data);
@@ -217,7 +217,7 @@ export class Transcript {
     if (!this.#held.resultNow(data.call_id)) this.#open.putOutput(data);
   }
 
-  /** A part is whole: its text, reasoning or call. */
+  /** Stores a completed part: a text, reasoning or a call. */
   partCompleted(part, messageId) {
     this.#close(part.id);
     this.#event(() => {
@@ -236,18 +236,18 @@ export class Transcript {
     });
   }
 
-  /** Marks results as pruned: the model sees a placeholder in their place. */
+  /** Marks results as pruned: the model now sees placeholders. */
   pruned(callIds, at) {
     this.#event(() => this.#marks.put(callIds, at));
     this.loadMarks();
   }
 
-  /** Loads the marks of all results that are held, after a round or a revert has changed which are pruned. */
+  /** Reloads the marks of all loaded results, after a round or a revert has changed which are pruned. */
   loadMarks() {
     this.#marks.loadSoon();
   }
 
-  /** Draws what was written since the last frame, at once. */
+  /** Publishes at once all text received since the last frame. */
   flush() {
     if (this.#frame !== null) cancelAnimationFrame(this.#frame);
     this.#frame = null;
@@ -260,7 +260,7 @@ export class Transcript {
 
   #soon(key) {
     this.#dirty.add(key);
-    // A page in the background gets no frames; what it has to draw is no more than one text a part all the same.
+    // A page in the background gets no frames, but there is never more to publish than one text per part.
     this.#frame ??= requestAnimationFrame(() => this.flush());
   }
 

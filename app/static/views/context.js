@@ -1,4 +1,4 @@
-/** A session's context: how it grew and was made smaller, what each round did, and what the model sees now. */
+/** A session's context: its size over the steps, the compactions, and the model's current view. */
 
 import { count, day } from "../core/format.js";
 import { html, useEffect } from "../core/ui.js";
@@ -18,7 +18,7 @@ export function ContextView({ state }) {
     ${problem && html`<${Failure} problem=${problem} onRetry=${() => history.retry()} />`}
     <section aria-labelledby="context-steps">
       <h2 id="context-steps">Context over steps</h2>
-      <${Sum} state=${state} history=${history} />
+      <${Summary} state=${state} history=${history} />
       ${progress !== null && !problem && html`<${Progress} loaded=${progress} state=${state} />`}
       ${(progress === null || progress > 0) &&
       html`<${Chart} history=${history} onPick=${(key) => showEntry(history, key)} />`}
@@ -29,7 +29,7 @@ export function ContextView({ state }) {
       <${Rounds} state=${state} history=${history} />
     </section>
     <section aria-labelledby="context-seen">
-      <h2 id="context-seen">What the model sees, beside what happened</h2>
+      <h2 id="context-seen">Model's view vs. full history</h2>
       <${ContextItems} state=${state} history=${history} />
     </section>
   </div>`;
@@ -43,8 +43,8 @@ function Progress({ loaded, state }) {
   </p>`;
 }
 
-/** The session's compaction in a line. */
-function Sum({ state, history }) {
+/** The session's compaction in one line. */
+function Summary({ state, history }) {
   const { compaction } = state.session.value;
   const rounds = history.rounds.value.filter(({ status }) => status === "completed");
   const prunes = history.prunes.value;
@@ -55,10 +55,10 @@ function Sum({ state, history }) {
   const last = rounds.at(-1)?.created_at;
   const isFresh = rounds.length + prunes.length === 0;
   return html`<p class="dim numbers">
-    Policy ${compaction.policy}${isFresh ? ": nothing has been taken out yet." : ""}
+    Policy ${compaction.policy}${isFresh ? ": no compactions yet." : ""}
     ${!isFresh &&
-    html`: ${count(rounds.length)} ${rounds.length === 1 ? "round" : "rounds"} completed, outputs cleared
-      ${" "}${count(prunes.length)} ${prunes.length === 1 ? "time" : "times"}; ${count(freed)} tokens taken out in all.
-      ${last ? ` Last round ${day(last)}.` : ""}`}
+    html`: ${count(rounds.length)} ${rounds.length === 1 ? "compaction" : "compactions"}
+      ${prunes.length > 0 && `, outputs cleared ${count(prunes.length)} ${prunes.length === 1 ? "time" : "times"}`};
+      ${" "}${count(freed)} tokens freed in total. ${last ? `Last compaction: ${day(last)}.` : ""}`}
   </p>`;
 }

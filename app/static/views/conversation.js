@@ -1,4 +1,4 @@
-/** The conversation: what happened, the agent's plan, and the means to steer it. */
+/** The conversation: the agent's plan, the transcript, and the controls to steer it. */
 
 import { Plan } from "../components/plan.js";
 import { Steering } from "../components/steering.js";

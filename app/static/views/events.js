@@ -1,4 +1,4 @@
-/** The raw event log, for people who write clients: each durable event as it is, the newest at the bottom. */
+/** The event log, for developers of clients: each durable event as it is, the newest at the bottom. */
 
 import { Button, Failure, say } from "../components/basic.js";
 import { EventFilter } from "../components/event_filter.js";
@@ -10,9 +10,9 @@ import { copy } from "../core/save.js";
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "../core/ui.js";
 import { EventLog } from "../state/event_log.js";
 
-/** Within so many px of the end somebody follows the log. */
+/** Within this many px of the end, the log is followed. */
 const AT_END = 4;
-/** More is loaded when fewer rows than this are left beyond what is in sight. */
+/** More is loaded when fewer rows than this are left beyond the visible ones. */
 const NEAR_EDGE = 20;
 const ROW = 32;
 
@@ -36,37 +36,36 @@ export function EventsView({ state }) {
       <${EventFilter} types=${types} onTypes=${setTypes} text=${text} onText=${setText} />
       <${Curl} state=${state} />
     </div>
-    <p class="events-said dim">
-      ${said(log, items, text)} Left out are text.delta, reasoning.delta, tool.arguments and tool.output: they are live
-      ${" "}alone, have no number, and are not stored.
+    <p class="events-count dim">
+      ${countOf(log, items, text)} Streaming deltas aren't stored.
     </p>
     ${log.problem.value && html`<${Failure} problem=${log.problem.value} onRetry=${() => log.loadEarlier()} />`}
     <${Rows} key=${types.join()} ...${{ box, log, items, follows }} isSearched=${text !== ""} />
-    <${Ways} ...${{ box, log, live, follows }} isSearched=${text !== ""} />
+    <${JumpButtons} ...${{ box, log, live, follows }} isSearched=${text !== ""} />
   </div>`;
 }
 
-/** The events that hold a text. Each is looked through once, however many come after it. */
+/** The events that contain a text. Each event is searched only once. */
 function useMatching(items, text) {
   const known = useMemo(() => new WeakMap(), [text]);
   return useMemo(() => {
     const wanted = text.toLowerCase();
-    const holds = (event) => event.type.includes(wanted) || textOf(event).toLowerCase().includes(wanted);
+    const contains = (event) => event.type.includes(wanted) || textOf(event).toLowerCase().includes(wanted);
     const isWanted = (event) => {
-      if (!known.has(event)) known.set(event, holds(event));
+      if (!known.has(event)) known.set(event, contains(event));
       return known.get(event);
     };
     return wanted ? items.filter(isWanted) : items;
   }, [items, text]);
 }
 
-/** What is shown of the log, and what is not. */
-function said(log, items, text) {
-  const held = log.items.value;
-  if (held.length === 0) return log.loading.value ? "Loading …" : "There is no such event.";
-  const range = `${count(held.length)} held, ${count(held[0].seq)} to ${count(held.at(-1).seq)}`;
-  const earlier = log.hasEarlier.value ? "; earlier ones are loaded as you scroll up." : "; these are all.";
-  return text ? `${count(items.length)} with this text, of ${range}${earlier}` : `${range}${earlier}`;
+/** How many events are shown. */
+function countOf(log, items, text) {
+  const loaded = log.items.value.length;
+  if (loaded === 0) return log.loading.value ? "Loading…" : "No matching events.";
+  const all = `${count(loaded)} ${log.hasEarlier.value ? "loaded " : ""}${loaded === 1 ? "event" : "events"}`;
+  if (text) return `${count(items.length)} of ${all} match.`;
+  return log.hasEarlier.value ? `${all}; scroll up to load earlier ones.` : `${all}.`;
 }
 
 function Rows({ box, log, items, follows, isSearched }) {
@@ -80,12 +79,12 @@ function Rows({ box, log, items, follows, isSearched }) {
     overscan: 8,
     anchorTo: "end",
     followOnAppend: follows.value,
-    // Within so many px of an end that moves the list itself goes with it.
+    // Within this many px of the end, the list scrolls along when the end moves.
     scrollEndThreshold: follows.value ? 1 : -1,
   });
   useEnds({ box, virtualizer, log, follows, size: items.length, isSearched });
   const toggle = (seq) => {
-    // What is opened is to stay where it was opened.
+    // An expanded row must stay where it is.
     follows.value = false;
     const next = new Set(open);
     if (!next.delete(seq)) next.add(seq);
@@ -110,16 +109,16 @@ function Rows({ box, log, items, follows, isSearched }) {
   </div>`;
 }
 
-/** Follows the end while the reader is there, and loads more as they come near an end of what is held. */
+/** Follows the end while the user is there, and loads more as they get near either end of the loaded events. */
 function useEnds({ box, virtualizer, log, follows, size, isSearched }) {
   const top = useRef(0);
-  /** Whether the newest is in sight; then it is followed. */
+  /** Starts following if the newest event is visible, and returns whether it is. */
   const followAtEnd = ({ scrollHeight, clientHeight, scrollTop }) => {
     const isThere = scrollHeight - clientHeight - scrollTop <= AT_END && !log.hasLater.peek();
     if (isThere) follows.value = true;
     return isThere;
   };
-  // What is opened or folded may leave the end in sight.
+  // Expanding or collapsing a row may bring the end into view.
   useLayoutEffect(() => void followAtEnd(box.current), [virtualizer.getTotalSize()]);
   useEffect(() => {
     const { current: element } = box;
@@ -127,7 +126,7 @@ function useEnds({ box, virtualizer, log, follows, size, isSearched }) {
       if (!followAtEnd(element) && element.scrollTop < top.current) follows.value = false;
       top.current = element.scrollTop;
     };
-    // Taken before the list hears of it, so that it is not pulled back by one who has just left.
+    // Runs in the capture phase, before the list's own handler, which would otherwise scroll back to the end.
     element.addEventListener("scroll", onScroll, { capture: true, passive: true });
     return () => element.removeEventListener("scroll", onScroll, { capture: true });
   }, [log]);
@@ -136,16 +135,16 @@ function useEnds({ box, virtualizer, log, follows, size, isSearched }) {
     const { range } = virtualizer;
     if (follows.peek() && size > 0) virtualizer.scrollToEnd();
     if (!mayLoad || !range) return;
-    // A text that is rare would have all of the log loaded at once: a button does it by pages.
+    // Searching for a rare text would load the whole log at once: a button does it page by page.
     if (log.hasEarlier.peek() && !isSearched && range.startIndex < NEAR_EDGE) log.loadEarlier();
     else if (log.hasLater.peek() && range.endIndex > size - NEAR_EDGE) log.loadLater();
   });
 }
 
-function Ways({ box, log, live, follows, isSearched }) {
+function JumpButtons({ box, log, live, follows, isSearched }) {
   const isAway = !follows.value || log.hasLater.value;
-  const fresh = isAway ? log.waiting(live) : 0;
-  // A button that goes gives the focus to the list.
+  const newCount = isAway ? log.waiting(live) : 0;
+  // When a button disappears, the list gets its focus.
   const focus = () => box.current.focus({ preventScroll: true });
   const toNewest = () => {
     follows.value = true;
@@ -162,12 +161,12 @@ function Ways({ box, log, live, follows, isSearched }) {
     html`<${Button} onClick=${searchEarlier}>Search earlier events<//>`}
     ${isAway &&
     html`<button type="button" class="primary" onClick=${toNewest}>
-      Jump to newest${fresh > 0 ? html` <span class="numbers">(${count(fresh)} new)</span>` : ""}
+      Jump to newest${newCount > 0 ? html` <span class="numbers">(${count(newCount)} new)</span>` : ""}
     </button>`}
   </div>`;
 }
 
-/** The command that follows the stream that this page follows, from where the view was opened. */
+/** A curl command that follows the same stream, from where the view was opened. */
 function Curl({ state }) {
   const [after] = useState(() => state.follower.peek()?.lastId ?? state.session.peek().last_seq);
   const url = `${location.origin}${sessionPath(state.id, "events")}?after=${after}`;
@@ -175,7 +174,7 @@ function Curl({ state }) {
   return html`<details class="curl">
     <summary>Follow with curl</summary>
     <pre tabindex="0" role="region" aria-label="Command">${command}</pre>
-    <p class="dim">Without “after” it begins with the first event. A server without keys needs no header.</p>
+    <p class="dim">Without “after”, it starts at the first event. A server without API keys needs no header.</p>
     <${Button} onClick=${() => copy(command).then(() => say("Copied."))}>Copy<//>
   </details>`;
 }

@@ -1,4 +1,4 @@
-/** The session's workspace: its tree, one of its files, and the ways in and out. */
+/** The session's workspace: its tree, an open file, uploads and downloads. */
 
 import { Button, Confirm, Failure, say } from "../components/basic.js";
 import { FileTree } from "../components/file_tree.js";
@@ -8,14 +8,14 @@ import { sessionPath } from "../core/http.js";
 import { html, useEffect, useId, useRef, useSignal, useState } from "../core/ui.js";
 import { filesOf, folderOf, joined } from "../state/files.js";
 
-/** Steps often end close together; the tree is loaded once for those that do, after so many ms. */
+/** Steps often end close together: the tree is reloaded once for all steps within this time, in ms. */
 const SETTLE_MS = 400;
 
 export function FilesView({ state }) {
   const files = filesOf(state);
   const active = useSignal(files.file.peek()?.path ?? null);
   useFresh(state, files);
-  const [asked, ask] = useState(null);
+  const [conflict, setConflict] = useState(null);
   const panes = useRef(null);
   useFocusOfClosed(files.file.value !== null, panes);
   const root = files.folders.value.get("");
@@ -23,7 +23,7 @@ export function FilesView({ state }) {
   const target = targetOf(files, active.value);
   const take = async (found, folder) => {
     const replaced = await existing(files, found, folder);
-    if (replaced.length) ask({ found, folder, replaced });
+    if (replaced.length) setConflict({ found, folder, replaced });
     else await files.upload(found, folder);
   };
   const drop = (transfer, folder) => take(droppedFiles(transfer), folder);
@@ -41,13 +41,13 @@ export function FilesView({ state }) {
       <${FileTree} files=${files} active=${active} onDrop=${drop} />
       ${files.file.value
         ? html`<${FileView} files=${files} sessionId=${state.id} modifiedAt=${files.entry(path)?.modified_at} />`
-        : html`<p class="file-none dim">Choose a file to see it here, or drop files on a folder to upload them.</p>`}
+        : html`<p class="file-none dim">Select a file to view it, or drop files on a folder to upload them.</p>`}
     </div>
-    ${asked && html`<${Replace} files=${files} ...${asked} onClose=${() => ask(null)} />`}
+    ${conflict && html`<${Replace} files=${files} ...${conflict} onClose=${() => setConflict(null)} />`}
   </div>`;
 }
 
-/** Loads the tree when the view is opened, and whenever a step or a run has ended. */
+/** Loads the tree when the view is opened, and whenever a step or a run ends. */
 function useFresh(state, files) {
   const { steps, status } = state.session.value;
   const isFirst = useRef(true);
@@ -62,7 +62,7 @@ function useFresh(state, files) {
   }, [steps, status]);
 }
 
-/** Close goes with the file that it closes: the focus goes to the tree. */
+/** Moves the focus to the tree when a file is closed, since its Close button disappears. */
 function useFocusOfClosed(isOpen, panes) {
   const wasOpen = useRef(isOpen);
   useEffect(() => {
@@ -73,7 +73,7 @@ function useFocusOfClosed(isOpen, panes) {
   }, [isOpen]);
 }
 
-/** The folder that an upload by button goes to: the one that is chosen in the tree, or where the chosen file lies. */
+/** The target folder of the upload button: the selected folder, or that of the selected file. */
 function targetOf(files, path) {
   const item = path && files.entry(path);
   if (!item) return "";
@@ -85,7 +85,7 @@ function Toolbar({ state, files, target, onFiles }) {
   const id = useId();
   const onChange = ({ currentTarget }) => {
     const found = [...currentTarget.files];
-    // The same file can be chosen again.
+    // So that the same file can be chosen again.
     currentTarget.value = "";
     onFiles(found);
   };
@@ -100,7 +100,7 @@ function Toolbar({ state, files, target, onFiles }) {
   </div>`;
 }
 
-/** The names of what an upload would replace. */
+/** The names of files that an upload would replace. */
 async function existing(files, found, folder) {
   await files.load(folder);
   const names = [];
@@ -108,22 +108,22 @@ async function existing(files, found, folder) {
   return names;
 }
 
-/** What was dropped, without folders, which browsers give as files that cannot be read. */
+/** The dropped files without folders, which browsers provide as unreadable files. */
 function droppedFiles(transfer) {
   const items = [...transfer.items].filter(({ kind }) => kind === "file");
   const isFolder = (item) => item.webkitGetAsEntry?.()?.isDirectory;
-  if (items.some(isFolder)) say("Folders are not taken: drop the files that are in them.");
+  if (items.some(isFolder)) say("Folders can't be uploaded. Drop the files in them instead.");
   return items.filter((item) => !isFolder(item)).map((item) => item.getAsFile());
 }
 
 function Replace({ files, found, folder, replaced, onClose }) {
   const names = replaced.slice(0, 5).map(plainLine).join(", ");
   const more = replaced.length > 5 ? ` and ${replaced.length - 5} more` : "";
-  // The dialog goes at once; how the upload fares is shown in the view.
+  // The dialog closes at once; the view shows the upload's progress.
   const onConfirm = async () => void files.upload(found, folder);
   return html`<${Confirm}
-    title=${replaced.length === 1 ? "Replace the file?" : "Replace these files?"}
-    text=${`In the workspace already: ${names}${more}.`}
+    title=${replaced.length === 1 ? "Replace file?" : "Replace files?"}
+    text=${`Already in the workspace: ${names}${more}.`}
     verb="Replace"
     onConfirm=${onConfirm}
     onClose=${onClose}
@@ -148,6 +148,6 @@ function Uploads({ files }) {
         </li>`,
       )}
     </ul>
-    ${isOver && html`<button type="button" class="plain" onClick=${() => files.clearUploads()}>Clear the list</button>`}
+    ${isOver && html`<button type="button" class="plain" onClick=${() => files.clearUploads()}>Clear list</button>`}
   </section>`;
 }

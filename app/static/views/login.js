@@ -1,4 +1,4 @@
-/** The login: a key is given once, and from then on a cookie stands for it that no script can read. */
+/** Signing in: the API key is sent once and exchanged for a cookie that scripts cannot read. */
 
 import { Button } from "../components/basic.js";
 import { needsKey, post, remove } from "../core/http.js";
@@ -6,27 +6,27 @@ import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../c
 
 const STORED = "palimpsest.logged-in";
 
-/** Whether this browser has logged in. The cookie itself cannot be seen, so that is noted beside it. */
+/** Whether this browser is signed in. Scripts cannot see the cookie, so this is stored separately. */
 const loggedIn = signal(stored());
 
 addEventListener("storage", ({ key, newValue }) => {
   if (key !== STORED && key !== null) return;
   const was = loggedIn.value;
   loggedIn.value = stored();
-  // The cookie is one for all tabs.
+  // All tabs share the cookie.
   if (loggedIn.value && newValue !== null) needsKey.value = false;
   else if (was && key === STORED) location.reload();
 });
 
-/** Asks for an API key of the server; the page goes on once one was right. */
+/** Asks for an API key until a valid one is entered. */
 export function Login() {
   return html`<main class="page login">
     <h1>Palimpsest</h1>
-    <${LoginForm} about="This server wants one of its API keys." />
+    <${LoginForm} about="Enter an API key to sign in." />
   </main>`;
 }
 
-/** Asks for a key above the page, whose login is over: nothing on it is lost, and nothing can be done before. */
+/** Asks for a key on top of the page when the login has expired: the page keeps its state but is blocked until then. */
 export function LoginDialog() {
   const dialog = useRef(null);
   useLayoutEffect(() => {
@@ -34,13 +34,13 @@ export function LoginDialog() {
     element.showModal();
     return () => element.close();
   }, []);
-  // A browser closes a dialog in the end even where that is refused.
+  // Browsers eventually close a dialog even if that is prevented.
   const onClose = () => dialog.current?.showModal();
   const onCancel = (event) => event.preventDefault();
-  return html`<dialog ref=${dialog} class="login" aria-label="Log in" onCancel=${onCancel} onClose=${onClose}>
+  return html`<dialog ref=${dialog} class="login" aria-label="Sign in" onCancel=${onCancel} onClose=${onClose}>
     <div class="dialog-body">
-      <header><h2>Log in</h2></header>
-      <${LoginForm} about="The login is over, and this server wants one of its API keys again." />
+      <header><h2>Sign in</h2></header>
+      <${LoginForm} about="You have been signed out. Enter an API key to sign in." />
     </div>
   </dialog>`;
 }
@@ -65,7 +65,7 @@ function LoginForm({ about }) {
     }
   }
   return html`<form class="field" onSubmit=${submit}>
-    <p id="login-about">${about} It is sent once and not kept in this browser.</p>
+    <p id="login-about">${about} It is sent once and not stored in this browser.</p>
     <input hidden readonly name="username" autocomplete="username" value="palimpsest" />
     <label for="login-key">API key</label>
     <input
@@ -80,15 +80,15 @@ function LoginForm({ about }) {
       aria-describedby="login-about"
       aria-invalid=${problem !== null}
     />
-    <button class="primary" aria-disabled=${busy ? "true" : undefined} aria-busy=${busy}>Log in</button>
+    <button class="primary" aria-disabled=${busy ? "true" : undefined} aria-busy=${busy}>Sign in</button>
     ${problem && html`<p class="failure" role="alert">${problem.message}</p>`}
   </form>`;
 }
 
-/** Ends the login; shown only where there is one. */
+/** Signs out; shown only if signed in. */
 export function LogoutButton() {
   if (!loggedIn.value) return null;
-  return html`<${Button} kind="plain" onClick=${logOut}>Log out<//>`;
+  return html`<${Button} kind="plain" onClick=${logOut}>Sign out<//>`;
 }
 
 async function logIn(key) {
@@ -100,18 +100,18 @@ async function logIn(key) {
 async function logOut() {
   await remove("/v1/login");
   note(false);
-  // Whatever was loaded goes with it.
+  // Drops all loaded data.
   location.reload();
 }
 
 function note(isLoggedIn) {
   loggedIn.value = isLoggedIn;
   try {
-    // Another value each time, since other tabs hear of a change alone.
+    // A new value each time, since other tabs only get an event if it changes.
     if (isLoggedIn) localStorage.setItem(STORED, String(Date.now()));
     else localStorage.removeItem(STORED);
   } catch {
-    // A browser that stores nothing keeps no note over a reload; the cookie does not need it.
+    // Without storage the note is lost on reload; the cookie does not depend on it.
   }
 }
 

@@ -1,4 +1,4 @@
-/** One session: its head, the tabs of its views, and the view that the address names. */
+/** One session: its header, the tabs of its views, and the view named by the address. */
 
 import { Failure, StatusBadge } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
@@ -43,7 +43,7 @@ export function SessionView({ id }) {
   if (state.problem.value) {
     return html`<main class="page"><${Failed} problem=${state.problem.value} state=${state} /></main>`;
   }
-  if (!session) return html`<main class="page"><p class="dim" aria-busy="true">Loading …</p></main>`;
+  if (!session) return html`<main class="page"><p class="dim" aria-busy="true">Loading…</p></main>`;
   const view = route.value.view ?? VIEWS[0];
   return html`<div class="session">
     <${Head} state=${state} session=${session} />
@@ -54,12 +54,12 @@ export function SessionView({ id }) {
 
 function Failed({ problem, state }) {
   return html`<${Failure} problem=${problem} onRetry=${() => state.reload()} />
-    ${problem.mayPass && html`<p class="dim">It is tried again by itself.</p>`}`;
+    ${problem.mayPass && html`<p class="dim">Retrying automatically</p>`}`;
 }
 
 function Gone() {
   return html`<main class="page">
-    <p>This session does not exist: it was deleted, or it never did.</p>
+    <p>This session does not exist. It may have been deleted.</p>
     <p><a href="#/">All sessions</a></p>
   </main>`;
 }

@@ -1,4 +1,4 @@
-/** What one session has used: in all, against its limits, by step, and how much of it compaction took. */
+/** A session's usage: in total, against its limits, by step, and the share of compaction. */
 
 import { Failure } from "../components/basic.js";
 import { Limits } from "../components/limits.js";
@@ -12,13 +12,13 @@ import { contextOf } from "../state/context.js";
 import { RunMeter } from "../state/run_meter.js";
 
 const ROWS = 100;
-/** What happens together is asked for together, in ms. */
+/** Changes within this time are loaded together, in ms. */
 const SETTLE_MS = 400;
 
 export function SessionUsageView({ state }) {
   const history = contextOf(state);
   useEffect(() => history.watch(), [history]);
-  // Anew with a new follower: the session may have been put back to an earlier state.
+  // Reset with a new follower: the session may have been restored to an earlier state.
   const meter = useMemo(() => new RunMeter(state.id), [state, state.follower.value]);
   const { problem, load } = useTotals(state, meter, history.version.value);
   const session = state.session.value;
@@ -29,13 +29,13 @@ export function SessionUsageView({ state }) {
   return html`<div class="session-usage">
     ${failure && html`<${Failure} problem=${failure} onRetry=${() => Promise.all([load(), history.retry()])} />`}
     <section aria-labelledby="used">
-      <h2 id="used">Used</h2>
+      <h2 id="used">Total usage</h2>
       <${Figures} usage=${session.usage} atLeast=${knownCost}>
         <${Compaction} rounds=${rounds} total=${session.usage} />
       <//>
       ${session.usage.cost_usd === null &&
       html`<p class="hint">
-        The price of a model that was used is not known, so the cost is not either. Prices of your own go into
+        The price of a model is unknown, so the cost is too. You can set prices in
         ${" "}<code>PALIMPSEST_MODELS</code>.
       </p>`}
     </section>
@@ -50,14 +50,14 @@ export function SessionUsageView({ state }) {
   </div>`;
 }
 
-/** Loads the session's usage, which its events do not carry, and its run, whenever something was used. */
+/** Reloads the session's usage, which is not in its events, and its run whenever usage changes. */
 function useTotals(state, meter, version) {
   const [problem, setProblem] = useState(null);
   const { status } = state.session.value;
   const load = async () => {
     try {
       const [session] = await Promise.all([get(sessionPath(state.id)), meter.load()]);
-      // The usage alone: what else it says may have been overtaken by an event.
+      // Only the usage: events may have changed other fields meanwhile.
       state.update({ usage: session.usage });
       setProblem(null);
     } catch (error) {
@@ -69,7 +69,7 @@ function useTotals(state, meter, version) {
   return { problem, load };
 }
 
-/** What the rounds of compaction took of all that was used: of the cost where it is known, else of the tokens. */
+/** The share of compaction in the total usage: by cost if known, else by tokens. */
 function Compaction({ rounds, total }) {
   const usage = sumUsage(rounds.map((round) => round.usage));
   const byCost = total.cost_usd !== null && total.cost_usd > 0;
@@ -83,7 +83,7 @@ function Compaction({ rounds, total }) {
 
 function Steps({ attempts, isLoading }) {
   const [shown, setShown] = useState(ROWS);
-  if (attempts.length === 0) return html`<p class="dim">${isLoading ? "Loading …" : "No step was made yet."}</p>`;
+  if (attempts.length === 0) return html`<p class="dim">${isLoading ? "Loading…" : "No steps yet."}</p>`;
   const used = attempts.filter(({ usage }) => usage);
   const most = Math.max(...used.map(({ usage }) => totalTokens(usage)), 0);
   const rows = attempts.slice(-shown).reverse();
@@ -112,6 +112,6 @@ function Step({ row: { step, attempt, usage, finish_reason: reason }, most }) {
       ${count(step)}${attempt > 1 && html`<span class="dim"> attempt ${attempt}</span>`}
       ${usage && html`<${UsageBar} usage=${usage} most=${most} />`}
     </th>
-    ${usage && reason ? html`<${UsageCells} usage=${usage} />` : html`<td class="dim" colspan="6">at work</td>`}
+    ${usage && reason ? html`<${UsageCells} usage=${usage} />` : html`<td class="dim" colspan="6">running</td>`}
   </tr>`;
 }

@@ -1,4 +1,4 @@
-/** The list of sessions: filtered and searched, kept fresh, and the place where new ones are started. */
+/** The list of sessions, with filter and search, live updates, and the form for new sessions. */
 
 import { Failure } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
@@ -11,20 +11,26 @@ import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../c
 import { SessionList } from "../state/sessions.js";
 
 const STATUSES = { "": "All", running: "Running", awaiting_approval: "Awaiting approval", idle: "Idle" };
-/** How long after the last key a search begins, in ms. */
+const NOUNS = {
+  "": "sessions",
+  running: "running sessions",
+  awaiting_approval: "sessions awaiting approval",
+  idle: "idle sessions",
+};
+/** How long after the last key a search starts, in ms. */
 const SEARCH_MS = 250;
-/** How long changes are gathered before they are said, in ms: whoever listens wants to hear of them, not to them. */
+/** How long changes are collected before they are announced, in ms, to keep screen readers quiet. */
 const SAY_MS = 3_000;
 
-/** Kept while the page is open, so that coming back to the list finds it as it was left. */
+/** Kept while the page is open, so that the list is unchanged when the user returns to it. */
 const list = new SessionList();
 const place = { top: 0 };
 const isCreating = signal(false);
 
 export function Sessions() {
   const page = useRef(null);
-  const [asked, setAsked] = useState(null);
-  const ask = (name, session) => setAsked({ name, session });
+  const [dialog, setDialog] = useState(null);
+  const openDialog = (name, session) => setDialog({ name, session });
   useEffect(() => {
     document.title = "Sessions · Palimpsest";
     list.open();
@@ -40,13 +46,13 @@ export function Sessions() {
     <${Head} isFirst=${isFirst} />
     ${isCreating.value && !isFirst && html`<${CreateForm} onClose=${() => (isCreating.value = false)} />`}
     ${list.problem.value && html`<${Failure} problem=${list.problem.value} onRetry=${() => retry()} />`}
-    ${isFirst ? html`<${FirstVisit} />` : html`<${Filter} /><${Rows} asked=${asked} ask=${ask} />`}
-    ${asked && html`<${Asked} ...${asked} onClose=${() => setAsked(null)} />`}
+    ${isFirst ? html`<${FirstVisit} />` : html`<${Filter} /><${Rows} dialog=${dialog} openDialog=${openDialog} />`}
+    ${dialog && html`<${RowDialog} ...${dialog} onClose=${() => setDialog(null)} />`}
     <${News} />
   </main>`;
 }
 
-/** A stream that was refused for good is begun anew; otherwise the list alone is loaded. */
+/** Reopens the stream if it has failed permanently; otherwise only loads the list. */
 function retry() {
   if (list.follower.value?.state.value !== "closed") return list.load({ keep: true });
   list.problem.value = null;
@@ -78,8 +84,8 @@ function Filter() {
   return html`<div class="filter" role="search">
     <input
       type="search"
-      aria-label="Search in titles and tasks"
-      placeholder="Search in titles and tasks"
+      aria-label="Search titles and tasks"
+      placeholder="Search titles and tasks"
       maxlength="500"
       value=${text}
       onInput=${(event) => setText(event.currentTarget.value)}
@@ -90,11 +96,11 @@ function Filter() {
   </div>`;
 }
 
-/** The dialog of a row's menu. The row may leave the list meanwhile, which the filter decides. */
-function Asked({ name, session: before, onClose }) {
+/** The dialog of a row's menu. It stays open even if the filter removes the row. */
+function RowDialog({ name, session: before, onClose }) {
   const session = list.items.value.find(({ id }) => id === before.id) ?? before;
   const onDeleted = () => {
-    // First, so that the focus comes back to the row, whose neighbour gets it then.
+    // First, so that the focus returns to the row and then moves to its neighbor.
     onClose();
     list.removed(session.id);
   };
@@ -102,10 +108,10 @@ function Asked({ name, session: before, onClose }) {
   return html`<${SessionDialog} ...${{ name, session, onClose, onRenamed, onDeleted }} />`;
 }
 
-function Rows({ asked, ask }) {
+function Rows({ dialog, openDialog }) {
   const items = list.items.value;
   const isLoading = list.loading.value;
-  const focus = useKeptFocus(items, asked);
+  const focus = useKeptFocus(items, dialog);
   if (items.length === 0) return html`<${Nothing} isLoading=${isLoading || !list.loaded.value} />`;
   return html`<ul class="session-list" aria-label="Sessions" aria-busy=${isLoading} ...${focus}>
       ${items.map(
@@ -114,17 +120,16 @@ function Rows({ asked, ask }) {
           session=${session}
           name=${nameOf(session)}
           onChanged=${(changed) => list.put(changed)}
-          ask=${ask}
+          openDialog=${openDialog}
         />`,
       )}
     </ul>
     <${More} />`;
 }
 
-/** When the row that had the focus goes, deleted here or elsewhere or left out by the filter, the one in its place gets
- * it, once no dialog is open: otherwise whoever works by keyboard would begin again at the top of the page. Gives the
- * list's props. */
-function useKeptFocus(items, asked) {
+/** When the focused row disappears, because it was deleted or filtered out, the row in its place gets the focus once no
+ * dialog is open: otherwise keyboard users would start again at the top of the page. Returns the list's props. */
+function useKeptFocus(items, dialog) {
   const rows = useRef(null);
   const last = useRef(null);
   useEffect(() => {
@@ -132,9 +137,9 @@ function useKeptFocus(items, asked) {
     const { id, index } = last.current;
     if (items.some((item) => item.id === id)) return;
     rows.current?.children[Math.min(index, items.length - 1)]?.querySelector("a").focus();
-  }, [items, asked]);
+  }, [items, dialog]);
   const onFocusIn = ({ target }) => {
-    // A dialog that is closed as the list goes gives the focus back to a row that is no longer in it.
+    // A dialog closed together with the list returns the focus to a row that is already removed.
     if (!rows.current) return;
     const row = target.closest(".session-row");
     last.current = { id: row.dataset.sessionId, index: [...rows.current.children].indexOf(row) };
@@ -147,14 +152,12 @@ function useKeptFocus(items, asked) {
 
 function Nothing({ isLoading }) {
   if (list.problem.value) return null;
-  if (isLoading) return html`<p class="dim" aria-busy="true">Loading …</p>`;
+  if (isLoading) return html`<p class="dim" aria-busy="true">Loading…</p>`;
   const { status, q } = list.filter.value;
-  return html`<p class="dim">No session ${status ? `is ${STATUSES[status].toLowerCase()}` : "is there"}${
-    q ? ` with “${plainLine(q)}” in its title or task` : ""
-  }.</p>`;
+  return html`<p class="dim">No ${NOUNS[status]}${q && ` match “${plainLine(q)}”`}</p>`;
 }
 
-/** Loads the next page when it comes into sight, or by its button. */
+/** Loads the next page when its button becomes visible or is clicked. */
 function More() {
   const end = useRef(null);
   const hasMore = list.nextCursor.value !== null;
@@ -165,7 +168,7 @@ function More() {
     });
     seen.observe(end.current);
     return () => seen.disconnect();
-    // Anew after each page: one that leaves the end in sight is no change to an observer.
+    // Recreated after each page: if the end stays visible, an observer reports no change.
   }, [hasMore, list.items.value.length]);
   if (!hasMore) return null;
   return html`<p ref=${end} class="more">
@@ -173,7 +176,7 @@ function More() {
   </p>`;
 }
 
-/** Says, to those who do not see the list, how many a search has found and which sessions have ended or wait. */
+/** Announces to screen readers how many sessions a search has found and which have ended or are waiting. */
 function News() {
   const [text, setText] = useState("");
   useFound(setText);
@@ -184,8 +187,8 @@ function News() {
       if (session.status === "running") return;
       changes.set(session.id, `${nameOf(session)}: ${stateOf(session)}.`);
       timer ??= setTimeout(() => {
-        const isMany = changes.size > 3;
-        setText(isMany ? `${changes.size} sessions have ended or wait for you.` : [...changes.values()].join(" "));
+        const many = `${changes.size} sessions have ended or are waiting for you.`;
+        setText(changes.size > 3 ? many : [...changes.values()].join(" "));
         changes.clear();
         timer = null;
       }, SAY_MS);

@@ -1,4 +1,4 @@
-/** What all sessions have used, deleted ones included: in all, by day and by model. */
+/** The usage of all sessions, including deleted ones: in total, by day and by model. */
 
 import { Failure } from "../components/basic.js";
 import { Figures, Legend, TableBox, UsageBar, UsageCells, UsageHeads } from "../components/usage_table.js";
@@ -7,7 +7,7 @@ import { get } from "../core/http.js";
 import { html, useEffect, useState } from "../core/ui.js";
 import { sumUsage, totalTokens } from "../core/usage.js";
 
-/** How often the page is brought up to date while somebody looks at it, in ms. */
+/** How often the page is updated while it is visible, in ms. */
 const EVERY_MS = 15_000;
 const DAYS = 30;
 
@@ -21,8 +21,8 @@ export function UsageView() {
   return html`<main class="page usage">
     <div class="page-head"><h1>Usage</h1></div>
     ${problem && html`<${Failure} problem=${problem} onRetry=${load} />`}
-    ${!report && !problem && html`<p class="dim" aria-busy="true">Loading …</p>`}
-    ${report && (report.items.length ? html`<${Report} report=${report} />` : html`<p>No model was called yet.</p>`)}
+    ${!report && !problem && html`<p class="dim" aria-busy="true">Loading…</p>`}
+    ${report && (report.items.length ? html`<${Report} report=${report} />` : html`<p>No model calls yet.</p>`)}
   </main>`;
 }
 
@@ -55,11 +55,11 @@ function Report({ report: { total, items } }) {
   const byDay = [...Map.groupBy(items, ({ day }) => day)];
   const days = byDay.map(([day, models]) => ({ day, models, usage: sumOf(models) }));
   const most = Math.max(...days.map(({ usage }) => totalTokens(usage)));
-  return html`<section aria-label="In all"><${Figures} usage=${total} atLeast=${knownCost(items)} /></section>
+  return html`<section aria-label="Total usage"><${Figures} usage=${total} atLeast=${knownCost(items)} /></section>
     <${Unpriced} items=${items} />
     <section aria-labelledby="by-day">
       <h2 id="by-day">By day and model</h2>
-      <p class="dim">Days are those of UTC. <${Legend} /></p>
+      <p class="dim">Days are in UTC. <${Legend} /></p>
       <${TableBox} name="Usage by day and model">
         <thead>
           <tr>
@@ -81,12 +81,12 @@ const knownCost = (items) => items.reduce((sum, { usage }) => sum + (usage.cost_
 
 const sumOf = (models) => sumUsage(models.map(({ usage }) => usage));
 
-/** A server that knows no price of a model counts its tokens alone. */
+/** A note about models without known prices, for which only tokens are counted. */
 function Unpriced({ items }) {
   const models = [...new Set(items.filter(({ usage }) => usage.cost_usd === null).map(({ model }) => model))];
   if (models.length === 0) return null;
   return html`<p class="hint">
-    Not all prices are known of ${models.join(", ")}: tokens are counted, the cost is not. Prices of your own go into
+    Some prices of ${models.join(", ")} are unknown: tokens are counted, but the cost is not. You can set prices in
     ${" "}<code>PALIMPSEST_MODELS</code>.
   </p>`;
 }
