@@ -147,7 +147,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     StorageBusyError("The database refused the write: database is locked."),
     StorageFullError("The database refused the write: database or disk is full."),
     ServerBusyError("1,000 runs are waiting already; try again when some have begun.", code="too_many_runs"),
-    ServerBusyError("1,000 streams of events are open already.", code="too_many_readers"),
+    ServerBusyError("The limit of 1,000 open event streams is reached.", code="too_many_readers"),
     ServerBusyError("Other bodies fill the memory that there is for them.", code="too_many_bodies"),
     SandboxUnavailableError("All 100 sandboxes are in use; try again when one is free.", code="too_many_sandboxes"),
     SandboxUnavailableError(

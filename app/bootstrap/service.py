@@ -1,4 +1,4 @@
-"""A running service: put together from its settings, and taken apart again in the opposite order."""
+"""A running service: assembled from its settings, and closed in reverse order."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ Observers = list[Callable[[Sequence[StreamItem]], None]]
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A built service, and what a person is told of it. `sandbox` is the default one, None where there is none;
-    `left_out` are the kinds of sandbox that the settings allow and sessions do not get, each with the reason.
-    `close_streams` ends the streams of all readers and says how many there were, `readers` how many there are;
-    `metrics` gives Prometheus' text, and blocks."""
+    """A built service, and what is shown to the operator. `sandbox` is the default sandbox, None if none is available;
+    `left_out` maps each kind of sandbox that is allowed but unavailable to the reason. `close_streams` ends all event
+    streams and returns their number; `readers` returns the number of open ones. `metrics` returns Prometheus text, and
+    blocks."""
 
     services: Services
     model: str
@@ -54,8 +54,8 @@ class Runtime:
 
 @asynccontextmanager
 async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
-    """A running service: migrated, rid of what an earlier life left behind, its interrupted runs going on. Leaving the
-    context parks the runs and closes everything. Raises `StorageError` where the database cannot be used."""
+    """A running service: database migrated, leftovers of the previous process removed, interrupted runs resumed.
+    Leaving the context parks the runs and closes everything. Raises `StorageError` if the database cannot be used."""
     async with AsyncExitStack() as stack:
         base = await lay_foundation(settings, stack)
         agents = await build_agents(settings, prompts, base.database, base.providers)
@@ -112,7 +112,7 @@ def _tell(observers: Observers, items: Sequence[StreamItem]) -> None:
 async def _trace(
     settings: Settings, observers: Observers, registry: Registry, tools: Sequence[str], stack: AsyncExitStack
 ) -> None:
-    """Adds traces to what observes committed events, where there is a receiver for them."""
+    """Adds tracing to the observers of committed events, if a receiver is configured."""
     if settings.otlp_endpoint and (exporter := await asyncio.to_thread(otlp_exporter, settings.otlp_endpoint)):
         traces = await stack.enter_async_context(tracing(exporter, model_of=registry.model_of, tools=tools))
         observers.append(traces.observe)
@@ -126,7 +126,7 @@ def _health(settings: Settings, base: Foundation, fence: Fence) -> Health:
 
 
 async def _let_go(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:
-    """Ends what belongs to another server now; what is stored can still be read here."""
+    """Stops all work, since another server has taken over; stored data can still be read here."""
     await registry.supersede()
     bus.close()
     sandboxes.disown()

@@ -1,4 +1,4 @@
-"""What a server does about its earlier life before it accepts work."""
+"""Cleans up and resumes after a restart, before the server accepts work."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 async def take_up(setup: RuntimeSetup, registry: Registry, store: FileOutputStore, *, parks: bool) -> None:
-    """Clears away what is left of sessions that are gone, then goes on with the runs that were going on, or `parks`
-    them."""
+    """Removes leftovers of deleted sessions, then resumes interrupted runs, or `parks` them."""
     database = setup.database
 
     def query(connection: Connection) -> tuple[set[str], list[str]]:
@@ -35,7 +34,7 @@ async def take_up(setup: RuntimeSetup, registry: Registry, store: FileOutputStor
 
 
 async def _take_up_sandboxes(setup: RuntimeSetup, known: set[str]) -> None:
-    """Removes sandboxes of sessions that are not `known`, and adopts the others that still run."""
+    """Removes sandboxes whose sessions are not `known`, and adopts the others that still run."""
     sandboxes = setup.sandboxes
     try:
         removed = await sandboxes.remove_orphans(known)

@@ -1,7 +1,7 @@
-"""The one writer: writes of many sessions share a commit, each in a savepoint of its own.
+"""The single writer: writes of many sessions share a commit, each in its own savepoint.
 
-A write is submitted without waiting and runs in the order of submission. Its future is done, and its `on_commit` has
-been called, only after the commit; so whoever waits for it may show what it wrote.
+Submitting a write does not wait; writes run in the order of submission. The future is resolved, and `on_commit` called,
+only after the commit, so callers that await it may publish what was written.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from app.errors import StorageError
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
-"""A write: runs its statements on the connection, in the writer's thread, and returns a value. It must touch nothing
-else, since it is not on the event loop."""
+"""A write: runs its statements on the connection, in the writer's thread, and returns a value. It must not touch
+anything else, since it does not run on the event loop."""
 
 MAX_BATCH = 200
-"""Writes per commit at most, which bounds how long the first of them waits for the last. After a refusal there is no
-bound: each commit may wait for another process, and who has waited through one is answered by the next."""
+"""Maximum writes per commit, which bounds how long the first of them waits for the last. Not applied after a refusal:
+then each commit may wait for another process, and all pending writes go into the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that was tried: its writes, how long it took in seconds, and what refused it, None where it was made."""
+    """A commit attempt: its writes, its duration in seconds, and the error that refused it, if any."""
 
     writes: int
     seconds: float
@@ -50,8 +50,8 @@ class _Job:
 
 
 class Writer:
-    """Runs submitted writes in order on one connection, in one thread; a whole batch is one hop to it, where a driver
-    that hops for each statement takes four times as long (`docs/decisions`)."""
+    """Runs submitted writes in order on one connection, in one thread. A whole batch is one thread hop; a driver that
+    hops for each statement takes four times as long (`docs/decisions`)."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -62,11 +62,11 @@ class Writer:
         self.commits = 0
         self.writes = 0
         self.observe: Callable[[Commit], None] = lambda _: None
-        """Hears of every commit that was tried, on the event loop."""
+        """Called on the event loop for every commit attempt."""
 
     @property
     def waiting(self) -> int:
-        """Writes that no commit has begun with. May be asked from any thread."""
+        """Number of writes that are in no commit yet. Thread-safe."""
         return len(self._jobs)
 
     def submit(
@@ -75,13 +75,13 @@ class Writer:
         on_commit: Callable[[T], None] | None = None,
         on_error: Callable[[Exception], None] | None = None,
     ) -> asyncio.Future[T]:
-        """Queues a write. The future gives what `work` returned, after the commit; it raises what `work` raised, or
-        `StorageError` where the database refused. One of the callbacks is called just before, on the event loop and
-        before any later write begins. A cancelled waiter does not undo a submitted write."""
+        """Queues a write. After the commit, the future returns the result of `work`; it raises the error of `work`, or
+        `StorageError` if the database refused. One of the callbacks is called just before that, on the event loop and
+        before any later write starts. Cancelling the future does not undo a submitted write."""
         if self._closing:
             raise StorageError("The server is shutting down.")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        # A write may fail with nobody left to ask; that is no fault of the event loop's.
+        # A write may fail with no waiter left; asyncio must not log that as an unhandled error.
         future.add_done_callback(lambda f: f.cancelled() or f.exception())
         self._jobs.append(_Job(work, on_commit, on_error, future))
         if self._task is None:
@@ -89,7 +89,7 @@ class Writer:
         return future
 
     async def write(self, work: Work[T], on_commit: Callable[[T], None] | None = None) -> T:
-        """Submits a write and waits for its commit; being cancelled does not undo it."""
+        """Submits a write and waits for its commit; cancellation does not undo it."""
         return await asyncio.shield(self.submit(work, on_commit))
 
     async def aclose(self) -> None:
@@ -100,7 +100,7 @@ class Writer:
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _drain(self) -> None:
-        """Commits batch after batch until nothing waits; the next submission starts anew."""
+        """Commits batches until the queue is empty; the next submission starts a new drain."""
         loop = asyncio.get_running_loop()
         refused: Exception | None = None
         while self._jobs:
@@ -117,8 +117,8 @@ class Writer:
         self._task = None
 
     def _commit(self, batch: list[_Job]) -> Exception | None:
-        """Runs and commits a batch, in the writer's thread. What goes wrong is left in the jobs; given back is what
-        kept all of it from being committed."""
+        """Runs and commits a batch, in the writer's thread. Errors are recorded in the jobs; returns the error that
+        prevented the whole commit, if any."""
         try:
             with self._engine.begin() as connection:
                 for job in batch:
@@ -132,7 +132,7 @@ class Writer:
 
 
 def _attempt(connection: Connection, job: _Job) -> None:
-    """Runs one write in its savepoint. Its failure is its own, unless the database itself has failed.
+    """Runs one write in its savepoint. Its failure affects no other write, unless the database itself has failed.
 
     The savepoint is made in SQL, since `begin_nested` costs more than a small write itself.
     """
@@ -155,7 +155,7 @@ def _translated(error: Exception) -> Exception:
 
 
 def _settle(job: _Job) -> None:
-    """Tells of a write's end. A callback that fails fails its own write's waiter, never the writer."""
+    """Resolves a write's future. A failing callback fails only its own write, never the writer."""
     try:
         if job.error is None and job.on_commit is not None:
             job.on_commit(job.result)

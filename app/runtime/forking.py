@@ -1,10 +1,9 @@
-"""Forks: what of a session goes into a new one. `lifecycle.fork` makes it.
+"""Forks: what is copied from a session into a new one. `lifecycle.fork` stores it.
 
-A fork has messages, parts and calls under the ids that they have in its parent, and a log of its own: seq 1 is
+A fork's messages, parts and calls have the same ids as in its parent, but its log is its own: seq 1 is
 `session.created`, then one `message.created` for each message, with the events between them that cleared outputs, made
-or reverted rounds of compaction, or changed the plan; those keep their times. So who reads the log from its beginning
-sees all that the fork knows, and a fork of the fork finds what it needs in the same place. What was used stays with
-the parent.
+or reverted rounds of compaction, or changed the plan; those keep their times. So the log contains everything that the
+fork knows, and a fork of the fork finds what it needs in the same place. Usage stays with the parent.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from app.runtime.values.sessions import ForkCreate
 from app.sessions import Approval, Limits, SandboxSpec, Status
 
 _TAKEN_OVER = ("model", "reasoning_effort", "system_prompt", "tools", "compaction", "metadata", "notes")
-"""Columns that a fork has from its parent as they are now, at whatever point it begins; `_held_to_bounds` are more."""
+"""Columns copied from the parent's current row, whatever the fork's starting point; see also `_held_to_bounds`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A session that is to be made of another one, complete: columns of its rows, messages and events in its own seqs.
-    `source` is the parent's sandbox. `outputs` are the columns that say where raw outputs are, by call, and `files` the
-    keys of those to be copied, each with its new one."""
+    """The complete content of a fork: columns of its rows, messages and events with its own seqs. `source` is the
+    parent's sandbox. `outputs` are the columns with the locations of raw outputs, by call, and `files` maps the keys of
+    outputs to be copied to new ones."""
 
     session_id: str
     parent_id: str
@@ -65,9 +64,9 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class _Excerpt:
-    """What of a parent's history and log comes before the point at which its fork begins, in the parent's seqs.
-    `before` is the seq of the first message that stays behind. `generation` is the one that the context had there:
-    with it, the model's provider finds the parent's prompt in its cache; None where the next step has to begin one."""
+    """The part of a parent's history and log before the fork's starting point, in the parent's seqs. `before` is the
+    seq of the first message that is not copied. `generation` is the context's generation there: with it, the parent's
+    prompt is found in the provider's cache; None if the next step has to start a new one."""
 
     row: Row[Any]
     history: Sequence[Message]
@@ -87,9 +86,9 @@ def draft(
     setup: RuntimeSetup,
     rules: ServiceRules,
 ) -> Fork:
-    """Reads all that a fork takes over, the workspace apart. Raises `NotFoundError` for a message that is not in the
-    parent's history, `ConflictError` for one of a step that is still under way, and `SandboxUnavailableError` where the
-    parent's kind of sandbox is not here."""
+    """Reads everything that a fork copies, except the workspace. Raises `NotFoundError` for a message that is not in
+    the parent's history, `ConflictError` for a message of a step that is still running, and `SandboxUnavailableError`
+    if the parent's kind of sandbox is not available."""
     taken = _excerpt(connection, parent_id, body.after_message_id)
     history = renumbered(taken.history, taken.numbers, taken.shape, taken.checkpoints)
     outputs, files = _outputs(connection, parent_id, session_id, history)
@@ -125,7 +124,7 @@ def _excerpt(connection: Connection, parent_id: str, after: str | None) -> _Exce
 
 
 def _until(rows: Sequence[Message], message_id: str) -> list[Message]:
-    """The history up to a message, with the results of its calls: they are never parted."""
+    """The history up to a message, including the results of its calls."""
     place = next((place for place, message in enumerate(rows) if message.id == message_id), None)
     if place is None:
         raise NotFoundError(f"The session's history has no message {message_id}.", code="message_not_found")
@@ -133,13 +132,13 @@ def _until(rows: Sequence[Message], message_id: str) -> list[Message]:
     while end < len(rows) and rows[end].role is Role.TOOL:
         end += 1
     if len(settled(rows[:end])) < end:
-        raise ConflictError(f"The step of message {message_id} is still under way.", code="message_open")
+        raise ConflictError(f"The step of message {message_id} is still running.", code="message_open")
     return list(rows[:end])
 
 
 def _generation(connection: Connection, taken: _Excerpt) -> dict[str, Any] | None:
-    """The row of the fork's first generation. Its history is its parent's, so that a provider that verifies thinking is
-    asked to drop what it does not know rather than to refuse."""
+    """The row of the fork's first generation. Its history is its parent's, so a provider that verifies thinking is
+    asked to drop unknown thinking rather than to refuse it."""
     row = taken.generation
     if row is None:
         return None
@@ -158,7 +157,7 @@ def _generation(connection: Connection, taken: _Excerpt) -> dict[str, Any] | Non
 def _outputs(
     connection: Connection, parent_id: str, session_id: str, history: Sequence[Message]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The columns of the fork's raw outputs, and the files that it needs of its own."""
+    """The columns of the fork's raw outputs, and the files to copy."""
     calls = {result.call_id for message in history for result in message.tool_results}
     found = {call: place for call, place in forks.outputs(connection, parent_id).items() if call in calls}
     own = {call: {**place, "output_ref": f"{session_id}/{call}"} for call, place in found.items()}
@@ -167,7 +166,7 @@ def _outputs(
 
 
 def _first_queued(connection: Connection, parent_id: str, history: Sequence[Message]) -> dict[str, Any] | None:
-    """The row of the message that carries the parent's task, where the fork has it."""
+    """The row of the message with the parent's task, if the fork includes it."""
     row = forks.first_queued(connection, parent_id)
     message = next((m for m in history if row is not None and m.id == row.id), None)
     if row is None or message is None:
@@ -176,7 +175,7 @@ def _first_queued(connection: Connection, parent_id: str, history: Sequence[Mess
 
 
 def _rounds(connection: Connection, taken: _Excerpt) -> list[dict[str, Any]]:
-    """The rows of the rounds that had ended, as they were then and with their ranges in the fork's seqs. What they cost
+    """The rows of the ended rounds, in their state at that point and with their ranges in the fork's seqs; their cost
     was the parent's."""
     shape = taken.shape
     return [
@@ -203,7 +202,7 @@ def _created(session_id: str, message: Message) -> StoredEvent:
 
 
 def _fields(taken: _Excerpt, queued: Mapping[str, Any] | None, body: ForkCreate, agents: AgentSetup) -> dict[str, Any]:
-    """The columns of the new session; nothing was used in it and no run was made."""
+    """The columns of the new session, which has no usage and no runs yet."""
     row, made = taken.row, taken.shape.made
     request = f"fork {row.id} {now().isoformat()} {body.model_dump_json()}"
     return {
@@ -224,8 +223,8 @@ def _fields(taken: _Excerpt, queued: Mapping[str, Any] | None, body: ForkCreate,
 
 
 def _held_to_bounds(row: Row[Any], setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
-    """The columns that a fork has from its parent as far as a new session may have them now: the operator may have
-    become stricter since that one was made."""
+    """The columns copied from the parent within the bounds for a new session, which may have become stricter since the
+    parent was created."""
     return {
         "sandbox": setup.sandboxes.within(SandboxSpec(**row.sandbox)).model_dump(),
         "limits": limits_within(None, Limits(**row.limits), rules.most).model_dump(),
@@ -234,7 +233,7 @@ def _held_to_bounds(row: Row[Any], setup: RuntimeSetup, rules: ServiceRules) -> 
 
 
 def _tokens(taken: _Excerpt, agents: AgentSetup) -> int:
-    """How large the fork's context is: as the parent's was last told where that is the same, else by our own count."""
+    """The size of the fork's context: the parent's last report if the contexts are the same, else an estimate."""
     if taken.before is None:
         return int(taken.row.context["tokens"])
     if taken.generation is None:

@@ -69,7 +69,7 @@ def upgrade() -> None:
             "run_trigger",
             sa.String(length=20),
             nullable=True,
-            comment="What began the run: message, resume or recovery.",
+            comment="What started the run: message, resume or recovery.",
         ),
         sa.Column("run_started_at", sa.BigInteger(), nullable=True),
         sa.Column("run_steps", sa.Integer(), nullable=False),

@@ -1,4 +1,4 @@
-"""checkpoints, marks on cleared outputs, learnt windows
+"""checkpoints, marks on cleared outputs, learned windows
 
 Revision: 0003
 After: 0002
@@ -20,7 +20,7 @@ ROUNDS: tuple[sa.Column[Any], ...] = (
         sa.Boolean(),
         nullable=False,
         server_default=sa.false(),
-        comment="Prepared while the agent worked on.",
+        comment="Prepared while the agent kept working.",
     ),
     sa.Column("instructions", sa.Text(), comment="What somebody who asked for the round wanted kept."),
     sa.Column("settings", sa.Text(), comment="The settings of a round that was asked for."),
@@ -50,7 +50,7 @@ def upgrade() -> None:
         sa.Column("tokens", sa.Integer(), nullable=False, comment="Its window, learnt from a refusal."),
         sa.Column("learned_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("model", name=op.f("pk_model_windows")),
-        comment="Windows that providers have named; each is believed for a day.",
+        comment="Windows that providers have reported; each is trusted for a day.",
     )
 
 

@@ -1,4 +1,4 @@
-"""what a generation of the context was begun to mend
+"""repairs made by a generation of the context
 
 Revision: 0004
 After: 0003

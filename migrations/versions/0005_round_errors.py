@@ -20,7 +20,7 @@ FAILED = sa.text(
     " where r.status = 'failed' and json_extract(e.data, '$.round') = r.round"
     " and json_extract(e.data, '$.next') is null"
 )
-"""What ended the rounds that have failed so far, which only their events say."""
+"""The errors of rounds that have failed so far, which only their events contain."""
 
 TELL = sa.text("update compaction_events set error = :error where session_id = :session_id and round = :round")
 

@@ -1,4 +1,4 @@
-"""what was known of a model's window when a refusal taught another one
+"""the window assumed for a model when another one was learned from a refusal
 
 Revision: 0006
 After: 0005

@@ -1,4 +1,4 @@
-"""calls that wait for a person
+"""calls that wait for approval
 
 Revision: 0007
 After: 0006

@@ -1,4 +1,4 @@
-"""how much a session's model reasons, how a generation treats reasoning, and what models were learned to refuse
+"""a session's reasoning effort, how a generation treats reasoning, and what was learned from models' refusals
 
 Revision: 0010
 After: 0009
@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("model", sa.Text(), primary_key=True, comment="Base URL and name of the model."),
         sa.Column("quirks", sa.Text(), nullable=False, comment="What its refusals have taught, as JSON."),
         sa.Column("learned_at", sa.BigInteger(), nullable=False),
-        comment="How requests to a model must differ from the usual form.",
+        comment="How requests to a model must differ from the default form.",
     )
 
 

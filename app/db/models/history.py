@@ -11,7 +11,7 @@ messages = Table(
     metadata,
     session_id(),
     Column("id", String(36), primary_key=True),
-    Column("seq", Integer, nullable=False, comment="Seq of the event that brought it."),
+    Column("seq", Integer, nullable=False, comment="Seq of the event that added it."),
     Column("role", String(20), nullable=False),
     Column("model", Text),
     Column("finish_reason", String(20)),
@@ -40,7 +40,7 @@ message_parts = Table(
     Column("body", Json, nullable=False, comment="The part's other fields."),
     Column("output_ref", Text, comment="Where the raw output is stored, if not whole in the body."),
     Column("compacted_at", UtcTime, comment="When its output was cleared from the context."),
-    Column("output_swept_at", UtcTime, comment="When its raw output was removed for its age."),
+    Column("output_swept_at", UtcTime, comment="When its raw output was removed because of its age."),
 )
 Index("ix_message_parts_message", message_parts.c.session_id, message_parts.c.message_id, message_parts.c.index)
 Index("ix_message_parts_call", message_parts.c.session_id, message_parts.c.call_id)

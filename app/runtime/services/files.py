@@ -19,23 +19,23 @@ from app.sandbox.base import FileInfo, OpenFile, Sandbox
 from app.sessions import Session
 
 LISTED_FILES = 10_000
-"""Entries of one directory that are listed."""
+"""Maximum entries listed of one directory."""
 
 TURN_S = 5.0
-"""How long a request waits for a sandbox that may run, in seconds, before it is told to come again."""
+"""Seconds that a request waits for a sandbox before it is refused."""
 
 
 class FileService:
-    """Reaches into the sandboxes of sessions, each held while it is used."""
+    """Accesses files in the sandboxes of sessions, each held while it is used."""
 
     def __init__(self, database: Database, sandboxes: Sandboxes, fence: Callable[[Connection], None]) -> None:
-        """`fence` raises `SupersededError` where this server holds the database no more."""
+        """`fence` raises `SupersededError` if this server no longer holds the database."""
         self._database = database
         self._sandboxes = sandboxes
         self._fence = fence
 
     async def list(self, session_id: str, path: str) -> FileList:
-        """The entries of a directory; of the workspace itself where the path is empty."""
+        """The entries of a directory; an empty path is the workspace itself."""
         lease = await self._lease(session_id)
         try:
             await lease.admit(TURN_S)
@@ -56,11 +56,11 @@ class FileService:
         return RawOutput(size=file.size, file=file)
 
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
-        """Writes a file. Raises `SupersededError` on a server whose sessions another one has."""
+        """Writes a file. Raises `SupersededError` if another server has taken over."""
         lease = await self._lease(session_id)
         try:
             await lease.admit(TURN_S)
-            # After the wait, in which another server may have come.
+            # After the wait, in which another server may have taken over.
             await self._database.read(self._fence)
             existed = await _exists(lease.sandbox, path)
             await lease.sandbox.write(path, data)
@@ -70,7 +70,7 @@ class FileService:
 
     async def archive(self, session_id: str) -> AsyncIterator[bytes]:
         """The workspace as a tar, in pieces; the sandbox is held until it is closed. The first piece is read here, so
-        that what cannot be read fails before an answer has begun."""
+        that errors occur before the response has started."""
         archive = Archive(await self._lease(session_id))
         try:
             await archive.open()
@@ -83,7 +83,7 @@ class FileService:
         session = await self._session(session_id)
         lease = self._sandboxes.lease(session_id, session.sandbox)
         try:
-            # It may have been deleted between the first look and the lease.
+            # It may have been deleted between the first check and the lease.
             await self._session(session_id)
         except BaseException:
             lease.release()
@@ -138,7 +138,7 @@ class Archive:
 
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-"""A command may set a file's time to a year that no calendar here has."""
+"""A command may set a file's time to a year beyond datetime's range."""
 
 
 async def _exists(sandbox: Sandbox, path: str) -> bool:
