@@ -179,7 +179,7 @@ async def test_max_cost_ends_a_run(start_server: Callable[..., RunningServer], p
         problem = refused.json()
         assert (refused.status_code, problem["code"]) == (409, "max_cost_usd")
         assert (problem["limit"], problem["used"]) == (1.5, 3)
-        assert "has cost 3 of the 1.5 US dollars that limits.max_cost_usd allows" in problem["detail"]
+        assert "has cost 3 of 1.5 US dollars (limits.max_cost_usd)" in problem["detail"]
         assert (await client.get("/v1/usage"))["total"]["cost_usd"] == pytest.approx(3.0)
 
 

@@ -81,7 +81,7 @@ async def test_what_is_packed_twice_is_not_taken_apart() -> None:
 async def test_a_document_of_too_many_values_is_none() -> None:
     async with local_server(Scripted(pieces=[b"[" + b"{}," * (DOCUMENT_VALUES + 1) + b"{}]"])) as server:
         client = ProviderClient("acme", server.url, {}, secret=None, idle_timeout_s=5)
-        with pytest.raises(ProviderError, match="else than a JSON document"):
+        with pytest.raises(ProviderError, match="did not answer with a JSON document"):
             await client.document("/models")
         await client.aclose()
 

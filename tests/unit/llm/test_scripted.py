@@ -255,7 +255,7 @@ async def test_a_second_test_that_fails_ends_the_demo(tmp_path: Path) -> None:
         return ("edited", None) if name == "edit_file" else workspace.run(name, arguments)
 
     history = await play([user("Go")], no_edit)
-    assert "not go as the script has it" in history[-1].text
+    assert "not go as scripted" in history[-1].text
     assert "3 failed" in history[-1].text or "2 failed" in history[-1].text
 
 

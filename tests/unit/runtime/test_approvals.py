@@ -169,7 +169,7 @@ async def test_a_run_that_crashes_leaves_nothing_waiting(stage: Stage) -> None:
 async def test_who_is_late_decides_nothing(stage: Stage) -> None:
     _, calls = await _hold(stage, timeout_s=0.000_001)
     before = (await stage.row()).last_seq
-    with pytest.raises(ConflictError, match="time to answer is over"):
+    with pytest.raises(ConflictError, match="approval has expired"):
         await _decide(stage, calls[1].call_id, APPROVE)
     with pytest.raises(NotFoundError):
         await _decide(stage, calls[0].call_id, APPROVE)

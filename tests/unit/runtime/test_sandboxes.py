@@ -242,7 +242,7 @@ def test_what_another_session_has_is_taken_over_as_far_as_it_could_be_asked_for(
 
 
 def test_of_a_kind_that_is_not_here_nothing_can_be_taken_over() -> None:
-    with pytest.raises(SandboxUnavailableError, match="of the kind docker, which is not here now"):
+    with pytest.raises(SandboxUnavailableError, match="docker, is not available now"):
         make_sandboxes(Boxes("bubblewrap")).within(SPEC)
 
 
@@ -332,7 +332,7 @@ async def test_one_that_does_not_stop_is_forgotten_all_the_same(sandboxes: Sandb
 
 
 async def test_a_kind_that_is_gone_cannot_be_leased(sandboxes: Sandboxes) -> None:
-    with pytest.raises(SandboxUnavailableError, match="bubblewrap, which is not here now"):
+    with pytest.raises(SandboxUnavailableError, match="bubblewrap, is not available now"):
         sandboxes.lease("a", SandboxSpec(kind="bubblewrap"))
 
 
