@@ -41,7 +41,7 @@ async def _take_up_sandboxes(setup: RuntimeSetup, known: set[str]) -> None:
         left = await sandboxes.running()
         sandboxes.adopt(await setup.database.read(lambda c: sessions.sandboxes(c, left)))
     except SandboxUnavailableError as error:
-        log.warning("orphans_not_removed", reason=error.detail)
+        log.warning("orphan_removal_failed", reason=error.detail)
     else:
         if removed:
             log.info("orphans_removed", names=removed)

@@ -75,7 +75,7 @@ class ServerWindows:
                 window = await question()
         except Exception as error:
             # Any error: a run must not fail because of this question.
-            log.info("window_not_reported", model=model, reason=_reason(error))
+            log.info("window_request_failed", model=model, reason=_reason(error))
             self._remember(place, self.get(place), ASK_AGAIN_S)
         else:
             log.debug("window_reported", model=model, tokens=window)

@@ -66,7 +66,7 @@ class Fence:
         while await holds(self._database, self.check):  # noqa: ASYNC110 - the other server is another process
             await asyncio.sleep(LOOK_S)
         log.error(
-            "superseded",
+            "server_superseded",
             detail="Another server was started on this database. This one has ended its runs and accepts no more work;"
             " stop it, or restart it to take the sessions back.",
         )

@@ -91,7 +91,7 @@ class _Watched:
         except PalimpsestError as error:
             self._found = Component(ok=False, status=_status(error), detail=error.detail)
         except Exception:
-            log.exception("look_failed", part=self._name)
+            log.exception("health_check_failed", part=self._name)
             self._found = Component(ok=False, status="unavailable", detail="The check failed; see the log.")
         finally:
             self._found_at = time.monotonic()

@@ -39,7 +39,7 @@ class Lease:
             except SandboxAwayError as error:
                 if loop.time() >= deadline:
                     raise
-                log.warning("sandbox_awaited", error=error.detail)
+                log.warning("sandbox_waiting", error=error.detail)
                 await asyncio.sleep(AWAY_RETRY_S)
             else:
                 return self.sandbox

@@ -52,7 +52,7 @@ async def _read(sandbox: Sandbox, path: str) -> str:
     except ToolError as error:
         return f"[{error.detail}]"
     except (ForbiddenError, InvalidRequestError) as error:
-        log.warning("note_not_read", path=path, reason=error.detail)
+        log.warning("note_read_failed", path=path, reason=error.detail)
         return ""
 
 
@@ -77,7 +77,7 @@ async def read_notes(session_id: str, sandbox: Callable[[], Sandbox]) -> Notes |
     try:
         return Notes.load((await workspace_notes(sandbox())).dump())
     except (PalimpsestError, TimeoutError) as error:
-        log.warning("notes_not_read", session_id=session_id, reason=str(error) or "the sandbox took too long")
+        log.warning("notes_read_failed", session_id=session_id, reason=str(error) or "the sandbox took too long")
         return None
 
 

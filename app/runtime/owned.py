@@ -125,7 +125,7 @@ class OwnedSession:
                     self._spilled.add(message.id)
         except (PalimpsestError, TimeoutError) as error:
             self._spill_failures += 1
-            log.warning("message_not_spilled", session_id=self.id, reason=str(error) or "the sandbox took too long")
+            log.warning("message_spill_failed", session_id=self.id, reason=str(error) or "the sandbox took too long")
 
     def limits(self) -> Limits:
         return Limits(**self.row.limits)

@@ -144,7 +144,7 @@ class Registry:
         last = self._unstored.get(session_id)
         self._unstored[session_id] = now
         if last is None or now - last > UNSTORED_QUIET_S:
-            log.error("session_not_stored", session_id=session_id, error=error.detail)
+            log.error("session_write_failed", session_id=session_id, error=error.detail)
 
     async def _after_crash(self, session_id: str) -> None:
         """Retries a limited number of times: a session that always crashes its owner would otherwise loop forever."""
@@ -155,7 +155,7 @@ class Registry:
         try:
             await SessionOwner(self._setup, session_id).give_up()
         except PalimpsestError as error:
-            log.error("session_not_parked", session_id=session_id, error=error.detail)
+            log.error("session_park_failed", session_id=session_id, error=error.detail)
             self._retry_later(session_id)
         else:
             del self._crashes[session_id]

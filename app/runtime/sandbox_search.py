@@ -47,7 +47,7 @@ async def _look(sandboxes: Sandboxes, find: Find, database: Database) -> None:
             try:
                 await _take_in(sandboxes, factory, database)
             except PalimpsestError as error:
-                log.warning("sandbox_not_taken_in", reason=error.detail)
+                log.warning("sandbox_add_failed", reason=error.detail)
                 await factory.aclose()
 
 

@@ -257,7 +257,7 @@ class SessionOwner:
             guard=self._setup.agents.guard,
         )
         self._broke_off = True
-        log.info("run_begins", session_id=self._session_id, model=row.model, steps=row.steps, goes_on=goes_on)
+        log.info("run_started", session_id=self._session_id, model=row.model, steps=row.steps, continues=goes_on)
         try:
             result = await loop.run()
             if not result.parked:
@@ -294,5 +294,5 @@ class SessionOwner:
         """Ends the run; returns whether the next one has started."""
         goes_on = await recorder.submit(lambda c: runs.finish(c, self._session_id, epoch, result))
         code = (result.error or {}).get("code")
-        log.info("run_ended", session_id=self._session_id, outcome=result.outcome, code=code, goes_on=goes_on)
+        log.info("run_ended", session_id=self._session_id, outcome=result.outcome, code=code, continues=goes_on)
         return goes_on

@@ -89,7 +89,7 @@ class Tracing:
                     self._take(item.type, orjson.loads(item.data))
                 except Exception:
                     # The event is committed and must reach its readers even if tracing fails.
-                    log.exception("not_traced", type=item.type)
+                    log.exception("trace_failed", type=item.type)
 
     def _take(self, type_: str, data: dict[str, Any]) -> None:
         session_id, at = data["session_id"], _ns(data["at"])

@@ -141,7 +141,7 @@ class TestAnswers:
             assert await window(providers(url, key=None)) == (128_000, "assumed")
             assert await window(providers(url)) == (128_000, "assumed")
         assert "hunter2" not in str(logs)
-        assert [log["event"] for log in logs] == ["window_not_reported"] * 2
+        assert [log["event"] for log in logs] == ["window_request_failed"] * 2
 
 
 class TestWhoIsAsked:
@@ -254,7 +254,7 @@ async def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
         await windows.ask(PLACE, MODEL, silent)
     assert windows.get(PLACE) is None
     assert logs == [
-        {"event": "window_not_reported", "log_level": "info", "model": MODEL, "reason": "no answer in time"}
+        {"event": "window_request_failed", "log_level": "info", "model": MODEL, "reason": "no answer in time"}
     ]
 
 

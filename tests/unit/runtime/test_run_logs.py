@@ -24,8 +24,8 @@ async def test_a_run_s_lines_carry_its_session_and_no_step(server: Server) -> No
         server.model.go()
         await server.idle()
         await server.gone()
-    said = [line for line in logs if line["event"] in ("run_begins", "run_ended")]
-    assert [line["event"] for line in said] == ["run_begins", "run_ended"] * 2
+    said = [line for line in logs if line["event"] in ("run_started", "run_ended")]
+    assert [line["event"] for line in said] == ["run_started", "run_ended"] * 2
     assert {line["session_id"] for line in said} == {server.id}
     assert not any(line.keys() & {*LOGGED} for line in said)
 
@@ -37,7 +37,7 @@ async def test_a_run_that_crashes_leaves_no_step_to_the_next(faulty: Server) -> 
         await faulty.gone()
     said = [line["event"] for line in logs]
     assert "run_crashed" in said
-    assert not any(line.keys() & {*LOGGED} for line in logs if line["event"] in ("run_begins", "run_ended"))
+    assert not any(line.keys() & {*LOGGED} for line in logs if line["event"] in ("run_started", "run_ended"))
 
 
 async def test_a_session_that_cannot_be_stored_says_so_once_until_it_can(server: Server) -> None:
@@ -49,7 +49,7 @@ async def test_a_session_that_cannot_be_stored_says_so_once_until_it_can(server:
             await rename("steps", "steps_away")
             await server.stage.post("hello")
             await server.fail(3)
-            assert [line["event"] for line in logs].count("session_not_stored") == outage
+            assert [line["event"] for line in logs].count("session_write_failed") == outage
             await rename("steps_away", "steps")
             await server.go_on()
             await server.idle()
