@@ -54,9 +54,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         code="sandbox_not_allowed",
     ),
     ForbiddenError("limits.max_steps may be at most 50.", code="limit_not_allowed"),
-    ForbiddenError(
-        "approval.policy must be at least as strict as the server's (always).", code="approval_not_allowed"
-    ),
+    ForbiddenError("approval.policy must be at least as strict as the server's (always).", code="approval_not_allowed"),
     ForbiddenError("'../x' leads outside /workspace; links are not followed.", code="outside_workspace"),
     ForeignOriginError("The Origin header names another site."),
     NotFoundError("There is nothing at this path."),

@@ -1,6 +1,6 @@
-"""Who runs a session: one owner at a time, made when there is work, tried again when it fails, parked when it cannot.
+"""Owners of sessions: one at a time, created when there is work, retried after failures, parked after repeated ones.
 
-Owners are real ones on a real database. They crash where the session's own row cannot be read as a plan.
+Owners are real ones on a real database. They crash if the session's row has an invalid plan.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from tests.unit.runtime.stage import Logged, Stage, logged, make_sandboxes, make
 
 
 class Model:
-    """Answers each request with one word; `hold` keeps it from answering, `stubborn` from hearing that it is to stop
-    that many times."""
+    """Answers each request with one word; `hold` blocks answers, and cancellation is ignored `stubborn` times."""
 
     name = "model"
 
@@ -73,7 +72,7 @@ class Model:
 
 
 class Server:
-    """A session in a server's life: its registry, its model, and what can be seen of them."""
+    """A session on a server: its registry, its model, and their observable state."""
 
     def __init__(self, stage: Stage, setup: RuntimeSetup, model: Model) -> None:
         self.stage, self.setup, self.model, self.id = stage, setup, model, stage.session_id
@@ -84,13 +83,13 @@ class Server:
         self.registry.wake(self.id)
 
     async def post(self, content: str, mode: QueueMode = QueueMode.STEER) -> str:
-        """Queues a message and tells its owner, as the service does."""
+        """Queues a message and notifies its owner, like the service."""
         message_id = await self.stage.post(content, mode)
         self.wake()
         return message_id
 
     async def idle(self) -> list[Logged]:
-        """The session's events, once it is idle and has nothing to deliver."""
+        """Returns the session's events once it is idle and has nothing to deliver."""
         log = EventLog(self.stage.database)
         async with (
             asyncio.timeout(20),
@@ -99,7 +98,7 @@ class Server:
             return logged([item async for batch in batches for item in batch if item.seq is not None])
 
     async def gone(self) -> None:
-        """No owner is left, and what the last one submitted is committed."""
+        """Waits until no owner is left and the last one's writes are committed."""
         async with asyncio.timeout(20):
             while len(self.registry):
                 await self.stage.database.read(lambda _: None)
@@ -111,7 +110,7 @@ class Server:
         await self.gone()
 
     async def go_on(self) -> None:
-        """Wakes the session, once, and lets retries be made again."""
+        """Wakes the session once, and allows retries again."""
         kept_away, self._kept_away = self._kept_away, None
         if kept_away is None:
             self.wake()
@@ -119,7 +118,8 @@ class Server:
             await kept_away.__aexit__(None, None, None)
 
     async def fail(self, times: int = 1) -> None:
-        """Has owners made that end at once, one after the other; retries by the clock are kept off, to be counted."""
+        """Creates owners that crash at once, one after the other; timed retries are turned off, so they can be
+        counted."""
         for _ in range(times):
             await self.go_on()
             await self.gone()
@@ -156,7 +156,7 @@ def triggers(events: Sequence[Logged]) -> list[str]:
 # waking
 
 
-async def test_an_owner_runs_what_is_to_be_done_and_goes(server: Server) -> None:
+async def test_an_owner_does_its_work_and_ends(server: Server) -> None:
     await server.post("hello")
     assert len(server.registry) == 1
     events = await server.idle()
@@ -166,7 +166,7 @@ async def test_an_owner_runs_what_is_to_be_done_and_goes(server: Server) -> None
     assert len(server.stage.bus) == 0, "nobody follows it"
 
 
-async def test_waking_a_session_that_has_an_owner_makes_no_second_one(server: Server) -> None:
+async def test_waking_a_session_with_an_owner_creates_no_second_one(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -177,11 +177,11 @@ async def test_waking_a_session_that_has_an_owner_makes_no_second_one(server: Se
     server.model.go()
     await server.idle()
     await server.gone()
-    assert (await server.stage.row()).epoch == 2, "one more has looked, since the first was woken"
+    assert (await server.stage.row()).epoch == 2, "one more has checked, since the first was woken"
     assert server.model.asked == [["hello"]]
 
 
-async def test_where_nothing_is_to_be_done_an_owner_leaves_no_trace(server: Server) -> None:
+async def test_an_owner_without_work_leaves_no_trace(server: Server) -> None:
     await server.fail()
     server.registry.wake(new_id())
     await server.gone()
@@ -205,13 +205,11 @@ async def test_sessions_do_not_wait_for_each_other(server: Server) -> None:
     assert sorted(server.model.asked) == [["hello"], ["other"]]
 
 
-async def test_a_message_that_comes_after_the_owner_s_last_look_gets_the_next_owner(
-    stage: Stage, server: Server
-) -> None:
+async def test_a_message_after_the_owner_s_last_check_gets_the_next_owner(stage: Stage, server: Server) -> None:
     late = new_id()
 
     def on_commit(items: Sequence[StreamItem]) -> None:
-        """At the commit that ends the run, before its owner hears of it."""
+        """At the commit that ends the run, before its owner is notified."""
         if any(item.type == "session.idle" for item in items) and not asked:
             body = QueueAdd(content="late", id=late)
             asked.append(
@@ -236,7 +234,7 @@ async def test_a_message_that_comes_after_the_owner_s_last_look_gets_the_next_ow
 
 
 @pytest.mark.parametrize("tell", [Registry.ring, Registry.wake])
-async def test_a_run_under_way_looks_at_the_queue_when_it_is_told(
+async def test_a_current_run_checks_the_queue_when_notified(
     server: Server, tell: Callable[[Registry, str], None]
 ) -> None:
     server.model.hold()
@@ -246,11 +244,11 @@ async def test_a_run_under_way_looks_at_the_queue_when_it_is_told(
     tell(server.registry, server.id)
     server.model.go()
     events = await server.idle()
-    assert triggers(events) == ["message"], "the same run has taken it"
+    assert triggers(events) == ["message"], "the same run has delivered it"
     assert server.model.asked == [["hello"], ["hello", "more"]]
 
 
-async def test_a_ring_makes_no_owner_but_an_interrupt_does(server: Server) -> None:
+async def test_a_ring_creates_no_owner_but_an_interrupt_does(server: Server) -> None:
     await server.stage.post("hello")
     await server.stage.act(lambda c: lifecycle.cancel(c, server.id, clear_queue=False))
     server.registry.ring(server.id)
@@ -262,7 +260,7 @@ async def test_a_ring_makes_no_owner_but_an_interrupt_does(server: Server) -> No
     assert (server.model.asked, await server.stage.pending()) == ([], ["hello"])
 
 
-async def test_an_interrupt_ends_the_step_under_way(server: Server) -> None:
+async def test_an_interrupt_ends_the_current_step(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -272,7 +270,7 @@ async def test_an_interrupt_ends_the_step_under_way(server: Server) -> None:
     assert [data["outcome"] for data in of_type(events, "session.idle")] == ["cancelled"]
 
 
-async def test_an_interrupting_message_that_was_delivered_ends_nothing(server: Server) -> None:
+async def test_an_interrupting_message_that_was_delivered_has_no_effect(server: Server) -> None:
     server.model.hold()
     message_id = await server.post("now", QueueMode.INTERRUPT)
     await server.model.reached()
@@ -285,7 +283,7 @@ async def test_an_interrupting_message_that_was_delivered_ends_nothing(server: S
 # without an owner
 
 
-async def test_while_an_owner_is_kept_away_nothing_runs_and_afterwards_it_goes_on(server: Server) -> None:
+async def test_without_an_owner_nothing_runs_and_afterward_it_continues(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -304,7 +302,7 @@ async def test_while_an_owner_is_kept_away_nothing_runs_and_afterwards_it_goes_o
     assert server.model.asked == [["hello"], ["hello", "more"]]
 
 
-async def test_a_session_that_was_deleted_meanwhile_stays_so(server: Server) -> None:
+async def test_a_session_deleted_meanwhile_stays_deleted(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -315,7 +313,7 @@ async def test_a_session_that_was_deleted_meanwhile_stays_so(server: Server) -> 
     assert len(server.model.asked) == 1
 
 
-async def test_an_owner_may_be_made_again_after_what_kept_it_away_has_failed(server: Server) -> None:
+async def test_after_a_failed_deletion_an_owner_may_be_created_again(server: Server) -> None:
     async def deletion() -> None:
         async with server.registry.without_owner(server.id):
             await server.stage.post("hello")
@@ -329,7 +327,7 @@ async def test_an_owner_may_be_made_again_after_what_kept_it_away_has_failed(ser
 # crashes
 
 
-async def test_a_crashed_owner_is_followed_by_another_in_a_while(server: Server) -> None:
+async def test_a_crashed_owner_is_replaced_after_a_delay(server: Server) -> None:
     await server.break_session()
     await server.post("hello")
     await server.gone()
@@ -353,7 +351,7 @@ async def test_a_session_that_crashes_every_owner_is_parked_with_its_queue(serve
 
     await server.stage.act(lambda c: lifecycle.resume(c, server.id))
     await server.fail(MAX_CRASHES - 1)
-    assert (await server.stage.row()).status == Status.RUNNING, "the count has begun anew"
+    assert (await server.stage.row()).status == Status.RUNNING, "the count was reset"
     await server.mend_session()
     await server.go_on()
     await server.idle()
@@ -361,7 +359,7 @@ async def test_a_session_that_crashes_every_owner_is_parked_with_its_queue(serve
     assert server.model.asked == [["hello"]]
 
 
-async def test_of_a_session_that_was_parked_nothing_is_kept_in_memory(server: Server) -> None:
+async def test_a_parked_session_uses_no_memory(server: Server) -> None:
     await server.break_session()
     await server.stage.post("hello")
     await server.fail(MAX_CRASHES)
@@ -381,7 +379,7 @@ async def test_only_crashes_in_a_row_count(server: Server) -> None:
     assert [data["outcome"] for data in of_type(await server.stage.log(), "session.idle")] == ["completed"] * 2
 
 
-async def test_a_database_that_refuses_is_no_crash_and_is_tried_again(server: Server) -> None:
+async def test_a_refusing_database_is_not_a_crash_and_is_retried(server: Server) -> None:
     await server.stage.post("hello")
     with closing(sqlite3.connect(server.stage.path, isolation_level=None)) as other:
         other.execute("alter table message_parts rename to away")
@@ -410,7 +408,7 @@ async def test_an_owner_that_was_fenced_off_leaves_the_session_to_the_other(serv
 # closing
 
 
-async def test_closing_parks_what_runs_and_the_next_life_goes_on(server: Server) -> None:
+async def test_closing_parks_runs_and_the_next_start_continues_them(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -420,7 +418,7 @@ async def test_closing_parks_what_runs_and_the_next_life_goes_on(server: Server)
     [text] = of_type(log, "text.completed")
     assert (text["text"], text["interrupted"]) == ("an ", True)
     server.wake()
-    assert len(server.registry) == 0, "a server that goes down begins nothing"
+    assert len(server.registry) == 0, "a stopping server starts nothing"
 
     server.model.go()
     life = server.next_life()
@@ -432,7 +430,7 @@ async def test_closing_parks_what_runs_and_the_next_life_goes_on(server: Server)
     assert [data["step"] for data in of_type(events, "step.finished")] == [1, 2]
 
 
-async def test_what_does_not_end_within_the_grace_period_is_cut_off_as_by_a_crash(server: Server) -> None:
+async def test_runs_that_exceed_the_grace_period_are_cut_off_as_in_a_crash(server: Server) -> None:
     server.model.hold()
     server.model.stubborn = 1
     await server.post("hello")
@@ -451,7 +449,7 @@ async def test_what_does_not_end_within_the_grace_period_is_cut_off_as_by_a_cras
     assert [data["finish_reason"] for data in of_type(events, "step.finished")] == ["interrupted", "stop"]
 
 
-async def test_closing_with_nothing_to_close_keeps_a_crashed_session_for_the_next_life(server: Server) -> None:
+async def test_closing_without_runs_keeps_a_crashed_session_for_the_next_start(server: Server) -> None:
     await server.break_session()
     await server.post("hello")
     await server.gone()
