@@ -106,12 +106,12 @@ class Writer:
         while self._jobs:
             most = MAX_BATCH if refused is None else len(self._jobs)
             batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
-            begun = time.monotonic()
+            started = time.monotonic()
             refused = await loop.run_in_executor(self._thread, self._commit, batch)
             if refused is None:
                 self.commits += 1
                 self.writes += len(batch)
-            self.observe(Commit(len(batch), time.monotonic() - begun, refused))
+            self.observe(Commit(len(batch), time.monotonic() - started, refused))
             for job in batch:
                 _settle(job)
         self._task = None

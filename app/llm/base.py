@@ -134,7 +134,7 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars per million tokens; None where unknown."""
+    """US dollars per million tokens; None if unknown."""
 
     input: float | None = None
     output: float | None = None

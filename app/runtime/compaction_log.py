@@ -64,8 +64,8 @@ class CompactionLog:
         if type_ == _STARTED:
             self._open[key] = data
         shown = {name: data[name] for name in _FIELDS if name in data}
-        begun = self._open.get(key, {})
-        shown = {name: begun[name] for name in ("reason", "policy", "tokens_before") if name in begun} | shown
+        started = self._open.get(key, {})
+        shown = {name: started[name] for name in ("reason", "policy", "tokens_before") if name in started} | shown
         if type_ == _FAILED:
             log.warning(line, **shown)
         else:

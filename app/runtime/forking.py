@@ -118,8 +118,8 @@ def _excerpt(connection: Connection, parent_id: str, after: str | None) -> _Exce
     shape = shape_of(log, cleared_by)
     checkpoints = rounds.checkpoints(connection, parent_id, shape.in_force)
     numbers = Numbers([*(message.seq for message in history), *(event.seq for event in log)])
-    begun = forks.generations_until(connection, parent_id, before)
-    generation = next((found for found in begun if list(found.rounds or ()) == shape.in_force), None)
+    started = forks.generations_until(connection, parent_id, before)
+    generation = next((found for found in started if list(found.rounds or ()) == shape.in_force), None)
     return _Excerpt(row, history, log, numbers, shape, checkpoints, before, generation)
 
 

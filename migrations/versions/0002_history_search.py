@@ -27,7 +27,7 @@ def upgrade() -> None:
         "search_entries",
         sa.Column("id", sa.Integer(), nullable=False, comment="The rowid of its text in search_text."),
         sa.Column("session_id", sa.String(length=36), nullable=False),
-        sa.Column("seq", sa.Integer(), nullable=False, comment="That of its message."),
+        sa.Column("seq", sa.Integer(), nullable=False, comment="Seq of its message."),
         sa.Column("message_id", sa.String(length=36), nullable=False),
         sa.Column("role", sa.String(length=20), nullable=False),
         sa.Column("call_id", sa.String(length=36), nullable=True),

@@ -14,8 +14,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("model_windows", sa.Column("known_tokens", sa.Integer(), comment="The window it was learnt against."))
-    op.add_column("model_windows", sa.Column("known_source", sa.String(20), comment="Where that one was from."))
+    op.add_column("model_windows", sa.Column("known_tokens", sa.Integer(), comment="The window that was assumed before."))
+    op.add_column("model_windows", sa.Column("known_source", sa.String(20), comment="Source of that window."))
 
 
 def downgrade() -> None:

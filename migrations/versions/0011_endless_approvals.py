@@ -16,7 +16,7 @@ depends_on = None
 def upgrade() -> None:
     with op.batch_alter_table("approvals") as batch:
         batch.alter_column(
-            "expires_at", existing_type=sa.BigInteger(), nullable=True, comment="Null waits without end."
+            "expires_at", existing_type=sa.BigInteger(), nullable=True, comment="Null: waits without a timeout."
         )
 
 

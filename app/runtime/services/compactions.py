@@ -30,12 +30,12 @@ class CompactionService:
         settings = await self._settings(session_id, body)
         agents, first = self._setup.agents, await self._database.read(lambda c: history.reads_notes(c, session_id))
         notes = await read_beside_owner(self._setup.sandboxes, first) if first is not None else None
-        begins = await opening(self._database, session_id, settings, agents, notes)
+        start = await opening(self._database, session_id, settings, agents, notes)
         with self._registry.admitting() as room:
             if not room and not self._registry.works_on(session_id):
                 raise self._registry.no_room()
             event = await self._setup.write(
-                session_id, lambda c: compactions.request(c, session_id, begins, settings, body.instructions)
+                session_id, lambda c: compactions.request(c, session_id, start, settings, body.instructions)
             )
             self._registry.ask_round(session_id)
         return event

@@ -9,7 +9,7 @@ from app.sessions import ReasoningEffort
 
 
 class PricesView(Value):
-    """US dollars per million tokens; null where unknown."""
+    """US dollars per million tokens; null if unknown."""
 
     input: float | None
     output: float | None

@@ -158,7 +158,7 @@ class ApprovalRequest(Value):
 
 
 class HistoryImport(Value):
-    """A conversation from elsewhere to go on from."""
+    """An imported conversation to continue."""
 
     format: WireFormat
     messages: Annotated[

@@ -171,7 +171,7 @@ async def test_after_an_answer_the_next_step_needs_a_message(stage: Stage, agent
     assert [item.message.text for item in view.messages] == ["task", "done"]
     said = sum(item.tokens for item in view.messages)
     fixed = view.system.tokens + sum(tool.tokens for tool in view.tools)
-    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "at the calibration that a model begins with"
+    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "with the calibration that a model starts with"
 
 
 async def test_repairs_are_shown_before_an_answer_too(stage: Stage, agents: AgentSetup) -> None:
@@ -189,7 +189,7 @@ async def test_repairs_are_shown_before_an_answer_too(stage: Stage, agents: Agen
     ]
     said = sum(item.tokens for item in view.messages)
     fixed = view.system.tokens + sum(tool.tokens for tool in view.tools)
-    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "at the calibration that a model begins with"
+    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "with the calibration that a model starts with"
 
 
 # calls
@@ -223,7 +223,7 @@ async def test_an_unknown_call_is_not_found(stage: Stage, read: Callable[..., An
 
 @pytest.mark.parametrize(
     ("output", "size", "raw"),
-    [("out", 3, b"out"), ("Hälfte\n[note of ours]", 8, "Hälfte\n".encode()), ("[no output]", 0, b"")],
+    [("out", 3, b"out"), ("Hälfte\n[added note]", 8, "Hälfte\n".encode()), ("[no output]", 0, b"")],
 )
 async def test_a_short_raw_output_excludes_added_notes(stage: Stage, output: str, size: int, raw: bytes) -> None:
     attempt, call = Attempt(), call_part()
