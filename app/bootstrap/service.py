@@ -62,7 +62,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         tools = agents.registry.names()
         metrics = Metrics(tools)
         observers: Observers = [metrics.observe, CompactionLog().observe]
-        bus = Bus(lambda items: _tell(observers, items), settings.max_readers)
+        bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
         fence = Fence(base.database)
         collector = build_collector(settings, base.store)
         setup = RuntimeSetup(
@@ -87,7 +87,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await fence.take()
         await services.logins.sweep()
         await take_up(setup, registry, base.store, parks=settings.recover == "park")
-        await stack.enter_async_context(fence.watched(partial(_let_go, registry, bus, base.sandboxes)))
+        await stack.enter_async_context(fence.watched(partial(_release, registry, bus, base.sandboxes)))
         add_readings(
             metrics,
             registry=registry,
@@ -99,12 +99,12 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         )
         await stack.enter_async_context(metrics.measuring_lag())
         await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
-        await stack.enter_async_context(_looking_for_sandboxes(settings, base))
+        await stack.enter_async_context(_searching_for_sandboxes(settings, base))
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
 
 
-def _tell(observers: Observers, items: Sequence[StreamItem]) -> None:
+def _notify(observers: Observers, items: Sequence[StreamItem]) -> None:
     for observe in observers:
         observe(items)
 
@@ -125,14 +125,14 @@ def _health(settings: Settings, base: Foundation, fence: Fence) -> Health:
     return Health(looks(base.database, fence.check, base.sandboxes, directories(settings), conditions))
 
 
-async def _let_go(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:
+async def _release(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:
     """Stops all work, since another server has taken over; stored data can still be read here."""
     await registry.supersede()
     bus.close()
     sandboxes.disown()
 
 
-def _looking_for_sandboxes(settings: Settings, base: Foundation) -> AbstractAsyncContextManager[None]:
+def _searching_for_sandboxes(settings: Settings, base: Foundation) -> AbstractAsyncContextManager[None]:
     async def find() -> Mapping[str, SandboxFactory]:
         return (await open_factories(settings, base.instance_id))[0]
 

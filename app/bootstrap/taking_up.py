@@ -26,14 +26,14 @@ async def take_up(setup: RuntimeSetup, registry: Registry, store: FileOutputStor
 
     known, running = await database.read(query)
     await store.remove_orphans(known)
-    await _take_up_sandboxes(setup, known)
+    await _recover_sandboxes(setup, known)
     await database.writer.write(compactions.abandon_all)
     setup.to_park.update(running if parks else ())
     for session_id in running:
         registry.wake(session_id)
 
 
-async def _take_up_sandboxes(setup: RuntimeSetup, known: set[str]) -> None:
+async def _recover_sandboxes(setup: RuntimeSetup, known: set[str]) -> None:
     """Removes sandboxes whose sessions are not `known`, and adopts the others that still run."""
     sandboxes = setup.sandboxes
     try:

@@ -64,7 +64,7 @@ async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -
     if body.history is None:
         return Draft(session_id, body.task, request_fingerprint(body), fields)
     # In a thread: a history has up to 64 MiB, which must not block the event loop.
-    fingerprint, imported = await asyncio.to_thread(_take_over, body, body.history)
+    fingerprint, imported = await asyncio.to_thread(_import, body, body.history)
     fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
     check_fits(setup.agents, DraftedRow(fields), _last_request_tokens(imported.messages))
     budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
@@ -77,7 +77,7 @@ def _last_request_tokens(history: Sequence[Message]) -> int:
     return next((counted_tokens(message) for message in reversed(history) if is_request(message)), 0)
 
 
-def _take_over(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:
+def _import(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:
     keep_system = body.system_prompt is not None
     return request_fingerprint(body), import_history(history.format, history.messages, keep_system=keep_system)
 

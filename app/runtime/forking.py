@@ -35,7 +35,7 @@ from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import ForkCreate
 from app.sessions import Approval, Limits, SandboxSpec, Status
 
-_TAKEN_OVER = ("model", "reasoning_effort", "system_prompt", "tools", "compaction", "metadata", "notes")
+_COPIED = ("model", "reasoning_effort", "system_prompt", "tools", "compaction", "metadata", "notes")
 """Columns copied from the parent's current row, whatever the fork's starting point; see also `_held_to_bounds`."""
 
 
@@ -89,21 +89,21 @@ def draft(
     """Reads everything that a fork copies, except the workspace. Raises `NotFoundError` for a message that is not in
     the parent's history, `ConflictError` for a message of a step that is still running, and `SandboxUnavailableError`
     if the parent's kind of sandbox is not available."""
-    taken = _excerpt(connection, parent_id, body.after_message_id)
-    history = renumbered(taken.history, taken.numbers, taken.shape, taken.checkpoints)
+    excerpt = _excerpt(connection, parent_id, body.after_message_id)
+    history = renumbered(excerpt.history, excerpt.numbers, excerpt.shape, excerpt.checkpoints)
     outputs, files = _outputs(connection, parent_id, session_id, history)
     queued = _first_queued(connection, parent_id, history)
     return Fork(
         session_id,
         parent_id,
-        SandboxSpec(**taken.row.sandbox),
-        _fields(taken, queued, body, setup.agents) | _held_to_bounds(taken.row, setup, rules),
+        SandboxSpec(**excerpt.row.sandbox),
+        _fields(excerpt, queued, body, setup.agents) | _held_to_bounds(excerpt.row, setup, rules),
         history,
-        _log(session_id, taken, history),
+        _log(session_id, excerpt, history),
         outputs,
         files,
-        _rounds(connection, taken),
-        _generation(connection, taken),
+        _rounds(connection, excerpt),
+        _generation(connection, excerpt),
         queued,
     )
 
@@ -136,19 +136,19 @@ def _until(rows: Sequence[Message], message_id: str) -> list[Message]:
     return list(rows[:end])
 
 
-def _generation(connection: Connection, taken: _Excerpt) -> dict[str, Any] | None:
+def _generation(connection: Connection, excerpt: _Excerpt) -> dict[str, Any] | None:
     """The row of the fork's first generation. Its history is its parent's, so a provider that verifies thinking is
     asked to drop unknown thinking rather than to refuse it."""
-    row = taken.generation
+    row = excerpt.generation
     if row is None:
         return None
     return {
         **{name: getattr(row, name) for name in ("id", "reason", "model", "system", "tools", "rounds", "created_at")},
         "number": 1,
-        "first_seq": taken.numbers.at(row.first_seq),
-        "pruned": sorted(compactions.pruned_in(connection, taken.row.id, row.number)),
+        "first_seq": excerpt.numbers.at(row.first_seq),
+        "pruned": sorted(compactions.pruned_in(connection, excerpt.row.id, row.number)),
         "restored": [],
-        "repairs": steps.repairs(connection, taken.row.id) or None,
+        "repairs": steps.repairs(connection, excerpt.row.id) or None,
         "echo_reasoning": bool(row.echo_reasoning),
         "drop_block": bool(row.drop_block) or binds_thinking(row.model),
     }
@@ -174,25 +174,25 @@ def _first_queued(connection: Connection, parent_id: str, history: Sequence[Mess
     return {**row._mapping, "ordinal": message.seq, "status": queue.DELIVERED}
 
 
-def _rounds(connection: Connection, taken: _Excerpt) -> list[dict[str, Any]]:
+def _rounds(connection: Connection, excerpt: _Excerpt) -> list[dict[str, Any]]:
     """The rows of the ended rounds, in their state at that point and with their ranges in the fork's seqs; their cost
     was the parent's."""
-    shape = taken.shape
+    shape = excerpt.shape
     return [
         {
             **row._mapping,
             "status": "completed" if row.round in shape.made and row.round not in shape.reverted else row.status,
-            "checkpoint": moved(row.checkpoint, taken.numbers) if row.checkpoint is not None else None,
+            "checkpoint": moved(row.checkpoint, excerpt.numbers) if row.checkpoint is not None else None,
             "usage": Usage().model_dump(),
         }
-        for row in compactions.all_rounds(connection, taken.row.id)
+        for row in compactions.all_rounds(connection, excerpt.row.id)
         if row.round in shape.ended
     ]
 
 
-def _log(session_id: str, taken: _Excerpt, history: Sequence[Message]) -> list[StoredEvent]:
+def _log(session_id: str, excerpt: _Excerpt, history: Sequence[Message]) -> list[StoredEvent]:
     found = [_created(session_id, message) for message in history]
-    found += [copied(event, session_id, taken.numbers) for event in taken.log]
+    found += [copied(event, session_id, excerpt.numbers) for event in excerpt.log]
     return sorted(found)
 
 
@@ -201,23 +201,25 @@ def _created(session_id: str, message: Message) -> StoredEvent:
     return StoredEvent(message.seq, event.type, event.__pydantic_serializer__.to_json(event).decode())
 
 
-def _fields(taken: _Excerpt, queued: Mapping[str, Any] | None, body: ForkCreate, agents: AgentSetup) -> dict[str, Any]:
+def _fields(
+    excerpt: _Excerpt, queued: Mapping[str, Any] | None, body: ForkCreate, agents: AgentSetup
+) -> dict[str, Any]:
     """The columns of the new session, which has no usage and no runs yet."""
-    row, made = taken.row, taken.shape.made
+    row, made = excerpt.row, excerpt.shape.made
     request = f"fork {row.id} {now().isoformat()} {body.model_dump_json()}"
     return {
-        **{name: getattr(row, name) for name in _TAKEN_OVER},
+        **{name: getattr(row, name) for name in _COPIED},
         "title": body.title or row.title,
         "task": row.task if queued is not None else None,
         "status": Status.IDLE,
-        "plan": taken.shape.plan,
+        "plan": excerpt.shape.plan,
         "parent_id": row.id,
         "usage": Usage().model_dump(),
         "run_usage": Usage().model_dump(),
-        "context": context_state(agents.config(row).budget, _tokens(taken, agents), reported=False).model_dump(),
+        "context": context_state(agents.config(row).budget, _tokens(excerpt, agents), reported=False).model_dump(),
         "compaction_count": len(made),
         "compaction_last_at": max(made.values(), default=None),
-        "generation": 0 if taken.generation is None else 1,
+        "generation": 0 if excerpt.generation is None else 1,
         "fingerprint": hashlib.sha256(request.encode()).hexdigest(),
     }
 
@@ -232,17 +234,17 @@ def _held_to_bounds(row: Row[Any], setup: RuntimeSetup, rules: ServiceRules) -> 
     }
 
 
-def _tokens(taken: _Excerpt, agents: AgentSetup) -> int:
+def _tokens(excerpt: _Excerpt, agents: AgentSetup) -> int:
     """The size of the fork's context: the parent's last report if the contexts are the same, else an estimate."""
-    if taken.before is None:
-        return int(taken.row.context["tokens"])
-    if taken.generation is None:
-        return sum(message.tokens for message in taken.history)
+    if excerpt.before is None:
+        return int(excerpt.row.context["tokens"])
+    if excerpt.generation is None:
+        return sum(message.tokens for message in excerpt.history)
     shown = Transcript(
-        generation_of(taken.generation),
-        taken.history,
-        taken.checkpoints,
-        taken.shape.cleared.keys(),
-        per_message=CompactionSettings(**taken.row.compaction).per_message,
+        generation_of(excerpt.generation),
+        excerpt.history,
+        excerpt.checkpoints,
+        excerpt.shape.cleared.keys(),
+        per_message=CompactionSettings(**excerpt.row.compaction).per_message,
     )
-    return agents.calibration(taken.generation.model).apply(shown.request_tokens)
+    return agents.calibration(excerpt.generation.model).apply(shown.request_tokens)

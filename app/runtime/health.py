@@ -44,7 +44,7 @@ class Health:
 
     def __init__(self, parts: Mapping[str, Look]) -> None:
         """`parts` are the checks, by the component's name; they report failures in their result."""
-        self._watched = {name: _Watched(name, look) for name, look in parts.items()}
+        self._watched = {name: _CachedCheck(name, look) for name, look in parts.items()}
 
     async def readiness(self) -> Readiness:
         """The status of all components."""
@@ -59,7 +59,7 @@ class Health:
             await watched.aclose()
 
 
-class _Watched:
+class _CachedCheck:
     """One component, and its newest check."""
 
     def __init__(self, name: str, look: Look) -> None:
@@ -76,7 +76,7 @@ class _Watched:
             return self._found
         if self._task is None:
             self._begun = now
-            self._task = asyncio.create_task(self._see(), name=f"check-{self._name}")
+            self._task = asyncio.create_task(self._check_now(), name=f"check-{self._name}")
         left = max(0.0, PATIENCE_S - (now - self._begun))
         done, _ = await asyncio.wait({self._task}, timeout=left)
         if done and self._found is not None:
@@ -85,7 +85,7 @@ class _Watched:
         status: ComponentStatus = "locked" if self._name == "database" else "unavailable"
         return Component(ok=False, status=status, detail=f"No answer for {waited:.1f} seconds.")
 
-    async def _see(self) -> Component:
+    async def _check_now(self) -> Component:
         try:
             self._found = await self._look()
         except PalimpsestError as error:

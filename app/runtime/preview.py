@@ -31,7 +31,7 @@ async def opening(
     text and tools. Additions of a running step are not included, so that such a round completes with more
     `tokens_before`. `notes` are the workspace's, for a session without a context. Raises `NotFoundError`."""
     row, stored = await database.read(lambda c: _read(c, session_id))
-    _, round = await apart(stored.history, _asked, row, stored, ManualRound(0, settings), agents, notes)
+    _, round = await apart(stored.history, _conversation, row, stored, ManualRound(0, settings), agents, notes)
     return RoundOpening("manual", settings.policy, round.target.before, round.budget.limit)
 
 
@@ -52,16 +52,16 @@ def _read(connection: Connection, session_id: str, *, whole: bool = False) -> tu
 def _preview(
     row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> CompactionPreview:
-    conversation, round = _asked(row, stored, asked, agents, notes)
+    conversation, round = _conversation(row, stored, asked, agents, notes)
     covered = asked_selection(conversation, round)
     if isinstance(covered, Refusal):
-        return _told(round, None, round.target.before)
+        return _result(round, None, round.target.before)
     system = agents.system(row, round.config.budget, notes)
     made = replace(round, config=replace(round.config, system=system))
-    return _told(round, covered, folded(conversation, made, covered).tokens)
+    return _result(round, covered, folded(conversation, made, covered).tokens)
 
 
-def _asked(
+def _conversation(
     row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> tuple[Conversation, Round]:
     conversation = agents.conversation(stored, row)
@@ -72,7 +72,7 @@ def _asked(
     return conversation, asked_round(conversation, config, numbered, agents.budget(row.model, asked.settings))
 
 
-def _told(round: Round, covered: Selection | None, after: int) -> CompactionPreview:
+def _result(round: Round, covered: Selection | None, after: int) -> CompactionPreview:
     marks = round.batch_beside(covered.covered) if covered is not None else None
     cleared = marks.call_ids if marks is not None else ()
     return CompactionPreview(

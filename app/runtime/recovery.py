@@ -64,7 +64,7 @@ def recover(
     row = sessions.row(connection, session_id)
     open_step = _open_step(connection, row)
     held = open_step is not None and approvals.are_held(connection, session_id, open_step.message_id)
-    if held and not (parks and _would_go_on(connection, session_id)):
+    if held and not (parks and _would_continue(connection, session_id)):
         return None, _left_waiting(connection, session_id, epoch)
     changes, calls = _closing_changes(connection, session_id, open_step, outputs)
     result = _verdict(row)
@@ -100,7 +100,7 @@ def _left_waiting(connection: Connection, session_id: str, epoch: int) -> list[S
     return appender.flush()
 
 
-def _would_go_on(connection: Connection, session_id: str) -> bool:
+def _would_continue(connection: Connection, session_id: str) -> bool:
     """Whether a run whose calls were held has nothing left to wait for: all approvals are decided or expired."""
     return all(is_over(row, now()) for row in approvals.open_ones(connection, session_id))
 

@@ -114,7 +114,7 @@ class Registry:
             self._begin(session_id)
 
     def _begin(self, session_id: str) -> None:
-        owner = SessionOwner(self._setup, session_id, partial(self._rests, session_id))
+        owner = SessionOwner(self._setup, session_id, partial(self._set_resting, session_id))
         self._owners[session_id] = owner
         task = self._tasks[session_id] = asyncio.create_task(self._run(session_id, owner), name=f"session-{session_id}")
         task.add_done_callback(lambda _: self._after(session_id))
@@ -177,7 +177,7 @@ class Registry:
             self.wake(session_id)
         self._advance()
 
-    def _rests(self, session_id: str, rests: bool) -> None:
+    def _set_resting(self, session_id: str, rests: bool) -> None:
         """A run that waits for an approval frees its slot; it continues at once after the decision."""
         if rests:
             self._resting.add(session_id)

@@ -30,11 +30,11 @@ async def looking_for_sandboxes(sandboxes: Sandboxes, find: Find, database: Data
     if not sandboxes.expected:
         yield
         return
-    async with in_background(_look(sandboxes, find, database), "looking-for-sandboxes"):
+    async with in_background(_search(sandboxes, find, database), "looking-for-sandboxes"):
         yield
 
 
-async def _look(sandboxes: Sandboxes, find: Find, database: Database) -> None:
+async def _search(sandboxes: Sandboxes, find: Find, database: Database) -> None:
     while sandboxes.expected:
         await asyncio.sleep(LOOK_AGAIN_S)
         try:
@@ -45,13 +45,13 @@ async def _look(sandboxes: Sandboxes, find: Find, database: Database) -> None:
             continue
         for factory in found.values():
             try:
-                await _take_in(sandboxes, factory, database)
+                await _add(sandboxes, factory, database)
             except PalimpsestError as error:
                 log.warning("sandbox_add_failed", reason=error.detail)
                 await factory.aclose()
 
 
-async def _take_in(sandboxes: Sandboxes, factory: SandboxFactory, database: Database) -> None:
+async def _add(sandboxes: Sandboxes, factory: SandboxFactory, database: Database) -> None:
     """Adds a kind of sandbox after removing leftovers of deleted sessions; later sandboxes belong to sessions that are
     not in the list read here."""
     known = await database.read(lambda c: set(sessions.ids(c)))

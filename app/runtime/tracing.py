@@ -68,17 +68,17 @@ class Tracing:
         self._runs: dict[str, _Run] = {}
         self._takes: Mapping[str, Callable[[_Run, dict[str, Any], int], None]] = {
             "step.started": self._step_started,
-            "text.completed": self._heard,
-            "reasoning.completed": self._heard,
-            "tool.call": self._heard,
+            "text.completed": self._output_received,
+            "reasoning.completed": self._output_received,
+            "tool.call": self._output_received,
             "tool.result": self._tool,
             "step.retrying": self._retrying,
             "step.finished": self._step_finished,
             "compaction.started": self._round_started,
             "compaction.completed": self._round_completed,
             "compaction.failed": self._round_failed,
-            "compaction.cancelled": self._round_given_up,
-            "compaction.discarded": self._round_given_up,
+            "compaction.cancelled": self._round_closed,
+            "compaction.discarded": self._round_closed,
         }
 
     def observe(self, items: Sequence[StreamItem]) -> None:
@@ -149,7 +149,7 @@ class Tracing:
         span = self._child(run, f"chat {model or provider}", at, attributes)
         run.chat = _Chat(span, data["message_id"], at)
 
-    def _heard(self, run: _Run, data: dict[str, Any], at: int) -> None:
+    def _output_received(self, run: _Run, data: dict[str, Any], at: int) -> None:
         if run.chat is not None and run.chat.message_id == data["message_id"]:
             run.chat.heard_ns = at
 
@@ -214,7 +214,7 @@ class Tracing:
             _fail(run.rounds.pop(data["round"]), data["code"])
             span.end(at)
 
-    def _round_given_up(self, run: _Run, data: dict[str, Any], at: int) -> None:
+    def _round_closed(self, run: _Run, data: dict[str, Any], at: int) -> None:
         if (span := run.rounds.pop(data["round"], None)) is not None:
             span.set_attribute("palimpsest.compaction.given_up", True)
             span.end(at)

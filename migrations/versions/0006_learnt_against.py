@@ -14,7 +14,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("model_windows", sa.Column("known_tokens", sa.Integer(), comment="The window that was assumed before."))
+    known_tokens = sa.Column("known_tokens", sa.Integer(), comment="The window that was assumed before.")
+    op.add_column("model_windows", known_tokens)
     op.add_column("model_windows", sa.Column("known_source", sa.String(20), comment="Source of that window."))
 
 
