@@ -65,7 +65,7 @@ class Recorder:
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
         return self.submit(
-            lambda c: commit_changes(c, self._session_id, self._epoch, changes), lambda: self._tell(changes)
+            lambda c: commit_changes(c, self._session_id, self._epoch, changes), lambda: self._report_repairs(changes)
         )
 
     def submit(
@@ -91,7 +91,7 @@ class Recorder:
         written = self._database.writer.submit(fenced, publish, self._fail)
         return _first(written)
 
-    def _tell(self, changes: Sequence[Change]) -> None:
+    def _report_repairs(self, changes: Sequence[Change]) -> None:
         """Reports repairs, which have no event, since the history is unchanged."""
         for change in changes:
             if isinstance(change, GenerationOpened) and change.repairs:

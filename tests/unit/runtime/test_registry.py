@@ -129,7 +129,7 @@ class Server:
     async def break_session(self) -> None:
         await self.stage.change(plan=[{"nonsense": True}])
 
-    async def mend_session(self) -> None:
+    async def repair_session(self) -> None:
         await self.stage.change(plan=[])
 
     def next_life(self) -> Server:
@@ -332,7 +332,7 @@ async def test_a_crashed_owner_is_replaced_after_a_delay(server: Server) -> None
     await server.post("hello")
     await server.gone()
     assert (await server.stage.row()).status == Status.RUNNING
-    await server.mend_session()
+    await server.repair_session()
     events = await server.idle()
     assert [data["outcome"] for data in of_type(events, "session.idle")] == ["completed"]
 
@@ -352,7 +352,7 @@ async def test_a_session_that_crashes_every_owner_is_parked_with_its_queue(serve
     await server.stage.act(lambda c: lifecycle.resume(c, server.id))
     await server.fail(MAX_CRASHES - 1)
     assert (await server.stage.row()).status == Status.RUNNING, "the count was reset"
-    await server.mend_session()
+    await server.repair_session()
     await server.go_on()
     await server.idle()
     assert (await server.stage.row()).outcome == Outcome.COMPLETED
@@ -372,7 +372,7 @@ async def test_only_crashes_in_a_row_count(server: Server) -> None:
         await server.break_session()
         await server.stage.post(content)
         await server.fail(MAX_CRASHES - 1)
-        await server.mend_session()
+        await server.repair_session()
         await server.go_on()
         await server.idle()
         await server.gone()
@@ -454,7 +454,7 @@ async def test_closing_without_runs_keeps_a_crashed_session_for_the_next_start(s
     await server.post("hello")
     await server.gone()
     await server.close(0)
-    await server.mend_session()
+    await server.repair_session()
     life = server.next_life()
     life.wake()
     await life.idle()
