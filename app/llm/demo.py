@@ -145,7 +145,7 @@ def next_reply(messages: Sequence[Message], tools: frozenset[str]) -> Reply:
         return Reply(_without_tools(messages))
     if _is_over(messages):
         return Reply(
-            f"I am a scripted demo, not a real model; I only know one task, and it is done. {HOW_TO_GET_A_MODEL}"
+            f"I am a scripted demo, not a real model; I only know one task, and it is over. {HOW_TO_GET_A_MODEL}"
         )
     if failure := _failure(messages):
         return Reply(

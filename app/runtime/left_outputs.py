@@ -39,7 +39,7 @@ class LeftOutput:
     def note(self) -> str:
         """The note that tells the model how to read it."""
         return (
-            f"[what it had printed until shortly before is kept, {self.size:,} bytes:"
+            f"[its output until shortly before is kept, {self.size:,} bytes:"
             f' recall("{self.call_id}") returns it, by lines or by grep]'
         )
 
