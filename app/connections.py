@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from asyncio import TimerHandle
+from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
@@ -15,8 +16,18 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MAX_HEAD_BYTES = 64 * 1024
 """Request line and headers together; what most servers and proxies take is between 8 and 64 KiB."""
 
-MAX_HEADS_BYTES = 16 * 1024 * 1024
-"""All heads together that are not complete yet, so that thousands of connections cost no more than this."""
+HEADER_BYTES = 128
+"""What a header takes in memory, apart from its text. Many tiny ones would cost twenty times what was sent."""
+
+MAX_HEADS_BYTES = 32 * 1024 * 1024
+"""All heads together: those that are not complete yet, those that wait behind another, and large ones of requests that
+are being answered."""
+
+SMALL_HEAD_BYTES = 4 * 1024
+"""What the head of a request that is being answered may have without being counted, as a reader's may last for days."""
+
+MAX_UNSENT_BYTES = 64 * 1024 * 1024
+"""All answers together that wait in memory for their readers. Beyond that, the connection that holds most is closed."""
 
 HEAD_S = 10.0
 """Seconds that a client has for a head, from the connection or its first byte on."""
@@ -45,11 +56,12 @@ log = structlog.get_logger(__name__)
 @dataclass(slots=True)
 class Bounds:
     """What all connections of a server share: how many there may be, how long a reader may take nothing, and the bytes
-    of heads that they hold now."""
+    of heads and of unsent answers that they hold now."""
 
     connections: int = MAX_CONNECTIONS
     stalled_s: float = STALLED_S
     held: int = 0
+    unsent: int = 0
 
 
 def raise_file_limit() -> int:
@@ -89,7 +101,11 @@ class BoundedProtocol(HttpToolsProtocol):
         # Whatever the kernel does not take at once is waited for.
         transport.set_write_buffer_limits(high=0)
         self._stall: TimerHandle | None = None
+        self._unsent = 0
+        self._parsed = 0
         self._head_bytes = 0
+        self._answering_bytes = 0
+        self._waiting: deque[int] = deque()
         self._heads = 0
         self._in_head = False
         self._timer: TimerHandle | None = None
@@ -103,15 +119,24 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_timer()
         self._stop_stall()
         self._hold(0)
+        self.bounds.held -= self._answering_bytes + sum(self._waiting)
+        self._answering_bytes = 0
+        self._waiting.clear()
+        self._leave_unsent(0)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._stop_stall()
-        self._watch(self.transport.get_write_buffer_size())
+        waiting = self.transport.get_write_buffer_size()
+        self._watch(waiting)
+        self._leave_unsent(waiting)
+        if self.bounds.unsent > MAX_UNSENT_BYTES:
+            self._drop_largest()
 
     def resume_writing(self) -> None:
         self._stop_stall()
+        self._leave_unsent(0)
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
@@ -123,38 +148,70 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head and not self.transport.is_closing():
             # A head that began behind something else is counted by what is parsed of it.
             is_all_head = self._heads == begun or (was_idle and self._heads == begun + 1)
-            self._hold(self._head_bytes + len(data) if is_all_head else self._parsed_bytes())
+            received = self._head_bytes + len(data) if is_all_head else 0
+            self._hold(max(received, self._parsed))
             if self._head_bytes > MAX_HEAD_BYTES or self.bounds.held > MAX_HEADS_BYTES:
                 self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         self._heads += 1
+        self._parsed = 0
         self._in_head = True
         self._hold(0)
         self._start_timer()
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + HEADER_BYTES)
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._hold(0)
         self._stop_timer()
-        if self._parsed_bytes() > MAX_HEAD_BYTES or len(self.pipeline) >= MAX_PIPELINED:
-            self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            raise ValueError("the parser stops at an exception, and refuses the request")
+        if len(self.pipeline) >= MAX_PIPELINED or self.bounds.held > MAX_HEADS_BYTES:
+            self._refuse_head()
         self._idle_since = None
+        waiting = len(self.pipeline)
         super().on_headers_complete()
+        if len(self.pipeline) > waiting:
+            self._waiting.append(self._parsed)
+            self.bounds.held += self._parsed
+        else:
+            self._answer(self._parsed)
 
     def on_response_complete(self) -> None:
         if not self.pipeline:
             self._idle_since = self.loop.time()
+        self._answer(0)
+        if self._waiting and not self.transport.is_closing():
+            next_head = self._waiting.popleft()
+            self.bounds.held -= next_head
+            self._answer(next_head)
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         """What the parser refuses."""
         self._refuse(self._refusal)
 
-    def _parsed_bytes(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+    def _count(self, size: int) -> None:
+        self._parsed += size
+        if self._parsed > MAX_HEAD_BYTES:
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        raise ValueError("the parser stops at an exception, and refuses the request")
+
+    def _answer(self, head: int) -> None:
+        """Counts the head of the request that is answered from now on, if it is large; 0 for no request."""
+        counted = max(0, head - SMALL_HEAD_BYTES)
+        self.bounds.held += counted - self._answering_bytes
+        self._answering_bytes = counted
 
     def _hold(self, size: int) -> None:
         self.bounds.held += size - self._head_bytes
@@ -177,6 +234,7 @@ class BoundedProtocol(HttpToolsProtocol):
         waiting = self.transport.get_write_buffer_size()
         if waiting < before:
             self._watch(waiting)
+            self._leave_unsent(waiting)
         else:
             log.info("reader_dropped", waiting=waiting)
             self.transport.abort()
@@ -185,6 +243,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
+
+    def _leave_unsent(self, size: int) -> None:
+        self.bounds.unsent += size - self._unsent
+        self._unsent = size
+
+    def _drop_largest(self) -> None:
+        readers = (connection for connection in self.connections if isinstance(connection, BoundedProtocol))
+        largest = max(readers, key=lambda connection: connection._unsent, default=self)
+        log.info("reader_dropped", waiting=largest._unsent, reason="answers that nobody takes fill the memory for them")
+        largest._leave_unsent(0)
+        largest.transport.abort()
 
     def _refuse(self, status: HTTPStatus) -> None:
         """Answers a head that never became a request, and closes the connection. There is no answer to a client that

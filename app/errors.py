@@ -1,23 +1,23 @@
-"""The error tree. Each business error carries a stable `code` and an HTTP status; `api/errors.py` renders them, once.
+"""The error tree. Each business error has a stable `code` and an HTTP status; only `api/errors.py` renders them.
 
 PalimpsestError
-├── InvalidRequestError          422  what was asked for cannot be done as it stands
+├── InvalidRequestError          422  the request cannot be carried out
 │   ├── UnknownModelError        422  no such provider or model
 │   └── MissingApiKeyError       422  the provider needs a key and none is configured
-├── MalformedRequestError        400  a cursor, an event id or a range that cannot be read
-├── WrongKeyError                401  no login with this key
+├── MalformedRequestError        400  an invalid cursor, event id or range
+├── WrongKeyError                401  invalid API key
 ├── NotFoundError                404  no such session, message, call or file
-├── GoneError                    410  it was there and was removed for its age
+├── GoneError                    410  removed, by age or by size
 ├── ForbiddenError               403  outside the workspace, or beyond what the operator allows
-├── ConflictError                409  the record is in another state, or holds other content
+├── ConflictError                409  the record has another state or other content
 ├── TooLargeError                413  a body or a file over its limit
-│   └── MessageTooLargeError     413  a message that no compaction could make room for
-├── QueueFullError               429  too many messages are waiting
-├── TooManyAttemptsError         429  wrong keys were given too fast
-├── UnavailableError             503  a part of the server does not answer now
-│   ├── ServerBusyError          503  as much is going on as the settings allow
+│   └── MessageTooLargeError     413  a message too large even after compaction
+├── QueueFullError               429  too many pending messages
+├── TooManyAttemptsError         429  too many attempts with wrong keys
+├── UnavailableError             503  a part of the server is temporarily unavailable
+│   ├── ServerBusyError          503  the server is at the limit of its settings
 │   ├── SandboxUnavailableError  503
-│   │   └── SandboxAwayError     503  what makes sandboxes does not answer; it may come back
+│   │   └── SandboxAwayError     503  the sandbox backend does not answer; it may come back
 │   ├── StorageError             503  the database refused a write
 │   │   ├── StorageBusyError     503  another process holds the database
 │   │   └── StorageFullError     507  its disk is full
@@ -26,8 +26,8 @@ PalimpsestError
 ├── ProviderError                502  the model provider failed; says whether a retry may help
 │   ├── ReshapeError             502  the provider refuses how the history treats reasoning
 │   └── ContextOverflowError     502  the request does not fit the model's window
-├── SandboxError                 500  the sandbox could not do what it was asked
-│   └── WorkspaceFullError       507  the disk of the workspace is full
+├── SandboxError                 500  the sandbox failed
+│   └── WorkspaceFullError       507  the workspace's disk is full
 └── ToolError                    422  shown to the model as the call's result, never to a client
 """
 
@@ -36,24 +36,24 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 Reshape = Literal["echo_reasoning", "drop_block"]
-"""How a history has to treat reasoning differently before its provider takes it."""
+"""How a history must treat reasoning differently so that its provider accepts it."""
 
 
 class PalimpsestError(Exception):
-    """Base of all errors that are meant to be shown.
+    """Base of all errors that may be shown to users.
 
-    `detail` is a sentence for a person, without secrets; `extra` holds the code's own fields of the problem document.
+    `detail` is a sentence for people, without secrets; `extra` holds the code's own fields of the problem document.
     """
 
     status: ClassVar[int] = 500
     code: str = "internal_error"
     title: ClassVar[str] = "Internal error"
     retry_after_s: ClassVar[int] = 1
-    """When to try again, in seconds, where the status says that it may help: a queue drains within a step and a
-    database's lock within a second."""
+    """Seconds until a retry may help, for statuses that say so: a queue drains within a step, a database lock within a
+    second."""
 
     def __init__(self, detail: str, *, code: str | None = None, **extra: Any) -> None:
-        # It may repeat what a provider or a model has said, and a NUL can neither be stored nor shown everywhere.
+        # It may quote a provider or a model, and a NUL can neither be stored nor shown everywhere.
         detail = detail.replace("\0", "\ufffd")
         super().__init__(detail)
         self.detail = detail
@@ -87,7 +87,7 @@ class UnknownModelError(InvalidRequestError):
 
 class MissingApiKeyError(InvalidRequestError):
     code = "missing_api_key"
-    title = "The provider has no API key"
+    title = "No API key for the provider"
 
 
 class MalformedRequestError(PalimpsestError):
@@ -99,7 +99,7 @@ class MalformedRequestError(PalimpsestError):
 class WrongKeyError(PalimpsestError):
     status = 401
     code = "wrong_key"
-    title = "The key is not right"
+    title = "Invalid API key"
 
 
 class NotFoundError(PalimpsestError):
@@ -111,7 +111,7 @@ class NotFoundError(PalimpsestError):
 class GoneError(PalimpsestError):
     status = 410
     code = "gone"
-    title = "No longer kept"
+    title = "No longer available"
 
 
 class ForbiddenError(PalimpsestError):
@@ -123,7 +123,7 @@ class ForbiddenError(PalimpsestError):
 class ConflictError(PalimpsestError):
     status = 409
     code = "conflict"
-    title = "In conflict with the current state"
+    title = "Conflict with the current state"
 
 
 class TooLargeError(PalimpsestError):
@@ -133,8 +133,8 @@ class TooLargeError(PalimpsestError):
 
 
 class MessageTooLargeError(TooLargeError):
-    """No compaction could make room for the message in its session's window. `extra` has its `tokens` and the `room`
-    that a message may have, both in tokens by our calibrated estimate."""
+    """The message does not fit its session's window even after compaction. `extra` has its `tokens` and the `room` for
+    a message, both in tokens by the calibrated estimate."""
 
     code = "message_too_large"
     title = "The message does not fit the model's window"
@@ -149,18 +149,18 @@ class QueueFullError(PalimpsestError):
 class TooManyAttemptsError(PalimpsestError):
     status = 429
     code = "too_many_attempts"
-    title = "Too many wrong keys were given"
+    title = "Too many attempts with wrong keys"
 
 
 class UnavailableError(PalimpsestError):
     status = 503
     code = "unavailable"
-    title = "Not available now"
+    title = "Temporarily unavailable"
 
 
 class ServerBusyError(UnavailableError):
     code = "server_busy"
-    title = "The server has as much to do as it may"
+    title = "The server is at its limit"
     retry_after_s = 5
 
 
@@ -170,7 +170,7 @@ class SandboxUnavailableError(UnavailableError):
 
 
 class SandboxAwayError(SandboxUnavailableError):
-    """Nothing is wrong with what was asked: who waits and asks again may get it."""
+    """The request is valid, and may succeed if it is retried."""
 
 
 class StorageError(UnavailableError):
@@ -186,7 +186,7 @@ class StorageBusyError(StorageError):
 class StorageFullError(StorageError):
     status = 507
     code = "storage_full"
-    title = "The disk of the database is full"
+    title = "The database's disk is full"
     retry_after_s = 5
 
 
@@ -205,7 +205,7 @@ class StaleOwnerError(PalimpsestError):
 class ProviderError(PalimpsestError):
     """A model call failed.
 
-    `retryable` says whether the same request may succeed later; `retry_after` is the provider's own wish, in seconds;
+    `retryable` says whether the same request may succeed later; `retry_after` is the provider's own value, in seconds;
     `http_status` is the provider's status, None for a connection error or an error inside a stream.
     """
 
@@ -229,8 +229,8 @@ class ProviderError(PalimpsestError):
 
 
 class ReshapeError(ProviderError):
-    """The provider refuses how the history treats reasoning; the same step is tried again with the history reshaped:
-    with the model's own reasoning sent back (`echo_reasoning`), or with no thinking that the provider cannot verify
+    """The provider refuses how the history treats reasoning; the step is retried with the history reshaped: with the
+    model's own reasoning sent back (`echo_reasoning`), or without thinking that the provider cannot verify
     (`drop_block`)."""
 
     title = "The provider refused the history's reasoning"
@@ -241,9 +241,9 @@ class ReshapeError(ProviderError):
 
 
 class ContextOverflowError(ProviderError):
-    """The request is larger than the model's window; `limit` is the window in tokens where the provider named it,
-    `requested` the size that it counted. `prompt` is the prompt's part of that, where it is known that the room asked
-    for the answer was counted too."""
+    """The request is larger than the model's window; `limit` is the window in tokens if the provider named it,
+    `requested` the size that it counted. `prompt` is the prompt's part of that size, if the requested output tokens are
+    known to be counted too."""
 
     code = "context_overflow"
     title = "The request does not fit the model's context window"
@@ -271,12 +271,12 @@ class SandboxError(PalimpsestError):
 class WorkspaceFullError(SandboxError):
     status = 507
     code = "workspace_full"
-    title = "The disk of the workspace is full"
+    title = "The workspace's disk is full"
     retry_after_s = 5
 
 
 class ToolError(PalimpsestError):
-    """A tool call that failed in a way the model can mend; `detail` tells the model what to do."""
+    """A tool call that failed in a way the model can fix; `detail` tells the model what to do."""
 
     status = 422
     code = "tool_error"

@@ -1,6 +1,6 @@
-"""Messages, their parts and token usage: the plain typed values that every room speaks.
+"""Messages, their parts and token usage: plain typed values that all packages share.
 
-All models are frozen and forbid unknown fields; they are at once the values of the loop and the schemas of the API.
+All models are frozen and forbid unknown fields; they are both the values of the loop and the schemas of the API.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def new_id() -> str:
 
 
 def now() -> datetime:
-    """The current time in UTC, cut to milliseconds, which is the precision of the API."""
+    """The current time in UTC, truncated to milliseconds, the precision of the API."""
     t = datetime.now(UTC)
     return t.replace(microsecond=t.microsecond // 1000 * 1000)
 
@@ -40,8 +40,8 @@ Timestamp = Annotated[
 
 
 def parse_arguments(text: str) -> dict[str, Any] | str:
-    """A tool call's arguments as an object, or the text itself where it is not a JSON object. Empty text is `{}`, which
-    is how several servers send a call without arguments."""
+    """A tool call's arguments as an object, or the text itself if it is not a JSON object. Empty text is `{}`, which is
+    how several servers send a call without arguments."""
     if not text.strip():
         return {}
     if has_too_many_values(text):
@@ -54,22 +54,22 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
 
 
 MAX_ARGUMENT_VALUES = 10_000
-"""Values in the arguments of one call; no tool needs more than a few hundred. A megabyte of empty objects takes a
-hundred megabytes once parsed, and a gigabyte as validation errors."""
+"""Maximum values in the arguments of one call; no tool needs more than a few hundred. A megabyte of empty objects takes
+a hundred megabytes once parsed, and a gigabyte as validation errors."""
 
 
 def has_too_many_values(arguments_text: str) -> bool:
-    """Whether a call's arguments are not worth parsing."""
+    """Whether a call's arguments have too many values to be parsed."""
     is_long = len(arguments_text) > MAX_ARGUMENT_VALUES
     return is_long and has_more_values(arguments_text.encode("utf-8", "replace"), MAX_ARGUMENT_VALUES)
 
 
 MAX_ARGUMENT_DEPTH = 100
-"""Levels of nesting up to which arguments are shown as an object; serialisers give up somewhere above 200."""
+"""Maximum levels of nesting of arguments shown as an object; serializers fail somewhere above 200."""
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Whether objects and arrays are nested in `value` so many levels deep, or deeper."""
+    """Whether objects and arrays are nested in `value` at least this many levels deep."""
     level = [value]
     for _ in range(levels):
         level = [
@@ -91,7 +91,7 @@ class Value(BaseModel):
 
 class Usage(Value):
     """Tokens and cost of one or more model calls. `input_tokens` excludes cached tokens; `reasoning_tokens` are part of
-    `output_tokens`; `cost_usd` is None where a price is unknown."""
+    `output_tokens`; `cost_usd` is None if a price is unknown."""
 
     input_tokens: int = 0
     cache_read_tokens: int = 0
@@ -127,7 +127,8 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
     CONTROL = "control"
-    """Text of ours (resume, limit, continue), sent to the model in the user's place but never taken for the user."""
+    """Text added by Palimpsest (resume, limit, continue), sent to the model in the user's role but never shown as the
+    user's."""
 
 
 class ToolStatus(StrEnum):
@@ -141,7 +142,7 @@ class ToolStatus(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """How a step's model call ended; the first five come from the provider, the rest from us."""
+    """How a step's model call ended; the first five come from the provider, the rest from Palimpsest."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -154,7 +155,7 @@ class FinishReason(StrEnum):
 
 
 class PartBase(Value):
-    """`index` is the part's place in its message, `tokens` its estimated size."""
+    """`index` is the part's position in its message, `tokens` its estimated size."""
 
     id: str
     index: int
@@ -162,7 +163,7 @@ class PartBase(Value):
 
 
 class TextPart(PartBase):
-    """`phase` is what some models say of their own text, commentary or final answer; it is sent back as it came."""
+    """`phase` is how some models label their own text, commentary or final answer; it is sent back unchanged."""
 
     type: Literal["text"] = "text"
     text: str
@@ -180,8 +181,8 @@ class ReasoningPart(PartBase):
 
 
 class ToolCallPart(PartBase):
-    """A call that the model asked for. `call_id` is ours, also on the wire. `arguments_text` is the JSON as the model
-    wrote it, kept to the letter so that the provider's prompt cache finds it again; `arguments` is what it says."""
+    """A call made by the model. `call_id` is Palimpsest's own, also on the wire. `arguments_text` is the JSON exactly
+    as the model wrote it, so that the provider's prompt cache matches; `arguments` is its value."""
 
     type: Literal["tool_call"] = "tool_call"
     call_id: str
@@ -192,12 +193,12 @@ class ToolCallPart(PartBase):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def arguments(self) -> dict[str, Any] | str:
-        """The arguments as an object; the raw text where it is not a JSON object."""
+        """The arguments as an object; the raw text if it is not a JSON object."""
         return parse_arguments(self.arguments_text)
 
 
 class ToolResultPart(PartBase):
-    """`output` is what the model sees; the raw output has `bytes` bytes and is longer where `truncated`."""
+    """`output` is what the model sees; the raw output has `bytes` bytes and is longer if `truncated`."""
 
     type: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -232,8 +233,8 @@ Part = Annotated[
 
 
 class Message(Value):
-    """One message of a session's history. `seq` is the seq of the event that brought it and orders the history;
-    `round` is the compaction that covers it; `voided_at` marks an attempt that was retried."""
+    """One message of a session's history. `seq` is the seq of the event that added it and orders the history; `round`
+    is the compaction that covers it; `voided_at` marks an attempt that was retried."""
 
     id: str
     seq: int

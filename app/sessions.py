@@ -1,4 +1,4 @@
-"""Session and what hangs on it, as the API shows it."""
+"""A session and its parts, as the API shows them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class QueueMode(StrEnum):
 
 
 class ContextState(Value):
-    """Tokens of the context against the model's window. `source` says where the numbers come from: `reported` by the
-    provider, `estimated` by us, `assumed` where the window is unknown and 128,000 stands in."""
+    """Tokens of the context and of the model's window. `source` says where the numbers come from: `reported` by the
+    provider, `estimated` by Palimpsest, `assumed` if the window is unknown and 128,000 is used."""
 
     tokens: int = 0
     limit: int = 0
@@ -55,32 +55,32 @@ class CompactionState(Value):
 
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "max"]
-"""How much a model reasons before it answers; each adapter maps it to what its model takes."""
+"""How much a model reasons before it answers; each adapter maps it to values that its model accepts."""
 
 CompactionReason = Literal["overflow", "threshold", "provider_overflow", "manual"]
-"""Why a context is made smaller: it is larger than usable, it met the policy's own trigger, the provider refused it, or
-somebody asked."""
+"""Why a context is made smaller: it is larger than usable, it reached the policy's own trigger, the provider refused
+it, or a user requested it."""
 
 CompactionStatus = Literal["running", "completed", "failed", "cancelled", "reverted", "discarded"]
 
 Rung = Literal["prune", "summary", "fold", "shrink"]
-"""What a context was made smaller by, from the mildest to the harshest: clearing old outputs, a model's summary, a
-summary made without a model, and a shorter tail."""
+"""How a context was made smaller, from mildest to harshest: by clearing old outputs, by a model's summary, by a summary
+made without a model, and by a shorter tail."""
 
 PruneReason = Literal["trigger", "run_end", "model_change"]
 
 
 class RoundError(Value):
-    """Why a round came to nothing: code and detail of its last `compaction.failed`."""
+    """Why a round failed: code and detail of its last `compaction.failed`."""
 
     code: str
     detail: str
 
 
 class CompactionFields(Value):
-    """One round of compaction. Tokens are those of the whole context, `tokens_after` null for a round that has not made
-    it smaller; `first_message_id` to `last_message_id` is what the summary stands for. `error` is null unless `status`
-    is `failed`."""
+    """One round of compaction. Tokens are those of the whole context, `tokens_after` null for a round that did not make
+    it smaller; the summary covers `first_message_id` to `last_message_id`. `error` is null unless `status` is
+    `failed`."""
 
     round: int
     reason: CompactionReason
@@ -114,12 +114,12 @@ class Limits(Value):
 
 
 MIN_CPUS = 0.1
-"""Least cores of a sandbox: with a hundredth of one its first process takes minutes to start, and what rounds to
-nothing is no limit at all to the kernel."""
+"""Minimum cores of a sandbox: with a hundredth of one its first process takes minutes to start, and a value that rounds
+to zero is no limit at all to the kernel."""
 
 
 MAX_HOSTS = 64
-"""Most names and patterns of hosts in one list."""
+"""Maximum number of host names and patterns in one list."""
 
 
 def _pattern(text: str) -> str:
@@ -132,14 +132,14 @@ def _pattern(text: str) -> str:
 
 
 def _not_empty(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Asked once each pattern is valid: a bad one would leave too few of them as well."""
+    """Checked after the patterns: an invalid one would otherwise be reported as a list that is too short as well."""
     if not patterns:
         raise PydanticKnownError("too_short", {"field_type": "List", "min_length": 1, "actual_length": 0})
     return patterns
 
 
 class AllowedHosts(Value):
-    """A network of which a sandbox reaches these hosts alone, over HTTP and HTTPS: names, or `*.` and a name for all
+    """A network that lets a sandbox reach only these hosts, over HTTP and HTTPS: names, or `*.` and a name for all
     names below it."""
 
     allowed_hosts: Annotated[
@@ -154,11 +154,11 @@ class AllowedHosts(Value):
 
 
 Network = bool | AllowedHosts
-"""Whether commands reach the network, or the hosts of it that they reach."""
+"""Whether commands have network access, or the hosts that they can reach."""
 
 
 def network_within(asked: Network, most: Network) -> Network:
-    """As much of a network as another one has too."""
+    """The intersection of two networks."""
     if isinstance(asked, bool):
         return asked and most
     if isinstance(most, bool):
@@ -170,7 +170,7 @@ def network_within(asked: Network, most: Network) -> Network:
 
 
 class SandboxSpec(Value):
-    """What a session asked for: a kind and limits. None takes the server's setting."""
+    """The sandbox that a session requested: its kind and limits. None uses the server's setting."""
 
     kind: Literal["docker", "bubblewrap", "local-unsafe"]
     image: str | None = None
@@ -181,25 +181,25 @@ class SandboxSpec(Value):
 
 
 class ApprovalRules(Value):
-    """Calls that wait: those of the tools named, and commands in which one of the regular expressions is found."""
+    """Calls that wait: those of the named tools, and commands that match one of the regular expressions."""
 
     tools: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
 
 
 class Approval(Value):
-    """Which calls wait for a person's decision: none, all, or those that the rules say; and for how long, in seconds.
-    No answer in time is a denial; None waits without end."""
+    """Which calls wait for approval: none, all, or those that match the rules; and for how long, in seconds. No answer
+    in time is a denial; None waits indefinitely."""
 
     policy: Literal["never", "always"] | ApprovalRules = "never"
     timeout_s: float | None = Field(default=300, gt=0)
 
 
 ApprovalDecision = Literal["approve", "deny", "cancelled"]
-"""How an approval ended; `cancelled` is one that nobody has to decide any more."""
+"""How an approval ended; `cancelled` means that no decision is needed anymore."""
 
 ApprovalEnd = Literal["user", "timeout", "interrupt", "cancel", "limit", "error"]
-"""What ended it: a person, its time, an interrupting message, a cancel or a limit of the run, or a run that failed."""
+"""What ended it: a user, its timeout, an interrupting message, a cancel or a limit of the run, or a failed run."""
 
 
 class QueueState(Value):

@@ -154,7 +154,13 @@ class Settings(BaseSettings):
         " `api_keys`. A session may only ask for less.",
     )
     sandbox_memory_mb: int = Field(2048, ge=64, description="Memory of one sandbox in MiB.")
-    sandbox_cpus: float = Field(2.0, ge=MIN_CPUS, description="Processor cores of one sandbox.")
+    sandbox_cpus: float = Field(
+        2.0,
+        ge=MIN_CPUS,
+        description="Processor cores of one sandbox. In bubblewrap it has no effect unless the server may create"
+        " cgroups with the `cpu` controller: without them commands may use all cores, at a lower priority than the"
+        " server. `palimpsest doctor` says whether there is a cgroup.",
+    )
     sandbox_pids: int = Field(512, ge=16, description="Processes and threads of one sandbox.")
     sandbox_disk_mb: int = Field(
         10_240,
@@ -186,6 +192,13 @@ class Settings(BaseSettings):
         256 * 1024 * 1024,
         ge=1024,
         description="Bytes of one call's raw output that are stored; the rest is counted.",
+    )
+    session_output_max_bytes: int = Field(
+        1024 * 1024 * 1024,
+        ge=1024,
+        description="Bytes of all raw outputs of a session that are stored. When there are more, the oldest are"
+        " removed; what the model was shown of them stays. No output of a call is larger, and those of calls under way"
+        " come on top.",
     )
 
     approval: dict[str, Any] | str = Field(

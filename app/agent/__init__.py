@@ -1,5 +1,5 @@
-"""The agent: `loop` repeats `step`; a step is one model call and the tool calls that it asked for. What happens goes
-into the sink of `ports`; who is above is not known here."""
+"""The agent: `loop` repeats `step`; a step is one model call plus the tool calls it requested. Everything that happens
+is recorded in the sink defined in `ports`; this package knows nothing of the layers above it."""
 
 from app.agent.changes import Change
 from app.agent.conversation import AgentConfig, Conversation

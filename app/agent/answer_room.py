@@ -1,4 +1,4 @@
-"""The room that a step asks for its answer, and what a refusal of it says."""
+"""The output tokens reserved for a step's answer, and what to do when a provider refuses them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from app.errors import ContextOverflowError
 
 
 class AnswerRoom:
-    """Lowers the room for the answer for one step, where a provider says that prompt and answer together are too
-    large."""
+    """Lowers the output reserve for one step after a provider says that prompt and answer together are too large."""
 
     def __init__(self) -> None:
         self._refused_limit = 0
@@ -19,7 +18,7 @@ class AnswerRoom:
         self._was_less = False
 
     def of_step(self, config: AgentConfig) -> AgentConfig:
-        """The configuration of the next step, which may write less than usual."""
+        """The configuration of the next step; its output reserve may be smaller than usual."""
         self._refused_limit = config.budget.limit
         less, self._less = self._less, None
         self._was_less = less is not None
@@ -28,16 +27,16 @@ class AnswerRoom:
         return replace(config, budget=replace(config.budget, output_reserve=min(less, config.budget.output_reserve)))
 
     def helps(self, error: ContextOverflowError | None, config: AgentConfig, conversation: Conversation) -> bool:
-        """Whether the next step can fit although the provider has refused this one, with the context as it is. Once:
-        a step that was refused with less room needs a smaller context."""
+        """Whether the next step can fit with the context unchanged, although the provider refused this one. A step that
+        was refused with a reduced reserve needs a smaller context."""
         budget = config.budget
         if config.model != conversation.generation.model:
-            # The session has another model by now, of which this says nothing.
+            # The session uses another model now; this refusal says nothing about it.
             return True
         if conversation.estimate > budget.usable:
             return False
         if budget.limit < self._refused_limit:
-            # Only the room for the answer was too large for the window, as it is known now.
+            # Only the output reserve was too large for the window as it is known now.
             return True
         if error is None or error.prompt is None or self._was_less:
             return False

@@ -1,4 +1,4 @@
-"""Pure work on a long conversation, away from the event loop."""
+"""Runs CPU-bound work on a long conversation off the event loop."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LONG = 100
-"""Messages from which work on all of them goes to a thread; with fewer the longest work, which looks at a dozen
-contexts in turn, takes some 10 ms."""
+"""Number of messages from which work that reads all of them runs in a thread. With fewer, the longest work, which
+measures a dozen contexts in turn, takes about 10 ms."""
 
 log = structlog.get_logger(__name__)
 
 
 async def apart(messages: Sized, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-    """What `work` gives, which reads these messages and what belongs to them; other sessions go on meanwhile.
+    """Run `work`, which reads these messages and what belongs to them, without blocking other sessions.
 
-    Whoever may change the conversation awaits this. A cancel therefore waits until the work is done, a fraction of a
-    second, since nothing may change what a thread reads. It takes the place of what the work has given; an error of the
-    work is its cause, and in the log.
+    Anything that may change the conversation must await this. Nothing may change what a thread reads, so a cancellation
+    waits until the work is done (a fraction of a second) and then replaces its result; an error of the work is logged
+    and becomes the cancellation's cause.
     """
     if len(messages) < LONG:
         return work(*args, **more)

@@ -1,4 +1,4 @@
-"""Which calls wait for a person, and what a model is told of one that was denied."""
+"""Which calls wait for approval, and what the model is told about a denied one."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from app.tools.patterns import Pattern, PatternError
 from app.tools.shell import ExecuteCommand
 
 MATCH_S = 0.5
-"""Seconds that the commands of one message may be looked at, in all. What was not looked at by then waits for a person,
-as what matches does."""
+"""Seconds in total for matching the commands of one message. Commands not checked by then wait for approval, like
+those that match."""
 
 Checked = tuple[str, Mapping[str, Any]]
-"""A call that can run: the tool's name, and its arguments as the tool will see them."""
+"""A call that can run: the tool's name, and the arguments as the tool gets them."""
 
 
 def which_wait(calls: Sequence[Checked], approval: Approval) -> list[bool]:
-    """For each call of a message, whether it waits. Takes up to `MATCH_S`, without holding Python's lock."""
+    """For each call of a message, whether it waits. Takes up to `MATCH_S`, without holding the GIL."""
     if not isinstance(approval.policy, ApprovalRules):
         return [approval.policy == "always"] * len(calls)
     rules = approval.policy
@@ -32,7 +32,7 @@ def which_wait(calls: Sequence[Checked], approval: Approval) -> list[bool]:
 
 
 def _is_matched(name: str, arguments: Mapping[str, Any], patterns: Sequence[str], deadline: float) -> bool:
-    """Whether the call is a command in which a pattern is found, or might be, had there been time to look."""
+    """Whether the call is a command that matches a pattern, or that there was no time to check."""
     if name != ExecuteCommand.name:
         return False
     for pattern in patterns:
@@ -40,13 +40,13 @@ def _is_matched(name: str, arguments: Mapping[str, Any], patterns: Sequence[str]
             if time.monotonic() >= deadline or Pattern(pattern).search(str(arguments["command"])) is not None:
                 return True
         except (PatternError, UnicodeEncodeError):
-            # A pattern that was accepted by an earlier version, or a text that no pattern can be looked for in.
+            # A pattern accepted by an earlier version, or a text that cannot be searched.
             return True
     return False
 
 
 _UNANSWERED = Decision("deny", "timeout")
-"""What counts for a call that waited and of which nothing is known: it never runs."""
+"""Used for a waiting call without a known decision: it never runs."""
 
 
 def denials(
@@ -61,7 +61,7 @@ def denials(
 
 
 def denial(decision: Decision, timeout_s: float | None) -> str:
-    """What the model reads in place of the result of a call that was denied."""
+    """What the model reads instead of the result of a denied call."""
     if decision.by == "timeout":
         within = "in time" if timeout_s is None else f"within {timeout_s:g} s"
         return (
@@ -80,11 +80,11 @@ def denial(decision: Decision, timeout_s: float | None) -> str:
 
 
 class NoDesk:
-    """Where nobody can be asked: what waits is denied at once."""
+    """Used when nobody can approve: waiting calls are denied at once."""
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:
-        """Nobody has decided anything."""
+        """No decisions."""
         return {}
 
     def withdraw(self, by: ApprovalEnd) -> None:
-        """Nothing waits."""
+        """Do nothing: no call waits."""

@@ -1,4 +1,4 @@
-"""Rounds that somebody asks for, whatever the size of the context."""
+"""Manual rounds: compaction on request, whatever the size of the context."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from app.context.turns import after_last_summary, is_request
 
 @dataclass(frozen=True, slots=True)
 class ManualRound:
-    """A round that somebody asked for; its number was given when it was accepted."""
+    """A round requested by a user; its number was assigned when it was accepted."""
 
     number: int
     settings: CompactionSettings
@@ -29,18 +29,18 @@ class ManualRound:
 
 
 class Refusal(NamedTuple):
-    """Why a round that somebody asked for is not made: code and detail of its `compaction.failed`."""
+    """Why a manual round is not made: code and detail of its `compaction.failed`."""
 
     code: RungCode
     detail: str
 
 
-NOTHING = Refusal("nothing_to_compact", "There is nothing old enough: all that the context holds has to stay.")
+NOTHING = Refusal("nothing_to_compact", "Nothing is old enough to compact: everything in the context must stay.")
 
 
 def asked_round(conversation: Conversation, config: AgentConfig, asked: ManualRound, budget: Budget) -> Round:
-    """The round, with what it must reach. `budget` is that of its own settings; the next step goes by the session's
-    again, in which the context has to fit as well."""
+    """The round and its target. `budget` is that of the round's own settings; the context must also fit the session's
+    budget, which applies to the next step."""
     tokens = min(most(budget, asked.settings), config.budget.usable)
     target = Target(tokens, conversation.size)
     batch = prunable(conversation, budget, asked.settings)
@@ -48,14 +48,13 @@ def asked_round(conversation: Conversation, config: AgentConfig, asked: ManualRo
 
 
 def asked_selection(conversation: Conversation, round: Round) -> Selection | Refusal:
-    """What a round covers that somebody asks for, with the longest tail that leaves a smaller context.
+    """What a manual round covers: the selection with the longest tail that makes the context smaller.
 
-    Whoever asks wants a smaller context, and expects the newest turns to stay as they are. So the policy's own tail
-    comes first. It may be all that there is, as in any context much smaller than usable; then the newest turns alone
-    stay, then fewer of them, then the newest steps up to a quarter of the context, and only where that is not enough
-    either all is covered that the model has seen. What a selection leaves is measured with prose made without a model,
-    so that none is asked for a summary that saves nothing. Only a context that is too large for its settings, which
-    clipping may help, goes up the ladder all the same.
+    The user wants a smaller context and expects the newest turns to stay unchanged. So the policy's own tail is tried
+    first. It may be the whole context, if that is much smaller than usable; then only the newest turns stay, then fewer
+    of them, then the newest steps up to a quarter of the context, and finally everything the model has seen is covered.
+    Each selection is measured with prose made without a model, so that no model is asked for a summary that saves
+    nothing. Only a context that is too large for its settings, which clipping may help, climbs the ladder anyway.
     """
     first, least = None, round.target.before
     for found in _ever_more(conversation, round):
@@ -74,14 +73,14 @@ def asked_selection(conversation: Conversation, round: Round) -> Selection | Ref
 def _no_smaller(round: Round, tokens: int) -> Refusal:
     size = f"With a summary the context would have about {tokens:,} tokens"
     if tokens >= round.target.before:
-        detail = f"{size}, which is not less than the {round.target.before:,} of now; no model was asked for one."
+        detail = f"{size}, which is not less than the current {round.target.before:,}; no model was asked for one."
     else:
-        detail = f"{size}; {round.target.tokens:,} are wanted at most. No model was asked for one."
+        detail = f"{size}, more than the target of {round.target.tokens:,}. No model was asked for one."
     return Refusal("not_small_enough", detail)
 
 
 def _ever_more(conversation: Conversation, round: Round) -> Iterator[Selection]:
-    """What could be covered, from the policy's own choice up to all that the model has seen; each once."""
+    """Selections from the policy's own choice up to everything the model has seen, without duplicates."""
     last_seq = None
     for settings in (round.settings, *_shorter_tails(conversation, round.settings)):
         found = selection(conversation, replace(round, settings=settings))
@@ -94,8 +93,8 @@ def _ever_more(conversation: Conversation, round: Round) -> Iterator[Selection]:
 
 
 def _shorter_tails(conversation: Conversation, settings: CompactionSettings) -> Iterator[CompactionSettings]:
-    """The settings with ever shorter tails than their own: without its least size, then of half as many turns or
-    messages at a time."""
+    """The settings with ever shorter tails: first without the minimum tail size, then with half as many turns or
+    messages each time."""
     messages = conversation.transcript.messages
     match settings.policy:
         case "reactive":

@@ -1,4 +1,4 @@
-"""How a model is asked for the summary of a round: where, by which model, and with how much room."""
+"""How a model is asked for a round's summary: in the conversation or from text, by which model, with what limits."""
 
 from __future__ import annotations
 
@@ -12,38 +12,35 @@ from app.context.tokens import estimate_text
 from app.llm.base import ModelRequest
 
 REASONING_ROOM, REASONING_SHARE = 4_096, 1 / 8
-"""Output tokens on top of a summary's cap for a model that has reasoned in this conversation, and the share of the
-window that they may be."""
+"""Extra output tokens for a model that has reasoned in this conversation, and their maximum share of the window."""
 
 INSTRUCTION_ROOM, LEAST_INSTRUCTION_ROOM = 1_000, 700
-"""Tokens that asking for a summary takes, with some to spare: the longest built-in request has about 600. In windows
-below 4,000 tokens less is spared. An operator's sections of a summary and the wishes of whoever asked for the round
-come on top."""
+"""Tokens reserved for the request for a summary: the longest built-in one has about 600. Windows below 4,000 tokens
+reserve less. The operator's template and the user's instructions come on top."""
 
 LEAST_CAP = 256
-"""The shortest answer that a summary is asked for in; a third of the cap is enough on a crowded window."""
+"""The lowest cap of a summary, in tokens; in a crowded window a third of the cap is enough."""
 
 TASK_SHARE = 0.2
-"""Of the summariser's window, what the task takes at most in each request: the messages need the rest, and the
-session's own model is shown the whole task anyway."""
+"""Maximum share of the summarizer's window for the task in each request: the messages need the rest. The session's own
+model sees the whole task anyway."""
 
 LEAST_INPUT, LEAST_INPUT_SHARE = 500, 1 / 6
 INPUT_SHARE = 0.9
-"""Of the summariser's window, what a piece of the messages takes at most beside task, previous summary and answer; the
-rest is for a wrong estimate."""
+"""Maximum share of the summarizer's window for a piece of the messages, after task, previous summary and answer; the
+rest absorbs estimation errors."""
 
 
 def summary_model(round: Round) -> str:
-    """Which model writes the summary."""
+    """The model that writes the summary."""
     return round.settings.model or round.config.model
 
 
 def summary_job(
     conversation: Conversation, round: Round, selection: Selection, window: int, request: ModelRequest | None = None
 ) -> SummaryJob:
-    """How a model of this `window`, in tokens, is asked: in the conversation itself, which its cache knows, where the
-    policy says so and there is room, else from text. A `request` of an earlier moment is taken instead of the next
-    one."""
+    """How a model with this `window`, in tokens, is asked: in the conversation itself, whose prefix is cached, if the
+    policy says so and there is room, else from text. An earlier `request` is used instead of the next one if given."""
     settings, config = round.settings, round.config
     reasoning = min(REASONING_ROOM, int(window * REASONING_SHARE)) if conversation.has_reasoning else 0
     asking = min(INSTRUCTION_ROOM, max(LEAST_INSTRUCTION_ROOM, window // 4))
@@ -55,7 +52,7 @@ def summary_job(
         cap = min(cap, left)
     task = fit_tokens(selection.task.text, int(window * TASK_SHARE)) if selection.task is not None else ""
     least_input = min(LEAST_INPUT, int(window * LEAST_INPUT_SHARE))
-    beside = 2 * cap + reasoning + asking + estimate_text(task)
+    reserved = 2 * cap + reasoning + asking + estimate_text(task)
     return SummaryJob(
         settings=settings,
         previous_round=conversation.round,
@@ -65,7 +62,7 @@ def summary_job(
         task=task,
         max_tokens=cap,
         reasoning_tokens=reasoning,
-        input_tokens=max(least_input, int((window - beside) * INPUT_SHARE)),
+        input_tokens=max(least_input, int((window - reserved) * INPUT_SHARE)),
         prefix=(request or conversation.sound_request(config)) if inside else None,
         instructions=round.instructions,
         template=config.summary_template,
@@ -73,5 +70,5 @@ def summary_job(
 
 
 def _is_inside(round: Round) -> bool:
-    """Whether the policy has its summary asked for in the conversation, by the session's own model."""
+    """Whether the policy asks for the summary in the conversation, from the session's own model."""
     return round.settings.model is None and round.settings.policy != "threshold"

@@ -1,4 +1,4 @@
-"""One attempt at a step: the model call, what came of it, and what it cost."""
+"""One attempt at a step: the model call, its result and its cost."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from app.messages import FinishReason, Message, Part, Role, Usage, now
 
 
 class Attempt:
-    """Sends a step's request once. What the model writes is in `processor`, what was paid for it in `usage`."""
+    """Sends a step's request once. What the model writes is in `processor`, its cost in `usage`."""
 
     def __init__(
         self, sink: Sink, models: ModelCalls, config: AgentConfig, opened: StepOpened, before: Sequence[Change]
     ) -> None:
-        """Its start is submitted at once, behind the changes that belong in front of it."""
+        """Record the start of the attempt at once, after the changes in `before`."""
         self.config = config
         self.opened = opened
         self.processor = StreamProcessor(sink, opened.message_id)
@@ -36,12 +36,13 @@ class Attempt:
         self._seq = 0
 
     async def send(self, request: ModelRequest) -> None:
-        """Feeds the stream into the processor; the attempt's start is committed before the first event is shown."""
+        """Feeds the stream into the processor; the start of the attempt is committed before the first event is
+        shown."""
         provider, name = self._models.resolve(self.opened.model)
         async with aclosing(provider.stream(replace(request, model=name))) as stream:  # type: ignore[type-var]
             async for event in stream:
                 if not self._seq:
-                    # Shielded: a cancellation would else cancel the future itself, which is awaited again.
+                    # Shielded: a cancellation would otherwise cancel the future itself, which is awaited again.
                     self._seq = await shield(self._recorded)
                 self.processor.feed(event)
         if self.processor.stop_reason is None:
@@ -55,7 +56,7 @@ class Attempt:
             )
 
     def bill(self) -> Usage | None:
-        """Notes what the call has cost; None where it came to nothing."""
+        """Record the call's usage; None if the call produced nothing."""
         usage = self._models.bill(
             self.opened.model,
             self.processor.usage,
@@ -68,7 +69,8 @@ class Attempt:
 
     @property
     def finish_reason(self) -> FinishReason:
-        """The provider's reason in our words. Calls run whatever it says, and a reason nobody knows is a plain end."""
+        """The provider's stop reason as a finish reason. Calls run whatever it says, and an unknown one counts as a
+        stop."""
         reason = self.processor.stop_reason
         match reason:
             case "length":
@@ -98,12 +100,12 @@ class Attempt:
         )
 
     def closed(self, message: Message, reason: FinishReason) -> ResponseClosed:
-        """The change that stores the end of its message."""
+        """The change that stores the end of the message."""
         step, number = self.opened.step, self.opened.attempt
         return ResponseClosed(step, number, message.id, reason, self.usage, message.tokens, message.error)
 
     def voided(self, error: ProviderError, delay_s: float) -> AttemptVoided:
-        """The change that takes the attempt back, since it is made again after a delay in seconds."""
+        """The change that voids the attempt; it is retried after `delay_s` seconds."""
         return AttemptVoided(
             self.opened.step,
             self.opened.attempt,
@@ -117,15 +119,15 @@ class Attempt:
 
 @dataclass(slots=True)
 class Spent:
-    """What a step has cost so far, all attempts together, and when it began; `known_cost_usd` is the part of the cost
-    that has a price."""
+    """When a step began and its cost so far, over all attempts; `known_cost_usd` is the part of the cost with a known
+    price."""
 
     started: float = field(default_factory=time.monotonic)
     usage: Usage = field(default_factory=Usage)
     known_cost_usd: float = 0.0
 
     def count(self, attempt: Attempt) -> None:
-        """Adds what an attempt has cost."""
+        """Adds an attempt's cost."""
         usage = attempt.bill()
         if usage is not None:
             self.usage = self.usage + usage

@@ -1,4 +1,4 @@
-"""The calls of one model message on their way to results, and a step that was left while they waited."""
+"""The calls of one model message until all have results, and a step left waiting by an earlier owner."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPa
 
 @dataclass(slots=True)
 class Batch:
-    """The calls of one message and their results so far; `message_id` is the tool message that holds them. None of
-    them starts while some are `held`."""
+    """The calls of one message and their results so far; `message_id` is the tool message that holds the results. No
+    call starts while any is `held`."""
 
     calls: Sequence[ToolCallPart]
     held: CallsHeld | None = None
@@ -27,13 +27,13 @@ class Batch:
         return tuple(self.results[call.call_id] for call in self.calls if call.call_id in self.results)
 
     async def stored(self) -> None:
-        """Waits until the results so far are committed, so that an owner that was taken over meanwhile starts no more
-        calls. Shielded: a cancellation would else cancel the futures, which are awaited again."""
+        """Waits until the results so far are committed, so that an owner that has been replaced starts no more calls.
+        Shielded: a cancellation would otherwise cancel the futures, which are awaited again."""
         for recorded in self.recorded:
             await asyncio.shield(recorded)
 
     async def message(self) -> Message:
-        """The tool message, once all of its results are committed."""
+        """The tool message, once all its results are committed."""
         seqs = [await recorded for recorded in self.recorded]
         tokens = PER_MESSAGE + sum(part.tokens for part in self.ordered)
         return Message(
@@ -42,15 +42,15 @@ class Batch:
 
 
 def result_without_run(index: int, call: ToolCallPart, status: ToolStatus, note: str) -> ToolResultPart:
-    """The result of a call that did not run, which says why."""
+    """The result of a call that did not run; `note` says why."""
     part = ToolResultPart(id=new_id(), index=index, call_id=call.call_id, name=call.name, output=note, status=status)
     return part.model_copy(update={"tokens": estimate_part(part)})
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingStep:
-    """A step whose calls wait for a person, as an earlier owner of the session has left it: the attempt that asked for
-    them and how its answer ended, what the step has cost, and for how long, in seconds, it has been under way."""
+    """A step whose calls wait for approval, left by an earlier owner of the session: the attempt that made the calls,
+    how its answer ended, the step's cost, and how long, in seconds, it has been running."""
 
     opened: StepOpened
     finish_reason: FinishReason

@@ -1,5 +1,4 @@
-"""The contexts that a round could make: a summary put together from a prose and from what is known for certain, and
-the measure of what it leaves."""
+"""The contexts that a round could make: a summary composed of prose and computed facts, and the size of the result."""
 
 from __future__ import annotations
 
@@ -21,28 +20,28 @@ from app.messages import CompactionMarkerPart, Message, Role, TextPart, new_id, 
 from app.sessions import Rung
 
 TASK_TWICE = 500
-"""Tokens of a task up to which the summary tells it again, although the task itself stays."""
+"""Tokens of a task up to which the summary repeats it, although the task message itself stays."""
 
 TASK_STAYS = "(It stands in this conversation as a message of the user's own, word for word.)"
 TASK_IS_LATEST = "(It is the user's last request, with which this summary ends, word for word.)"
 WHOLE, CLIPPED = "word for word", "with its middle left out"
 
 SUMMARY_CAP = 4_000
-"""Longest summary where the policy sets no cap of its own."""
+"""Maximum tokens of a summary if the policy sets no cap."""
 
 
 def summary_cap(settings: CompactionSettings, budget: Budget) -> int:
-    """The longest summary that these settings allow in a window so divided, in tokens."""
+    """The longest summary, in tokens, that these settings allow within this budget."""
     return budget.summary_cap(settings.summary_max_tokens or SUMMARY_CAP)
 
 
 def earlier_prose(selection: Selection) -> str | None:
-    """What the summary in force says, without the facts around it; None where there is none."""
+    """The prose of the summary in force, without the facts around it; None without a summary."""
     return prose_of(selection.previous.text) if selection.previous is not None else None
 
 
 def candidate(conversation: Conversation, round: Round, selection: Selection, prose: str, rung: Rung) -> Candidate:
-    """The context that a prose would make, measured."""
+    """The context that this prose would make, measured."""
     summary = _summary(conversation, round, selection, prose)
     checkpoint = Checkpoint(
         round.number, summary.id, selection.first_seq, selection.last_seq, selection.kept, selection.clips
@@ -59,29 +58,29 @@ def folded(conversation: Conversation, round: Round, selection: Selection) -> Ca
 
 
 def facts(conversation: Conversation, budget: Budget, selection: Selection | None = None) -> str:
-    """What is known for certain of the work, within its share of the context. What the user said is not told twice
-    where it stays in the context anyway, nor is a long task; without a `selection` it is all told, the task apart."""
+    """The computed facts about the work, within their share of the context. User messages that stay in the context are
+    not repeated, nor is a long task; without a `selection` everything but the task is included."""
     known = replace(conversation.facts(), searchable="history_search" in _tools(conversation))
     instead = TASK_STAYS
     if selection is not None:
         quoted = selection.quoted(conversation.history)
         requests = filter(is_request, conversation.rows)
         known = known.without({m.id for m in requests if m is quoted or selection.stands(m)})
-        instead = _task_elsewhere(selection, quoted)
+        instead = _task_note(selection, quoted)
     if instead and estimate_text(known.task) > TASK_TWICE:
         known = replace(known, task=instead)
     return render_facts(known, budget.facts)
 
 
-def _task_elsewhere(selection: Selection, quoted: Message | None) -> str:
-    """What the facts say in the place of a long task; nothing where they alone tell it."""
+def _task_note(selection: Selection, quoted: Message | None) -> str:
+    """What the facts say in place of a long task; empty if only the facts contain it."""
     if selection.task is None:
         return ""
     if quoted is not None and quoted.id == selection.task.id:
-        told = TASK_IS_LATEST
+        note = TASK_IS_LATEST
     else:
-        told = TASK_STAYS if selection.stands(selection.task) else ""
-    return told.replace(WHOLE, CLIPPED) if selection.is_clipped(selection.task) else told
+        note = TASK_STAYS if selection.stands(selection.task) else ""
+    return note.replace(WHOLE, CLIPPED) if selection.is_clipped(selection.task) else note
 
 
 def _tools(conversation: Conversation) -> set[str]:
@@ -89,8 +88,8 @@ def _tools(conversation: Conversation) -> set[str]:
 
 
 def _summary(conversation: Conversation, round: Round, selection: Selection, prose: str) -> Message:
-    """The summary's message, with what is known for certain placed by us. It is behind all that is there; its real seq
-    is given when it is stored."""
+    """The summary's message, with the computed facts. Its seq is a placeholder behind all messages; the real one is
+    assigned when it is stored."""
     settings = round.settings
     quoted = selection.quoted(conversation.history)
     text = compose_summary(

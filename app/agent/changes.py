@@ -1,4 +1,4 @@
-"""What the agent tells: everything that happens in a run, as the changes given to its sink."""
+"""Everything that happens in a run, as the changes recorded in the agent's sink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.sessions import CompactionReason, ContextState, PruneReason, Rung
 @dataclass(frozen=True, slots=True)
 class GenerationOpened:
     """A new context generation; requests from now on are rendered from it. `pruned` and `restored` are the call ids
-    whose outputs are cleared with it, and shown again; `repairs` are what it was begun for where that is a repair."""
+    whose outputs it clears and shows again; `repairs` are the repairs it was begun for, if any."""
 
     generation: Generation
     pruned: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class GenerationOpened:
 
 @dataclass(frozen=True, slots=True)
 class StepOpened:
-    """An attempt at a step begins: `message_id` is the assistant message that it will fill."""
+    """An attempt at a step begins; `message_id` is the assistant message that it fills."""
 
     step: int
     attempt: int
@@ -48,7 +48,7 @@ class PartClosed:
 
 @dataclass(frozen=True, slots=True)
 class ResponseClosed:
-    """The model's stream has ended: the message is whole and its calls may start. `usage` is the attempt's, `tokens`
+    """The model's stream has ended: the message is complete and its calls may start. `usage` is the attempt's, `tokens`
     the message's estimate."""
 
     step: int
@@ -62,8 +62,8 @@ class ResponseClosed:
 
 @dataclass(frozen=True, slots=True)
 class AttemptVoided:
-    """The attempt failed and will be made again after `delay_ms`: its message with all its parts counts no more. What
-    it used was used: `usage`."""
+    """The attempt failed and will be retried after `delay_ms`: its message and all its parts no longer count. Its
+    `usage` still does."""
 
     step: int
     attempt: int
@@ -76,8 +76,8 @@ class AttemptVoided:
 
 @dataclass(frozen=True, slots=True)
 class CallsHeld:
-    """Calls of a message wait for a person: `calls`, for `timeout_s` seconds, or without end where that is None. No
-    call of the message starts before all of them are decided, so it belongs to the change that would start them."""
+    """`calls` of a message wait for approval, for `timeout_s` seconds, or indefinitely if that is None. No call of the
+    message starts before all of them are decided, so this is committed with the change that would start them."""
 
     message_id: str
     calls: tuple[ToolCallPart, ...]
@@ -86,14 +86,14 @@ class CallsHeld:
 
 @dataclass(frozen=True, slots=True)
 class CallsReleased:
-    """All that waited is decided: the calls of the message that have no result yet start."""
+    """All waiting calls are decided: the calls of the message without a result start."""
 
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResultClosed:
-    """A call has its result. `message_id` is the tool message that holds the results of one step."""
+    """A call has a result. `message_id` is the tool message that holds the results of the step."""
 
     message_id: str
     part: ToolResultPart
@@ -102,8 +102,8 @@ class ResultClosed:
 
 @dataclass(frozen=True, slots=True)
 class StepClosed:
-    """The step is over, its results included. `usage` is that of all its attempts, billed to `model`;
-    `input_transformations` is what the provider says it changed of the request."""
+    """The step is over, including its tool results. `usage` covers all its attempts, billed to `model`;
+    `input_transformations` is how the provider says it changed the request."""
 
     step: int
     attempt: int
@@ -118,7 +118,7 @@ class StepClosed:
 
 @dataclass(frozen=True, slots=True)
 class ControlAdded:
-    """A message of ours enters the history; its seq is given when it is committed."""
+    """A control message is added to the history; its seq is assigned on commit."""
 
     message: Message
 
@@ -130,8 +130,9 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class OutputsPruned:
-    """Old outputs are cleared from the context; tokens are the context's. `beside_round` are marks that come with a
-    round, whose own tokens then say how large the context is: those of the marks are what they free by themselves."""
+    """Old outputs are cleared from the context; the tokens are the context's. With `beside_round` the outputs are
+    cleared together with a round, whose own tokens give the size of the context: these tokens then count only what
+    clearing frees."""
 
     reason: PruneReason
     call_ids: tuple[str, ...]
@@ -143,8 +144,8 @@ class OutputsPruned:
 
 @dataclass(frozen=True, slots=True)
 class RungFailed:
-    """A rung of a round did not do; `next` is tried instead, None gives the round up. `usage` is that of its model
-    calls, which were billed one by one."""
+    """A rung of a round failed; `next` is tried instead, None ends the round. `usage` is that of its model calls, which
+    were billed one by one."""
 
     round: int
     rung: Rung
@@ -156,7 +157,7 @@ class RungFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsed:
-    """A model call of a round, billed to the session and to the round at once, so that a crash loses neither."""
+    """A model call of a round, billed to the session and the round in one commit, so that a crash loses neither."""
 
     model: str
     usage: Usage
@@ -165,9 +166,9 @@ class ModelUsed:
 
 @dataclass(frozen=True, slots=True)
 class RoundCompleted:
-    """A round has made the context smaller. `base` are the rounds in force that it builds upon; `counted` says that
-    `tokens_after` is the provider's own count. What its summary stands for is from `first_message_id` to
-    `last_message_id`; both are None for a round that has only clipped messages."""
+    """A round has made the context smaller. `base` are the rounds in force that it builds on; `counted` says that
+    `tokens_after` is the provider's own count. The summary covers `first_message_id` to `last_message_id`; both are
+    None if the round only clipped messages."""
 
     checkpoint: Checkpoint
     base: tuple[int, ...]
@@ -186,7 +187,7 @@ class RoundCompleted:
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded:
-    """A round has come to nothing: it was cancelled or discarded. One that failed ends with its last `RungFailed`."""
+    """A round was cancelled or discarded. A round that failed ends with its last `RungFailed` instead."""
 
     round: int
     status: Literal["cancelled", "discarded"]
@@ -194,7 +195,7 @@ class RoundEnded:
 
 @dataclass(frozen=True, slots=True)
 class RoundOpening:
-    """What is known of a round when it begins; the sink gives it its number."""
+    """What is known about a round when it begins; the sink assigns its number."""
 
     reason: CompactionReason
     policy: str

@@ -1,4 +1,4 @@
-"""How a call's output is collected: it comes in pieces, and the model sees what is left of it at the end."""
+"""How a call's output is collected: it arrives in pieces, and the model sees a limited part of it at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CollectedOutput(Protocol):
 
 
 class Collector(OutputSink, Protocol):
-    """One call's output: takes it as it comes, then gives what the model sees and where the rest is."""
+    """Collects one call's output as it arrives, then returns what the model sees and where the rest is."""
 
     async def finish(self, note: str = "") -> CollectedOutput: ...
 

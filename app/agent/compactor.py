@@ -1,4 +1,4 @@
-"""Keeps a conversation within its model's window: whether it has to be smaller, and by which means."""
+"""Keeps a conversation within its model's window: decides when and how to make it smaller."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from app.messages import Usage
 from app.sessions import CompactionReason, PruneReason
 
 LARGER_WINDOW = (
-    "or use a larger window: another model, a local server started with one (`-c 8192` for llama.cpp), or, where the"
-    " model has more than that, its `context_window` in PALIMPSEST_MODELS."
+    "or use a larger window: another model, a local server started with one (`-c 8192` for llama.cpp), or, if the"
+    " model's real window is larger, its `context_window` in PALIMPSEST_MODELS."
 )
 
 OVERFLOW_SHARE = 0.9
-"""Share of a refused request's own estimate that the next one may have: a wrong estimator still ends."""
+"""The next request may have this share of a refused request's own estimate: even with a wrong estimator this ends."""
 
 
 class Compactor:
-    """One conversation's."""
+    """Compacts one conversation."""
 
     def __init__(self, setup: RoundSetup, *, unused: int = 0) -> None:
         """`unused`: see `Background`."""
@@ -48,18 +48,18 @@ class Compactor:
         self._lull = Lull()
         self._step = 0
         self.problem: dict[str, Any] | None = None
-        """Why there is no room, after `Room.NONE`."""
+        """The error to report after `Room.NONE`."""
 
     def take_usage(self) -> Usage:
-        """What its model calls have cost since the last call."""
+        """Usage of its model calls since the last call."""
         return self._maker.take_usage() + self._background.take_usage()
 
     async def make_room(
         self, config: AgentConfig, step: int, begin: Callable[[], Awaitable[None]], *, cold: bool = False
     ) -> Room:
-        """Sees to it that the next request fits, unless the settings leave that to the provider. Where the policy alone
-        asks for a round and nothing is old enough for it, the step is made as it is. `begin` is called before anything
-        is changed. `cold` is a request of which the provider's cache knows nothing, so that clearing old outputs costs
+        """Makes the next request fit, unless the settings leave that to the provider. If only the policy wants a round
+        and nothing is old enough for it, the step is made with the context as it is. `begin` is called before anything
+        changes. `cold` is a request of which nothing is in the provider's cache, so that clearing old outputs costs
         nothing."""
         self._step = step
         reason = due(self._conversation, config)
@@ -87,8 +87,8 @@ class Compactor:
         return await self._make(config, "provider_overflow", Target(wanted, refused), must=True)
 
     async def manual(self, config: AgentConfig, asked: ManualRound) -> Room:
-        """Makes the round that somebody asked for, whatever the size of the context. Nothing depends on it: a run goes
-        on with the context as it was."""
+        """Makes the requested round, whatever the size of the context. If it fails, the run continues with the context
+        unchanged."""
         await self.discard()
         await self._setup.know_past()
         conversation, budget = self._conversation, self._setup.budget(config, asked.settings)
@@ -106,11 +106,11 @@ class Compactor:
                 return room
 
     async def end_of_run(self, config: AgentConfig) -> None:
-        """Clears old outputs where a trigger is near, now that nobody waits; gives up what is being prepared."""
+        """Clears old outputs if a trigger is near, and discards a background summary, now that no step waits for it."""
         await self.discard()
         conversation = self._conversation
         if not conversation.has_generation or conversation.generation.rounds != conversation.in_force.rounds:
-            # After a revert the context is measured anew before the next step.
+            # After a revert the context is measured again before the next step.
             return
         if is_near(conversation, config):
             await self._clear(config, "run_end")
@@ -118,7 +118,7 @@ class Compactor:
     async def _clear(
         self, config: AgentConfig, reason: PruneReason, begin: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Clears old outputs where that is worthwhile, though nothing has to be smaller; `begin` is called before."""
+        """Clears old outputs if that is worthwhile, though nothing has to be smaller; `begin` is called before."""
         conversation = self._conversation
         batch = await apart(conversation.rows, prunable, conversation, config.budget, config.settings)
         if batch is None:
@@ -130,12 +130,12 @@ class Compactor:
         await self._setup.ladder.prune(config, batch, reason, conversation.estimate, after)
 
     async def discard(self) -> None:
-        """Gives up the summary that is being prepared."""
+        """Discards the background summary."""
         await self._background.discard()
 
     async def _make(self, config: AgentConfig, reason: CompactionReason, target: Target, *, must: bool) -> Room:
-        """One round from its trigger to its end, by the mildest means that does; `must` is one without which there is
-        no next step."""
+        """Makes one round from its trigger to its end, by the mildest means that is enough. With `must`, there is
+        no next step without it."""
         conversation = self._conversation
         if conversation.fixed(config) >= target.tokens:
             return self._no_room(config) if must else self._none_for_now(config)
@@ -153,7 +153,7 @@ class Compactor:
         return await self._open(round, reason, covered, must=must)
 
     def _none_for_now(self, config: AgentConfig) -> Room:
-        """The context fits the window; that the policy would like it smaller is no reason to end."""
+        """The context fits the window; that the policy wants it smaller is no reason to end the run."""
         self._lull.begin(self._conversation, config)
         return Room.ENOUGH
 
@@ -169,7 +169,7 @@ class Compactor:
         return True
 
     async def _swap_in(self, round: Round) -> Room | None:
-        """Makes the prepared summary the context if it fits; None where there is none that does."""
+        """Commits the background summary if it fits; None if there is none that does."""
         try:
             ready = await self._background.ready(round)
         except Stopped:
@@ -182,7 +182,7 @@ class Compactor:
         return Room.MADE
 
     async def _open(self, round: Round, reason: CompactionReason, covered: Selection, *, must: bool) -> Room:
-        """Begins a round, which gets its number, and sees it through."""
+        """Opens a round, which assigns its number, and carries it out."""
         opening = RoundOpening(reason, round.settings.policy, round.target.before, round.budget.limit)
         opened = replace(round, number=await self._sink.open_round(opening))
         start = self._pace.first_rung(self._step)
@@ -193,7 +193,7 @@ class Compactor:
         return room
 
     def _outcome(self, round: Round, made: Candidate | Room, *, must: bool) -> Room:
-        """What a round means for the step that it was made for, and for the rounds after it."""
+        """What a round's result means for the step it was made for and for later rounds."""
         match made:
             case Candidate():
                 self._pace.note(self._step, round.target, made.tokens)
@@ -207,7 +207,7 @@ class Compactor:
                 return room
 
     def _no_room(self, config: AgentConfig) -> Room:
-        """Says what is too large, since nothing can be made smaller any more."""
+        """Reports which part is too large, since nothing can be made smaller anymore."""
         tokens, limit = self._conversation.estimate, config.budget.limit
         conversation = self._conversation
         messages, history = conversation.transcript.messages, conversation.history
@@ -222,7 +222,7 @@ class Compactor:
 
 
 def _advice(part: str) -> str:
-    """What to change so that the context fits, by its largest part."""
+    """How to make the context fit, by its largest part."""
     match part:
         case "tool schemas":
             shorter = "Name fewer `tools` in the session"

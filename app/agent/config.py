@@ -1,4 +1,4 @@
-"""What a session asks of its agent."""
+"""A session's configuration of its agent."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from app.sessions import Approval, ReasoningEffort
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
     """What a session may change between steps. `system` is the system text without the plan; `calibration` is what is
-    known of the model's tokenizer; `summary_template` are the operator's sections of a summary, None for the built-in
-    ones. `approval` says which calls wait for a person, `reasoning_effort` None is the model's default.
-    `binds_thinking` and `echoes_reasoning` are what is known of the model; see `ModelInfo`."""
+    known about the model's tokenizer; `summary_template` is the operator's summary template, None for the built-in one.
+    `approval` says which calls wait for approval, `reasoning_effort` None is the model's default. `binds_thinking` and
+    `echoes_reasoning` are properties of the model; see `ModelInfo`."""
 
     model: str
     tools: tuple[ToolSchema, ...]

@@ -1,4 +1,4 @@
-"""Control messages: what we say in a conversation, in nobody's name but our own."""
+"""Control messages: messages added by Palimpsest, in neither the user's nor the model's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.messages import Message, Role, TextPart, new_id, now
 
 
 def control_message(kind: ControlKind) -> Message:
-    """A control message without a seq yet."""
+    """A control message that has no seq yet."""
     text = control_text(kind)
     part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
     tokens = PER_MESSAGE + part.tokens
@@ -20,12 +20,12 @@ def control_message(kind: ControlKind) -> Message:
 
 
 def is_last_word(message: Message) -> bool:
-    """Whether this tells the model that it makes the last step of a run."""
+    """Whether this tells the model that the run's last step follows."""
     return message.role is Role.CONTROL and message.text in _LAST_STEPS
 
 
 def had_last_word(history: Sequence[Message], began: datetime) -> bool:
-    """Whether a run that began then had come to its last step."""
+    """Whether the run that began at `began` had reached its last step."""
     own = takewhile(lambda message: message.created_at >= began, reversed(history))
     return any(map(is_last_word, own))
 

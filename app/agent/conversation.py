@@ -1,4 +1,4 @@
-"""The conversation of a running session as its model is asked to go on with it: its requests and their size."""
+"""The conversation of a running session as its model sees it: its requests and their size."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ __all__ = ["AgentConfig", "Conversation"]
 
 
 class Conversation(ShownHistory):
-    """Makes each step's request without looking at what was there before, and knows how large it is."""
+    """Builds each step's request incrementally, and knows its size."""
 
     def facts(self) -> Facts:
-        """What is known for certain of the history."""
+        """The computed facts about the history."""
         return self._record.facts(self.plan, len(self._in_force.checkpoints), self.task_id)
 
     def spilled(self) -> list[Message]:
-        """The user's messages of which the context shows head and tail alone, or may in a summary's last line."""
+        """The user's messages that the context, or the last line of a summary, may show with only head and tail."""
         clipped = {part_id for checkpoint in self.in_force.checkpoints for part_id, _ in checkpoint.clips}
         if not clipped:
             return []
         return [m for m in self.rows if is_request(m) and not clipped.isdisjoint(part.id for part in m.parts)]
 
     def measure(self, in_force: InForce, summary: Message | None = None, *, config: AgentConfig | None = None) -> int:
-        """Calibrated tokens that a request would have with other checkpoints and marks, a summary that is not in the
-        history yet, and the system text of a generation drafted with this `config`. What is not as the present
-        generation has it begins another, and is measured without the thinking that stays behind then."""
+        """Calibrated tokens that a request would have with other checkpoints and marks, a `summary` that is not in the
+        history yet, and the system text of a generation drafted with this `config`. Whatever differs from the current
+        generation begins another one, measured without the thinking that it drops."""
         generation = self.generation
         if config is not None or in_force != self._in_force:
             generation = self._following(generation.system if config is None else with_plan(config.system, self.plan))
@@ -59,21 +59,21 @@ class Conversation(ShownHistory):
 
     @property
     def calibration(self) -> Calibration:
-        """How far our counts are off for this model."""
+        """The correction factor between raw token estimates and this model's counts."""
         return self._gauge.calibration
 
     def take_calibrations(self) -> Mapping[str, Calibration]:
-        """The same for each model that it was counted for since the last call."""
+        """The calibrations of all models counted since the last call."""
         return self._gauge.take_calibrations()
 
     @property
     def size(self) -> int:
-        """Calibrated tokens of the next request once it is fit to be sent, by our own count alone."""
+        """Calibrated tokens of the next request once it is repaired, by Palimpsest's own estimate."""
         return self.measure(self._in_force)
 
     @property
     def estimate(self) -> int:
-        """Calibrated tokens of the next request, by our own count alone."""
+        """Calibrated tokens of the next request, by Palimpsest's own estimate."""
         return self.calibration.apply(self.transcript.request_tokens)
 
     def request(self, config: AgentConfig) -> ModelRequest:
@@ -94,7 +94,7 @@ class Conversation(ShownHistory):
     def drafted_request(
         self, config: AgentConfig, generation: Generation, in_force: InForce, summary: Message
     ) -> ModelRequest:
-        """The next request in a generation that was drafted, with a summary that is not in the history yet."""
+        """The next request in a drafted generation, with a summary that is not in the history yet."""
         transcript = self.shown_by(generation, in_force, summary).transcript
         messages, _ = repair(transcript.messages, generation.reasoning)
         request = replace(self.request(config), model=generation.model, system=generation.system)
@@ -103,13 +103,13 @@ class Conversation(ShownHistory):
         )
 
     def _cache_key(self) -> str | None:
-        """One for the session's whole life, since new generations mostly begin with the same instructions and tools.
-        Hashed, so that our ids do not leave the server."""
+        """One key for the session's whole life, since new generations mostly begin with the same instructions and
+        tools. Hashed, so that internal ids do not leave the server."""
         first_id = self._record.first_id
         return hashlib.sha256(first_id.encode()).hexdigest()[:32] if first_id else None
 
     def sound_request(self, config: AgentConfig) -> ModelRequest:
-        """As `request`, fit to be sent at any time, and with messages that stay as they are when a step adds more."""
+        """Like `request`, but valid to send at any time, and with a message list that later steps do not change."""
         request = self.request(config)
         if self.transcript.is_sound():
             return replace(request, messages=list(request.messages))
@@ -117,25 +117,25 @@ class Conversation(ShownHistory):
         return replace(request, messages=messages, wire_cache={} if repairs else request.wire_cache)
 
     def was_truncated(self, usage: Usage, *, known_window: bool = False) -> bool:
-        """Whether a reported prompt is so small that the server must have dropped a part of it."""
+        """Whether a reported prompt is so small that the server must have dropped part of it."""
         return self._gauge.was_truncated(usage, self.transcript, known_window=known_window)
 
     def known_to_fit(self, usage: Usage) -> int:
-        """Tokens of the window that are there for certain, when a part of the prompt was dropped."""
+        """Tokens of the window that are certain to exist after part of the prompt was dropped."""
         return self._gauge.known_to_fit(usage)
 
     def observe(self, usage: Usage) -> None:
-        """Takes what a step reported, before its answer is appended."""
+        """Record what a step reported, before its answer is appended."""
         self._gauge.observe(usage, self.transcript)
 
     def recounted(self, prompt_tokens: int) -> None:
-        """Takes the provider's own count of the next request, made for its sake."""
+        """Record the provider's own count of the next request."""
         self._gauge.recounted(prompt_tokens)
 
     def answered(self) -> None:
-        """The answer has been appended; its tokens are in the reported usage and must not count twice."""
+        """The answer was appended; its tokens are part of the reported usage and must not count twice."""
         self._gauge.answered()
 
     def state(self, budget: Budget) -> ContextState:
-        """The context's size: what was reported and what came after it, or the estimate of all."""
+        """The context's size: the reported usage plus what came after it, or an estimate of everything."""
         return self._gauge.state(budget, self.transcript)

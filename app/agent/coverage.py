@@ -1,4 +1,4 @@
-"""What a round of compaction covers: which old outputs it clears and which messages its summary stands for."""
+"""What a round of compaction covers: which old outputs it clears and which messages its summary replaces."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from app.context.shrinking import shrunk, spilled
 from app.context.tokens import counted_tokens, estimate_text
 
 ROOMY = 0.75
-"""Share of a target that a smaller context is to leave alone: else the very next step would meet the trigger again."""
+"""A smaller context should use at most this share of a target: otherwise the very next step would trigger again."""
 
 SUMMARY_SHARE = 0.2
-"""Share of such a context that a summary is taken to have, where its cap is larger."""
+"""Assumed share of such a context for a summary, if its cap is larger."""
 
 LEAST_SUMMARY = 100
-"""Tokens of the shortest prose that is of any use: the headings that it is asked for, with a line under each."""
+"""Tokens of the shortest useful prose: the required headings, with a line under each."""
 
 SHORTEST = "." * 4 * LEAST_SUMMARY
-"""A prose of that length: its size alone counts."""
+"""Prose of that length: only its size counts."""
 
 LEAST_RECENT = 2
-"""Messages that `threshold` keeps even where they are large: the last call with its result."""
+"""Messages that `threshold` keeps even if they are large: the last call with its result."""
 
 
 def prunable(conversation: Conversation, budget: Budget, settings: CompactionSettings) -> PruneBatch | None:
-    """Old outputs that may be cleared now by these settings; only `reactive` clears any."""
+    """Old outputs that these settings allow to clear now; only `reactive` clears any."""
     if settings.policy != "reactive":
         return None
     return select_prunable(conversation.transcript.messages, settings, budget, conversation.in_force.pruned)
 
 
 def may_be_cleared(conversation: Conversation, budget: Budget, settings: CompactionSettings) -> bool:
-    """Whether clearing alone may do once the trigger is reached, if what comes until then can be cleared too."""
+    """Whether clearing alone may be enough at the trigger, if everything that comes until then can be cleared too."""
     if settings.policy != "reactive":
         return False
     left = trigger(budget, settings) - conversation.state(budget).tokens
@@ -47,8 +47,8 @@ def may_be_cleared(conversation: Conversation, budget: Budget, settings: Compact
 def selection(
     conversation: Conversation, round: Round, *, urgent: bool = False, spill: bool = False
 ) -> Selection | None:
-    """What a round would cover now, with the outputs of its batch cleared; `urgent`: it must cover something, `spill`:
-    or clip what always stays."""
+    """What a round would cover now, with the outputs of its batch cleared. With `urgent` it must cover something, with
+    `spill` it may clip messages that always stay."""
     in_force = conversation.in_force.clearing(round.cleared)
     return select(
         conversation.rows,
@@ -64,19 +64,19 @@ def selection(
 
 
 def shortest(conversation: Conversation, round: Round, selection: Selection) -> Candidate:
-    """The context that the shortest summary of any use would leave, with its facts: no model's leaves a smaller one."""
+    """The context with the shortest useful summary and its facts: no model's summary leaves a smaller one."""
     return candidate(conversation, round, selection, SHORTEST, "summary")
 
 
 def is_hopeless(conversation: Conversation, round: Round, selection: Selection) -> bool:
-    """Whether not even the last rung would do: then there is nothing to ask a model for."""
+    """Whether even the last rung would not be enough: then no model is asked."""
     *_, least = selection, *shrunk(selection)
     return not round.target.accepts(candidate(conversation, round, least, "", "shrink").tokens)
 
 
 def covering(conversation: Conversation, round: Round, *, must: bool) -> Selection | None:
-    """What a round would cover, if the last rung at least would do; `must` is one without which there is no next step:
-    where the requests that always stay are too large for it, they are clipped. None where nothing helps."""
+    """What a round would cover, if at least the last rung would be enough; None if nothing helps. With `must`, there
+    is no next step without the round: if the requests that always stay are too large for it, they are clipped."""
     found = selection(conversation, round)
     chosen = selection(conversation, round, urgent=True) if found is None and must else found
     if chosen is not None and not is_hopeless(conversation, round, chosen):
@@ -88,8 +88,8 @@ def covering(conversation: Conversation, round: Round, *, must: bool) -> Selecti
 
 
 def _spilled(conversation: Conversation, round: Round, selection: Selection) -> Selection | None:
-    """The selection with as much of its requests as leaves room to work in, else as little as is ever shown of them;
-    None where even that is too large."""
+    """The selection with the longest clips of its requests that leave room to work in, else the shortest clips that are
+    allowed; None if even those are too large."""
     fits = None
     for smaller in spilled(selection):
         *_, least = smaller, *shrunk(smaller)
@@ -102,8 +102,8 @@ def _spilled(conversation: Conversation, round: Round, selection: Selection) -> 
 
 
 def _with_room(conversation: Conversation, round: Round) -> CompactionSettings:
-    """The round's settings with a shorter tail where little room is left beside what always stays, as on a small
-    window: the next steps are to fit before the next round is due."""
+    """The round's settings with a shorter tail if what always stays leaves little room, as in a small window: the next
+    steps should fit before another round is due."""
     settings = round.settings
     aim = ROOMY * trigger(round.budget, settings) / conversation.calibration.factor
     stays = conversation.generation.fixed_tokens + min(summary_cap(settings, round.budget), int(aim * SUMMARY_SHARE))
@@ -117,7 +117,7 @@ def _with_room(conversation: Conversation, round: Round) -> CompactionSettings:
 
 
 def _messages_within(conversation: Conversation, tokens: int) -> int:
-    """How many of the newest messages fit into so many tokens."""
+    """How many of the newest messages fit into this many tokens."""
     count = 0
     for message in reversed(conversation.transcript.messages):
         tokens -= counted_tokens(message)

@@ -1,4 +1,4 @@
-"""Why a rung of the ladder did not do: the codes of `compaction.failed`."""
+"""Why a rung of the ladder failed: the codes of `compaction.failed`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.context.summary_prose import FaultCode
 from app.errors import PalimpsestError
 
 ErrorCode = NewType("ErrorCode", str)
-"""The code of an error that kept a model from being asked, as a run has it that fails by the same."""
+"""The code of an error that kept a model from being called, the same as for a run that fails with it."""
 
 RoundCode = Literal[
     FaultCode,
@@ -20,7 +20,7 @@ RoundCode = Literal[
     "not_small_enough",
     "nothing_to_compact",
 ]
-"""The codes that are a round's own. `docs/errors.md` says what each means, and is not written without that."""
+"""The codes specific to rounds. Each needs an entry in `docs/errors.md`, which cannot be generated without it."""
 
 RungCode = RoundCode | ErrorCode
 
@@ -35,5 +35,5 @@ class SummaryFailed(Exception):
 
     @classmethod
     def by(cls, error: PalimpsestError) -> SummaryFailed:
-        """Because of an error that is told as it is."""
+        """From an error, with its code and detail unchanged."""
         return cls(ErrorCode(error.code), error.detail)

@@ -1,4 +1,4 @@
-"""How large a context is, by what its provider reports and by our own count."""
+"""The size of a context, by its provider's reports and by Palimpsest's own estimate."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.sessions import ContextState
 
 
 class Gauge:
-    """Follows one conversation, whose next request is made of the transcript that it is given. `calibration` is how far
-    our raw counts are off for its model."""
+    """Tracks one conversation; the transcript passed to each method makes its next request. `calibration` corrects raw
+    estimates for its model."""
 
     def __init__(self, model: str | None, calibration: Calibration, reported: Usage | None, later_tokens: int) -> None:
-        """`model` is the one that the `calibration` is of, `reported` what the last step's provider reported, and
-        `later_tokens` our count of what came after it."""
+        """`calibration` belongs to `model`. `reported` is what the provider reported for the last step, and
+        `later_tokens` the estimate of what came after it."""
         self.calibration = calibration
         self._model = model
         self._left: dict[str, Calibration] = {}
@@ -30,34 +30,34 @@ class Gauge:
         self._least_of: Transcript | None = None
 
     def take_model(self, model: str, calibration: Calibration) -> None:
-        """From here on counts are those of this model; what was learnt of the one before is kept, and comes before this
-        `calibration`."""
+        """Switches to this model's counts. What was learned about the previous model is kept; if this one was used
+        before, its learned calibration is used instead of `calibration`."""
         if self._model is not None and self._model != model:
             self._left[self._model] = self.calibration
             self.calibration = self._left.pop(model, calibration)
         self._model = model
 
     def take_calibrations(self) -> Mapping[str, Calibration]:
-        """The calibration of each model that it was counted for since the last call."""
+        """The calibrations of all models counted since the last call."""
         left, self._left = self._left, {}
         return left if self._model is None else {**left, self._model: self.calibration}
 
     def forget(self) -> None:
-        """The context was made anew: what was reported says nothing of it."""
+        """The context was rebuilt: earlier reports do not apply to it."""
         self._reported = None
         self._counts = PromptCounts()
 
     def append(self, message: Message, transcript: Transcript) -> None:
         """Adds the history's next message to the transcript."""
         if may_shrink(transcript.messages, message):
-            # The next request may be counted smaller than the last one.
+            # The next request may count fewer tokens than the last one.
             self._counts = PromptCounts()
         before = transcript.tokens
         transcript.append(message)
         self._later_tokens += transcript.tokens - before
 
     def was_truncated(self, usage: Usage, transcript: Transcript, *, known_window: bool) -> bool:
-        """Whether a reported prompt is so small that the server must have dropped a part of it; see `PromptCounts`."""
+        """Whether a reported prompt is so small that the server must have dropped part of it; see `PromptCounts`."""
 
         def least_since(number: int) -> int:
             if self._least is None or self._least_of is not transcript:
@@ -67,12 +67,12 @@ class Gauge:
         return self._counts.show_cut(usage, _sent(transcript), least_since, known_window=known_window)
 
     def known_to_fit(self, usage: Usage) -> int:
-        """Tokens of the window that are there for certain, when a part of the prompt was dropped."""
+        """Tokens of the window that are certain to exist after part of the prompt was dropped."""
         return self._counts.known_to_fit(usage)
 
     def observe(self, usage: Usage, transcript: Transcript) -> None:
-        """Takes what a step reported, before its answer is added. A prompt of no tokens is none that was counted, as
-        with servers that fill in a 0: what was known before goes on to count."""
+        """Record what a step reported, before its answer is added. A prompt of 0 tokens was not counted (some servers
+        fill in a 0); the earlier report stays valid then."""
         if not usage.prompt_tokens:
             return
         sent = _sent(transcript)
@@ -82,19 +82,19 @@ class Gauge:
         self._observed = True
 
     def recounted(self, prompt_tokens: int) -> None:
-        """Takes the provider's own count of the next request, made for its sake; 0 is none."""
+        """Record the provider's own count of the next request; 0 means that it has none."""
         if not prompt_tokens:
             return
         self._reported, self._later_tokens = Usage(input_tokens=prompt_tokens), 0
 
     def answered(self) -> None:
-        """The answer has been added; its tokens are in the reported usage and must not count twice."""
+        """The answer was added; its tokens are part of the reported usage and must not count twice."""
         if self._observed:
             self._later_tokens = 0
         self._observed = False
 
     def state(self, budget: Budget, transcript: Transcript) -> ContextState:
-        """The context's size: what was reported and what came after it, or the estimate of all."""
+        """The context's size: the reported usage plus what came after it, or an estimate of everything."""
         if self._reported is not None:
             later = self.calibration.apply(self._later_tokens)
             return context_state(budget, context_tokens(self._reported, later), reported=True)

@@ -1,4 +1,4 @@
-"""A conversation's generation, why another one has to begin, and the drafts of those that may."""
+"""A conversation's generation, why a new one has to begin, and drafts of new ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.messages import new_id
 
 
 class Generations:
-    """Follows one conversation. `current` is the generation of its requests, None before its first step."""
+    """Tracks one conversation. `current` is the generation of its requests, None before the first step."""
 
     def __init__(self, current: Generation | None, cleared: AbstractSet[str]) -> None:
         """`cleared` are the calls whose outputs the current generation clears."""
@@ -25,8 +25,8 @@ class Generations:
     def change(
         self, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce, *, echo: bool = False
     ) -> GenerationReason | None:
-        """Why another generation has to begin for these, None where the current one does. `system` is without the
-        plan; `echo` says that the model wants its own reasoning back."""
+        """Why these need a new generation, None if the current one fits. `system` is without the plan; `echo` says that
+        the model needs its own reasoning sent back."""
         current = self.current
         if current is None:
             return "created"
@@ -52,8 +52,8 @@ class Generations:
         echo: bool = False,
         drop_block: bool = False,
     ) -> GenerationOpened:
-        """The next generation, which begins when it is taken; its context is made by what is `in_force`. What its model
-        turned out to want of reasoning (`echo`, `drop_block`) stays so as long as the model does."""
+        """The next generation, which begins when it is taken; its context is made from what is `in_force`. How the
+        model needs its reasoning (`echo`, `drop_block`) is kept until the model changes."""
         current = self.current
         number = current.number + 1 if current is not None else 1
         if current is not None and current.model == model:
@@ -65,11 +65,11 @@ class Generations:
         return GenerationOpened(generation, tuple(sorted(pruned - cleared)), tuple(sorted(cleared - pruned)))
 
     def take(self, opened: GenerationOpened, in_force: InForce) -> None:
-        """Begins a generation that was drafted."""
+        """Begins a drafted generation."""
         self.current, self._cleared = opened.generation, in_force.pruned
 
     def following(self, current: Generation, system: str, first_seq: int) -> Generation:
-        """What the generation after the current one would be with this system text; one object as long as none of them
+        """What the generation after the current one would be with this system text; the same object until one of these
         changes, so that the text is counted once for all candidates of a round."""
         measured = self._measured
         if measured is None or (measured.id, measured.system, measured.first_seq) != (current.id, system, first_seq):

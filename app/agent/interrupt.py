@@ -1,4 +1,4 @@
-"""The one way to end a step from outside: by a person's cancel, an interrupting message, a limit, or a shutdown."""
+"""The only way to end a step from outside: by a user's cancel, an interrupting message, a limit or a shutdown."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ T = TypeVar("T")
 StopReason = Literal["interrupt", "limit", "cancel", "shutdown"]
 
 INSIST_S = 0.25
-"""How long work that was cancelled may go on before it is cancelled again."""
+"""Seconds that cancelled work may continue before it is cancelled again."""
 
 _RANK: dict[StopReason, int] = {"interrupt": 0, "limit": 1, "cancel": 2, "shutdown": 3}
 
 
 class Stopped(Exception):
-    """The guarded work was ended, and has cleaned up; the interrupt's `reason` says why."""
+    """The guarded work was ended and has cleaned up; the interrupt's `reason` says why."""
 
 
 class Interrupt:
-    """Guards the parts of a step that may be ended, and ends the one under way when it is fired.
+    """Guards the parts of a step that may be ended, and ends the running one when it is fired.
 
-    The work runs in a task of its own, so that it is cancelled once and may await while it cleans up.
+    The work runs in its own task, so that it is cancelled only once and may await during cleanup.
     """
 
     def __init__(self) -> None:
@@ -34,11 +34,11 @@ class Interrupt:
 
     @property
     def ends_run(self) -> bool:
-        """Whether the run is to end, rather than the step alone."""
+        """Whether the whole run should end, not just the step."""
         return self.reason is not None and self.reason != "interrupt"
 
     def fire(self, reason: StopReason) -> None:
-        """Ends the work under way and keeps more from starting; a stronger reason replaces a weaker one."""
+        """Ends the running work and keeps more from starting; a stronger reason replaces a weaker one."""
         if self.reason is None or _RANK[reason] > _RANK[self.reason]:
             self.reason = reason
         if self._task is not None and not (self._patient and reason == "interrupt"):
@@ -53,23 +53,23 @@ class Interrupt:
             asyncio.get_running_loop().call_later(INSIST_S, self._cancel, task, True)
 
     def clear(self) -> None:
-        """Forgets an interrupting message, because it has been delivered."""
+        """Forgets an interrupting message, because it was delivered."""
         if self.reason == "interrupt":
             self.reason = None
 
     def lift(self) -> None:
-        """Forgets a limit, because it holds no more."""
+        """Forgets a limit, because it no longer applies."""
         if self.reason == "limit":
             self.reason = None
 
     def begin_run(self) -> None:
-        """What ended the run before does not end this one, a shutdown excepted."""
+        """Forgets what ended the previous run, except for a shutdown."""
         if self.reason != "shutdown":
             self.reason = None
 
     async def guard(self, work: Coroutine[Any, Any, T], *, insist: bool = False, patient: bool = False) -> T:
-        """Awaits the work. Raises `Stopped` if it is, or was before, to be ended; then the work has ended. With
-        `insist` it is cancelled again and again until it has: for work that needs no time to clean up, and whose
+        """Awaits the work. Raises `Stopped` if it is ended, or was ended before it began; the work has finished then.
+        With `insist` it is cancelled repeatedly until it ends: for work that needs no time to clean up and whose
         libraries may lose a cancellation, as HTTP clients do while they connect. `patient` work is not ended by an
         interrupting message, which waits for it."""
         if self.reason is not None and not (patient and self.reason == "interrupt"):

@@ -1,4 +1,4 @@
-"""The ladder: ways to make a context smaller, from the mildest to the harshest, until one is accepted by measure."""
+"""The ladder: ways to make a context smaller, from mildest to harshest, until the measured result is accepted."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from app.sessions import PruneReason, Rung
 
 
 class Ladder:
-    """Climbs for one conversation. Each rung either gives an accepted candidate or says why not, in an event."""
+    """The ladder of one conversation. Each rung either gives an accepted candidate or reports in an event why not."""
 
     def __init__(
         self, sink: Sink, conversation: Conversation, models: ModelCalls, window_of: Callable[[str], int]
     ) -> None:
-        """`window_of` gives a model's window in tokens, what refusals have taught included."""
+        """`window_of` gives a model's window in tokens, including what was learned from refusals."""
         self._sink = sink
         self._conversation = conversation
         self._models = models
         self._window_of = window_of
 
     def summarizer(self, round: int) -> Summarizer:
-        """The model calls of the round with that number."""
+        """The summarizer for the round with this number."""
         return Summarizer(self._sink, self._models, round)
 
     async def climb(
         self, round: Round, selection: Selection, summarizer: Summarizer, *, start: Rung = "summary"
     ) -> Candidate | None:
-        """The first accepted candidate, None where none is. The `summarizer` knows what the attempts have cost, also
-        those of a climb that was cut short. No model is asked where a round is made for its clips alone."""
+        """The first accepted candidate, or None. The `summarizer` knows the cost of all attempts, including those of a
+        cancelled climb. No model is asked if a round only clips messages."""
         if start == "summary" and selection.covered:
-            summarised = await self._summarised(round, selection, summarizer)
-            if summarised is not None:
-                return summarised
+            summarized = await self._summarized(round, selection, summarizer)
+            if summarized is not None:
+                return summarized
         without_model = await apart(self._conversation.rows, folded, self._conversation, round, selection)
         if start != "shrink":
             if round.target.accepts(without_model.tokens):
@@ -59,9 +59,9 @@ class Ladder:
             await self._too_large(round, without_model, Usage(), "shrink")
         return await self._shrunk(round, selection, without_model.prose)
 
-    async def _summarised(self, round: Round, selection: Selection, summarizer: Summarizer) -> Candidate | None:
-        """What a model's summary makes of the context, if it gives one and that is accepted. It is not asked where not
-        even the shortest one would be."""
+    async def _summarized(self, round: Round, selection: Selection, summarizer: Summarizer) -> Candidate | None:
+        """The context with a model's summary, if there is one and it is accepted. No model is asked if even the
+        shortest summary would not be accepted."""
         least = await apart(self._conversation.rows, shortest, self._conversation, round, selection)
         if not round.target.accepts(least.tokens):
             await self._too_large(round, least, Usage(), "fold", "Even with the shortest summary the context")
@@ -95,26 +95,26 @@ class Ladder:
         return await apart(self._conversation.rows, candidate, self._conversation, round, selection, prose, rung)
 
     def job(self, round: Round, selection: Selection, request: ModelRequest | None = None) -> SummaryJob:
-        """How a model is asked for this round's summary; see `summary_job`. Raises `SummaryFailed` for a model that was
-        taken away since it was chosen."""
+        """How a model is asked for this round's summary; see `summary_job`. Raises `SummaryFailed` if the model has
+        been removed since it was chosen."""
         return summary_job(self._conversation, round, selection, self._window(summary_model(round)), request)
 
     def _window(self, model: str) -> int:
-        """A model's window in tokens, as budgets are made for."""
+        """A model's window in tokens, as used for budgets."""
         try:
             return self._window_of(model)
         except InvalidRequestError as error:
             raise SummaryFailed.by(error) from error
 
     async def commit(self, round: Round, made: Candidate) -> bool:
-        """Makes a candidate the context: checkpoint, marks, generation and event in one transaction. Where a round that
-        it builds upon was reverted meanwhile, it is discarded, the conversation takes over what is in force, and the
-        answer is false."""
+        """Makes a candidate the context: checkpoint, marks, generation and event in one transaction. If a round that it
+        builds on was reverted meanwhile, the candidate is discarded, the conversation takes over what is in force, and
+        the result is false."""
         conversation = self._conversation
         batch = round.batch_beside(made.covered)
         cleared = batch.call_ids if batch is not None else ()
         in_force, opened = self._draft(round, made)
-        marks = [] if batch is None else [self._marks_beside(round, batch)]
+        marks = [] if batch is None else [self._marks_of_round(round, batch)]
         stored = await self._sink.complete_round(self._completed(round, made, cleared), *marks, opened)
         if isinstance(stored, InForce):
             conversation.revert(stored)
@@ -123,19 +123,19 @@ class Ladder:
         return True
 
     def request(self, round: Round, made: Candidate) -> ModelRequest:
-        """The next request as it would be with a candidate."""
+        """The next request as it would be with this candidate."""
         in_force, opened = self._draft(round, made)
         return self._conversation.drafted_request(round.config, opened.generation, in_force, made.summary)
 
     def _draft(self, round: Round, made: Candidate) -> tuple[InForce, GenerationOpened]:
-        """What would be in force with a candidate, and the generation that this makes."""
+        """What would be in force with this candidate, and the generation that it begins."""
         batch = round.batch_beside(made.covered)
         in_force = self._conversation.in_force.covering(made.checkpoint)
         in_force = in_force.clearing(batch.call_ids if batch is not None else ())
         return in_force, self._conversation.draft(round.config, "checkpoint", in_force)
 
-    def _marks_beside(self, round: Round, batch: PruneBatch) -> OutputsPruned:
-        """The marks that go with a summary, with what they free by themselves."""
+    def _marks_of_round(self, round: Round, batch: PruneBatch) -> OutputsPruned:
+        """The marks that go with a summary, with the tokens that they free themselves."""
         before = round.target.before
         saved = self._conversation.calibration.apply(batch.tokens_saved)
         return replace(_marks("trigger", batch, before, before - saved), beside_round=True)
@@ -173,7 +173,7 @@ class Ladder:
     async def _too_large(
         self, round: Round, made: Candidate, usage: Usage, following: Rung | None, what: str = "The context"
     ) -> None:
-        detail = f"{what} would have {made.tokens:,} tokens; {round.target.tokens:,} are wanted at most."
+        detail = f"{what} would have {made.tokens:,} tokens, more than the target of {round.target.tokens:,}."
         if made.tokens >= round.target.before:
             detail = f"{what} would have {made.tokens:,} tokens, which is not less than before."
         await self._failed(round, made.rung, "not_small_enough", detail, usage, following)

@@ -1,4 +1,4 @@
-"""What may end a run before the model does: how far it has come, and its limits of steps, tokens, cost and time."""
+"""What may end a run before the model does: its progress, and its limits of steps, tokens, cost and time."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class LimitReached(PalimpsestError):
 SessionLimit = Literal["max_tokens", "max_cost_usd"]
 
 SESSION_LIMITS: frozenset[str] = frozenset(get_args(SessionLimit))
-"""Limits that count for the whole session: the next run would meet them again at once."""
+"""Limits of the whole session: the next run would reach them again at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsedUp:
-    """A limit of a session, its value, and how much is used: tokens or US dollars."""
+    """A limit that a session has reached, its value, and how much is used: tokens or US dollars."""
 
     name: SessionLimit
     limit: float
@@ -39,7 +39,7 @@ class UsedUp:
 
 
 def used_up(limits: Limits, tokens: int, cost_usd: float) -> UsedUp | None:
-    """The limit of its session that such a usage has come to."""
+    """The session limit that this usage has reached, or None."""
     if limits.max_tokens is not None and tokens >= limits.max_tokens:
         return UsedUp("max_tokens", limits.max_tokens, tokens)
     if limits.max_cost_usd is not None and cost_usd >= limits.max_cost_usd:
@@ -49,8 +49,8 @@ def used_up(limits: Limits, tokens: int, cost_usd: float) -> UsedUp | None:
 
 @dataclass(slots=True)
 class Progress:
-    """What counts against limits: steps of the run; steps in all; usage of the session, and the part of its cost, in
-    US dollars, that has a known price."""
+    """What counts against limits: steps of the run; steps of the session; usage of the session, and the part of its
+    cost, in US dollars, with a known price."""
 
     run_steps: int
     steps: int
@@ -58,25 +58,25 @@ class Progress:
     cost_usd: float
 
     def add(self, usage: Usage, known_cost_usd: float | None = None) -> None:
-        """Counts the usage of model calls; their known cost is theirs where it is not given."""
+        """Adds the usage of model calls; `known_cost_usd` defaults to the usage's cost."""
         self.usage = self.usage + usage
         self.cost_usd += known_cost_usd if known_cost_usd is not None else usage.cost_usd or 0.0
 
 
 class RunLimits:
-    """One run's; `limits` are asked each time, since they may be changed while it is under way."""
+    """The limits of one run; `limits` is called each time, since they may change during the run."""
 
     def __init__(
         self, limits: Callable[[], Limits], progress: Progress, interrupt: Interrupt, *, elapsed_s: float
     ) -> None:
-        """`elapsed_s` is how long ago, in seconds, the run began."""
+        """`elapsed_s` is how many seconds ago the run began."""
         self._limits = limits
         self._progress = progress
         self._interrupt = interrupt
         self._started = time.monotonic() - elapsed_s
 
     def reached(self) -> LimitReached | None:
-        """The limit of steps, tokens or cost that the run has come to."""
+        """The limit of steps, tokens or cost that the run has reached."""
         limits, progress = self._limits(), self._progress
         if limits.max_steps is not None and progress.run_steps >= limits.max_steps:
             return _reached("max_steps", limits.max_steps)
@@ -88,13 +88,13 @@ class RunLimits:
         return None
 
     def timed_out(self) -> LimitReached | None:
-        """The limit of seconds, once they are over."""
+        """The time limit, once it is exceeded."""
         seconds = self._limits().max_seconds
         return _reached("max_seconds", seconds) if seconds is not None and self._elapsed_s >= seconds else None
 
     @contextmanager
     def deadline(self) -> Iterator[None]:
-        """Ends the step when the run's seconds are over. Set anew for each step, as the limit may be changed."""
+        """Ends the step when the run's time is over. Set for each step, as the limit may change."""
         seconds = self._limits().max_seconds
         if seconds is None:
             yield
@@ -104,7 +104,7 @@ class RunLimits:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Ends the step after so many seconds from now."""
+        """Ends the step after this many seconds."""
         timer = asyncio.get_running_loop().call_later(seconds, self._interrupt.fire, "limit")
         try:
             yield
@@ -117,11 +117,11 @@ class RunLimits:
 
 
 def in_circles() -> LimitReached:
-    """What ends the run of a model that repeats itself."""
+    """The error that ends the run of a model that repeats itself."""
     return LimitReached("The model made the same calls with the same results again and again.", code="loop_guard")
 
 
 def _reached(code: str, value: float) -> LimitReached:
     whose = "session" if code in SESSION_LIMITS else "run"
-    # 15 digits are what a float surely holds; `g` alone would round a million tokens.
+    # A float holds 15 digits exactly; `g` alone would round a million tokens.
     return LimitReached(f"The {whose} has reached its limit: {code} = {value:.15g}.", code=code, limit=value)

@@ -1,4 +1,4 @@
-"""The agent's loop: deliver what the user has said, make a step, look at how it ended; until the run is over."""
+"""The agent's loop: deliver messages, make a step, look at its outcome, until the run is over."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ NOT_RUN_IN_SESSION = "[not run: a limit of the session is reached, and this was 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended; `parked` is a run that goes on when the server is back, so it has not ended for the session, and
-    `void` one whose message was withdrawn before it did anything."""
+    """How a run ended. A `parked` run continues when the server is back, so the session does not count it as ended; the
+    message of a `void` one was withdrawn before the run did anything."""
 
     outcome: RunOutcome
     error: dict[str, Any] | None = None
@@ -65,11 +65,11 @@ class AgentLoop:
         last_step_s: float = 0.0,
         guard: GuardRules = NO_GUARD,
     ) -> None:
-        """`prepare` is awaited before each step, and ended by the interrupt. `config` and `limits` are asked after it,
-        since a session may be changed while it runs. `goes_on` is a run with work left from an earlier one; without it
-        there must be a message to begin with. `elapsed_s` is how long ago, in seconds, the run began, before a restart
-        of the server, and `waiting` a step that waited for approvals then. `last_step_s` is how long, in seconds, the
-        model may say where it stands before a limit ends the run; 0 is not at all."""
+        """`prepare` is awaited before each step; the interrupt ends it. `config` and `limits` are called after it,
+        since a session may change while it runs. `goes_on` is a run with work left from an earlier one; any other needs
+        a message to begin with. `elapsed_s` is how many seconds ago the run began, before a restart of the server, and
+        `waiting` the step that waited for approvals then. `last_step_s` is how many seconds the model gets to sum up
+        before a limit ends the run; 0 is none."""
         self._sink = sink
         self._inbox = inbox
         self._conversation = conversation
@@ -91,8 +91,8 @@ class AgentLoop:
         self._answer_room = AnswerRoom()
 
     async def run(self) -> RunResult:
-        """Makes steps until there is a final answer, a limit, a stop or an error that does not pass."""
-        if self._waiting is not None and (result := await self._take(await self._go_on(self._waiting))) is not None:
+        """Makes steps until there is a final answer, a limit, a stop or a permanent error."""
+        if self._waiting is not None and (result := await self._take(await self._finish(self._waiting))) is not None:
             return result
         if not await self._deliver() and not self._goes_on:
             return self._stopped() or RunResult(RunOutcome.COMPLETED, void=True)
@@ -108,15 +108,15 @@ class AgentLoop:
             if room is Room.NONE:
                 return RunResult(RunOutcome.FAILED, self._compactor.problem)
             if room is not Room.ENOUGH:
-                # It took a while: there may be messages, or a wish to stop.
+                # It took a while: there may be new messages, or a stop.
                 continue
             with self._limits.deadline():
                 step = await self._make_step(config, before)
             if (result := await self._take(step)) is not None:
                 return result
 
-    async def _go_on(self, waiting: WaitingStep) -> StepResult:
-        """Ends the step that was left waiting, before anything else is said or done."""
+    async def _finish(self, waiting: WaitingStep) -> StepResult:
+        """Finishes the step that was left waiting, before anything else happens."""
         self._waiting = None
         with self._limits.deadline():
             result = await self._step.go_on(waiting, self._config())
@@ -125,8 +125,8 @@ class AgentLoop:
         return result
 
     async def _deliver(self) -> bool:
-        """Puts pending steering messages into the conversation and says whether there were any; an interrupting one
-        has done its work then."""
+        """Appends pending steering messages to the conversation and says whether there were any; this clears an
+        interrupt by a message."""
         if self._interrupt.ends_run or not (self._inbox.waiting or self._interrupt.reason == "interrupt"):
             return False
         messages = await self._inbox.deliver()
@@ -137,12 +137,12 @@ class AgentLoop:
         return bool(messages)
 
     async def _refreshed(self, config: AgentConfig) -> list[Change]:
-        """Brings the conversation's generation up to date; the changes belong in front of the next step."""
+        """Brings the conversation's generation up to date; returns the changes to record before the next step."""
         opened = await refresh(self._conversation, config)
         return [] if opened is None else [opened]
 
     async def _make_room(self, config: AgentConfig, before: list[Change], asked: ManualRound | None) -> Room:
-        """Makes the context smaller where that is due, or asked for."""
+        """Makes the context smaller if that is due or was requested."""
         with self._limits.deadline():
             if asked is None:
                 return await self._fit(config, before)
@@ -158,20 +158,20 @@ class AgentLoop:
         return room
 
     async def _flush(self, before: list[Change]) -> None:
-        """Stores what waits for the next step, since something else comes first."""
+        """Records the changes that wait for the next step, because something else comes first."""
         if before:
             await self._sink.record(*before)
             before.clear()
 
     async def _make_step(self, config: AgentConfig, before: list[Change], refusal: str | None = None) -> StepResult:
-        """`refusal` is what calls get in the place of a result where they are not to run."""
+        """`refusal` is the result for calls that must not run."""
         last = self._conversation.last
         if last is not None and last.role is Role.ASSISTANT:
-            # No provider answers to an answer: a run that goes on after one needs a word of ours.
+            # No provider answers an assistant message: a run that continues after one needs a control message.
             await self._say("continue" if self._cut_off else "interrupted" if self._goes_on else "resume")
         self._goes_on = False
-        if (mended := await settle(self._conversation)) is not None:
-            before.append(mended)
+        if (repaired := await settle(self._conversation)) is not None:
+            before.append(repaired)
         config = self._answer_room.of_step(config)
         self._progress.steps += 1
         self._progress.run_steps += 1
@@ -180,13 +180,13 @@ class AgentLoop:
         return result
 
     async def _take(self, step: StepResult) -> RunResult | None:
-        """What a step's outcome means for the run; None where it goes on."""
+        """What a step's outcome means for the run; None if it continues."""
         match step.outcome:
             case Outcome.RAN_TOOLS | Outcome.STOPPED:
                 self._cut_off = False
                 return None
             case Outcome.FINISHED:
-                # What is finished stays finished, even if a limit or a shutdown came with its last word.
+                # A finished run stays finished, even if a limit or a shutdown came with its last message.
                 return None if await self._deliver() else RunResult(RunOutcome.COMPLETED)
             case Outcome.CUT_OFF:
                 return self._after_cut_off()
@@ -196,7 +196,7 @@ class AgentLoop:
                 return RunResult(RunOutcome.FAILED, step.error)
 
     def _after_cut_off(self) -> RunResult | None:
-        """An answer that ran out of room goes on once; one that does so twice in a row will not end by itself."""
+        """An answer that was cut off is continued once; a model cut off twice in a row will not finish."""
         if self._cut_off:
             error = ProviderError("The answer was cut off at the output limit twice in a row.", code="output_limit")
             return RunResult(RunOutcome.FAILED, error.problem())
@@ -204,8 +204,8 @@ class AgentLoop:
         return None
 
     async def _after_overflow(self, error: ContextOverflowError | None) -> RunResult | None:
-        """Sees to it that the next step fits after the provider has refused one: with less room for the answer, else
-        with a smaller context."""
+        """Makes the next step fit after the provider refused one: with a smaller output reserve, else with a smaller
+        context."""
         config = self._config()
         if self._answer_room.helps(error, config, self._conversation) or await self._refits(config):
             return None
@@ -215,8 +215,8 @@ class AgentLoop:
         return RunResult(RunOutcome.FAILED, self._compactor.problem) if room is Room.NONE else None
 
     async def _refits(self, config: AgentConfig) -> bool:
-        """Whether the conversation fits with the tools and the system text that the window, as it is known now, gives:
-        a smaller one than was assumed has fewer tools."""
+        """Whether the conversation fits with the tools and system text for the window as it is known now: a window
+        smaller than assumed has fewer tools."""
         opened = await self._refreshed(config)
         if not opened:
             return False
@@ -224,7 +224,7 @@ class AgentLoop:
         return self._conversation.estimate <= config.budget.usable
 
     async def close(self) -> None:
-        """Puts the context in order after the run, also after one that failed."""
+        """Cleans up the context after the run, even if it failed."""
         await self._compactor.end_of_run(self._config())
 
     async def _say(self, kind: ControlKind) -> None:
@@ -242,19 +242,19 @@ class AgentLoop:
             case "limit":
                 if (error := self._limits.timed_out()) is not None:
                     return _at_limit(error)
-                # It was raised or lifted while it ended the step.
+                # The limit was raised or lifted while it ended the step.
                 self._interrupt.lift()
         return None
 
     def _limited(self) -> RunResult | None:
         error = self._limits.reached()
         if error is None and self._is_over:
-            # Its seconds ended before a restart; there is no step for them to end.
+            # Its time ended before a restart; no step is running that the deadline could end.
             error = self._limits.timed_out()
         return _at_limit(error) if error is not None else None
 
     async def _guarded(self) -> RunResult | None:
-        """Tells a model that goes in circles so, and ends its run where that does not help."""
+        """Warns a model that repeats itself, and ends its run if that does not help."""
         match self._guard.look(self._conversation.history):
             case Verdict.TELL:
                 await self._say("loop_guard")
@@ -263,9 +263,9 @@ class AgentLoop:
         return None
 
     async def _ended(self, result: RunResult) -> RunResult:
-        """Has the model say where it stands before a limit ends the run: in one step, with the tools as they are so
-        that the provider's cache holds, of whose calls none is run. Not where the run has made no step, as one that
-        begins beyond a limit of its session, and not again after a restart in the middle of it."""
+        """Lets the model sum up before a limit ends the run: in one step, with unchanged tools so that the provider's
+        cache holds, but without running their calls. Skipped if the run has made no step (it began beyond a session
+        limit) and if a restart interrupted this step."""
         if result.outcome is not RunOutcome.LIMIT_REACHED or self._is_over:
             return result
         if self._last_step_s == 0 or self._progress.run_steps == 0:
@@ -278,8 +278,8 @@ class AgentLoop:
         return self._stopped() or result
 
     async def _last_word(self, *, of_session: bool) -> None:
-        """The last step, in a context that it fits; without room, or time to make it, there is none. `of_session` says
-        whether the limit is one of the session, and not of the run."""
+        """Makes the last step, in a context that fits; skipped without room, or without time to make it. `of_session`
+        says whether the limit is the session's rather than the run's."""
         room = Room.MADE
         while self._interrupt.reason is None and room is not Room.NONE:
             config = self._config()

@@ -1,4 +1,4 @@
-"""Sees that a model goes in circles: the same calls with the same results, step after step."""
+"""Detects a model that repeats itself: the same calls with the same results, step after step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from app.context.prompts import control_text
 from app.messages import Message, Role, ToolCallPart, ToolResultPart
 
 LONGEST_CIRCLE = 3
-"""Steps of the longest circle that is looked for: A B C A B C; models were seen to repeat one call, or to alternate
+"""Steps of the longest cycle that is detected: A B C A B C. Models have been seen to repeat one call or to alternate
 between two."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """How many times in a row the same must happen before the model is told, and how many times more end the run; 0 is
-    never."""
+    """How many repetitions in a row lead to a warning, and how many more end the run; 0 is never."""
 
     tell_after: int = 3
     end_after: int = 3
@@ -37,18 +36,18 @@ class Verdict(Enum):
 
 
 class LoopGuard:
-    """Looks at a history as it grows. All that it knows is in there, so a restart changes nothing."""
+    """Watches a history as it grows. All its state comes from the history, so a restart changes nothing."""
 
     def __init__(self, rules: GuardRules) -> None:
         self._rules = rules
         self._steps: deque[int] = deque(maxlen=LONGEST_CIRCLE * (rules.tell_after + rules.end_after))
         self._calls: dict[str, ToolCallPart] = {}
-        self._told = False
+        self._warned = False
         self._over = False
         self._next: int | None = None
 
     def look(self, history: Sequence[Message]) -> Verdict:
-        """What is to be done about the newest steps; looks only at what is new since the last time."""
+        """What to do about the newest steps; reads only what is new since the last call."""
         rules = self._rules
         if rules.tell_after == 0:
             return Verdict.FINE
@@ -59,18 +58,18 @@ class LoopGuard:
         self._next = len(history)
         times = self._times()
         if times < rules.tell_after:
-            self._told = False
+            self._warned = False
         elif rules.end_after and times >= rules.tell_after + rules.end_after:
             return Verdict.END
-        elif not self._told:
+        elif not self._warned:
             return Verdict.TELL
         return Verdict.FINE
 
     def _beginning(self, history: Sequence[Message]) -> int:
-        """The place in a long history before which nothing matters."""
+        """The index in a long history before which nothing matters."""
         left = self._steps.maxlen or 0
         for place in range(len(history) - 1, -1, -1):
-            if _begins_anew(history[place]):
+            if _is_new_input(history[place]):
                 return place
             left -= history[place].role is Role.TOOL
             if left < 0:
@@ -80,7 +79,7 @@ class LoopGuard:
     def _take(self, message: Message) -> None:
         if message.voided_at is not None or message.is_summary:
             return
-        if _begins_anew(message):
+        if _is_new_input(message):
             self._steps.clear()
             self._over = False
         elif message.role is Role.ASSISTANT:
@@ -88,19 +87,19 @@ class LoopGuard:
         elif message.role is Role.TOOL and not self._over:
             self._steps.append(hash(frozenset(map(self._happened, message.tool_results))))
         elif message.role is Role.CONTROL:
-            self._told = self._told or message.text == TOLD
-            # Calls after it were not run: a run that is taken up again there has nothing left to do.
+            self._warned = self._warned or message.text == TOLD
+            # Calls after it were not run: a run resumed there has nothing left to do.
             self._over = self._over or is_last_word(message)
 
     def _happened(self, result: ToolResultPart) -> tuple[object, ...]:
-        """A call and its result, equal to those of another call that came to the same."""
+        """A call and its result, equal for two calls that had the same outcome."""
         call = self._calls.get(result.call_id)
         asked = orjson.dumps(call.arguments, option=orjson.OPT_SORT_KEYS) if call is not None else b""
-        # A clipped output names its call.
+        # A clipped output contains its call id.
         return result.name, asked, result.status, result.output.replace(result.call_id, "")
 
     def _times(self) -> int:
-        """How many times in a row the newest circle was gone through."""
+        """How many times in a row the newest cycle was repeated."""
         return max(self._repeats(length) for length in range(1, LONGEST_CIRCLE + 1))
 
     def _repeats(self, length: int) -> int:
@@ -115,8 +114,8 @@ TOLD = control_text("loop_guard")
 _RESUMED = (control_text("resume"), control_text("limit"))
 
 
-def _begins_anew(message: Message) -> bool:
-    """Whether somebody has said something, after which the same calls may make sense again."""
+def _is_new_input(message: Message) -> bool:
+    """Whether this is new input, after which the same calls may make sense again."""
     if message.is_summary:
         return False
     return message.role is Role.USER or (message.role is Role.CONTROL and message.text in _RESUMED)

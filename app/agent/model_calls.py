@@ -1,4 +1,4 @@
-"""How the agent calls models: by name, with retries bounded and every token billed."""
+"""How the agent calls models: by name, with bounded retries and every token billed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from app.messages import Usage
 
 
 class Windows(Protocol):
-    """Is told what answers and refusals show of the windows of models."""
+    """Learns the windows of models from answers and refusals."""
 
     def accepted(self, model: str, prompt_tokens: int) -> None:
         """A prompt of this size was answered."""
         ...
 
     async def cut(self, model: str, answered: int, estimate: int) -> None:
-        """A request of about `estimate` tokens was cut off without a word; `answered` tokens are known to fit."""
+        """A request of about `estimate` tokens was silently truncated; `answered` tokens are known to fit."""
         ...
 
     async def refused(self, model: str, named: int | None, estimate: int) -> None:
-        """A request of about `estimate` tokens did not fit; `named` is the window that the provider named."""
+        """A request of about `estimate` tokens did not fit; `named` is the window that the provider named, if any."""
         ...
 
 
@@ -40,9 +40,8 @@ class ModelCalls:
     def bill(
         self, model: str, reported: Usage | None, prompt_tokens: int, written_tokens: int, *, finished: bool
     ) -> Usage | None:
-        """A call's usage with its price; None for a call that came to nothing. Where the provider reported none,
-        although the model wrote something, the estimates stand in: tokens that nobody counted would escape every
-        limit."""
+        """A call's usage with its price; None for a call that produced nothing. If the provider reported no usage
+        although the model wrote something, estimates are used: uncounted tokens would escape every limit."""
         usage = reported
         if usage is None and (written_tokens or finished):
             usage = Usage(input_tokens=prompt_tokens, output_tokens=written_tokens, cost_usd=None)

@@ -1,4 +1,4 @@
-"""Places for summaries that are prepared in the background, by all sessions together."""
+"""Slots for background summaries, shared by all sessions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Places:
-    """How many may be prepared at the same time; `refused` counts those that found no place."""
+    """`most` summaries may be prepared at the same time; `refused` counts those that found no free slot."""
 
     most: int = 8
     taken: int = 0
     refused: int = 0
 
     def has_room(self) -> bool:
-        """Whether one more may be prepared; where not, it counts as refused."""
+        """Whether a slot is free; if not, this counts as a refusal."""
         if self.taken < self.most:
             return True
         self.refused += 1

@@ -1,4 +1,4 @@
-"""What the agent needs from above, as protocols. What it tells its sink is in `changes`."""
+"""What the agent needs from the layers above, as protocols. The changes that it records are in `changes`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LivePartType = Literal["text", "reasoning", "tool_call", "tool_result"]
 
 @dataclass(frozen=True, slots=True)
 class LivePart:
-    """A part that is being written; `name` is a tool's."""
+    """A part that is being written; `name` is the tool's."""
 
     type: LivePartType
     message_id: str
@@ -28,27 +28,27 @@ class LivePart:
 
 
 class Sink(Protocol):
-    """Takes everything that happens, in order."""
+    """Receives everything that happens, in order."""
 
     def record(self, *changes: Change) -> Awaitable[int]:
-        """Submits changes to be committed and published together. They are taken at once, in order of the calls; the
-        awaitable gives, after the commit, the seq of the first of their events (0 where they have none). Awaiting it
-        may be left out, put off or cancelled without undoing anything. Raises `StaleOwnerError` where another owner
-        has taken over, `StorageError` where the database refused."""
+        """Submits changes to be committed and published together. They are taken at once, in the order of the calls;
+        the awaitable gives, after the commit, the seq of their first event (0 if they have none). Awaiting it may be
+        skipped, delayed or cancelled without undoing anything. Raises `StaleOwnerError` if another owner has taken over
+        and `StorageError` if the database refused."""
         ...
 
     def open_round(self, opening: RoundOpening) -> Awaitable[int]:
-        """Begins a round of compaction and gives its number. Raises as `record` does."""
+        """Begins a round of compaction and returns its number. Raises like `record`."""
         ...
 
     def complete_round(self, completed: RoundCompleted, *changes: Change) -> Awaitable[int | InForce]:
-        """Stores a round with the changes that go with it, and gives the seq of its summary. Where the rounds that it
-        builds upon are in force no more, it is closed as discarded instead, nothing else is stored, and the answer is
-        what is in force now. Raises as `record` does."""
+        """Stores a round with the changes that go with it, and returns the seq of its summary. If the rounds that it
+        builds on are no longer in force, it is closed as discarded, nothing else is stored, and the result is what is
+        in force now. Raises like `record`."""
         ...
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
-        """Shows a piece of a part that is being written. Never waits, never stores more than one text a part."""
+        """Shows a piece of a part that is being written. Never waits, and keeps at most one text per part."""
         ...
 
 
@@ -56,19 +56,19 @@ class Inbox(Protocol):
     """The session's queue, as its run sees it."""
 
     async def deliver(self) -> Sequence[Message]:
-        """Moves the pending steering messages into the history, in order; gives them as stored. The first time in a
-        run that has none of them, it is the oldest follow-up."""
+        """Moves the pending steering messages into the history, in order, and returns them as stored. The first call of
+        a run without steering messages takes the oldest follow-up instead."""
         ...
 
     @property
     def waiting(self) -> bool:
-        """Whether a steering message may be pending; false is certain enough to skip looking before a step."""
+        """Whether a steering message may be pending; if false, a step need not look."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a call that waited; `reason` is what a person gave with it."""
+    """How a waiting call was decided; `reason` is the user's."""
 
     decision: ApprovalDecision
     by: ApprovalEnd
@@ -76,19 +76,19 @@ class Decision:
 
 
 class ApprovalDesk(Protocol):
-    """Where calls wait for a person."""
+    """Where calls wait for approval."""
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:
-        """Waits until all calls of a message that were held are decided, by a person or by their time; gives the
-        decisions by call id. May be cancelled, and asked again. Raises as `Sink.record` does."""
+        """Waits until all held calls of a message are decided, by a user or by timeout; returns the decisions by call
+        id. May be cancelled and called again. Raises like `Sink.record`."""
         ...
 
     def withdraw(self, by: ApprovalEnd) -> None:
-        """Ends what still waits, since its calls will not run. It is committed in order with the sink's changes."""
+        """Closes the waiting approvals, since their calls will not run. Committed in order with the sink's changes."""
         ...
 
 
 class SandboxSource(Protocol):
-    """Gives the session's sandbox, started."""
+    """Returns the session's sandbox, started."""
 
     async def __call__(self) -> Sandbox: ...

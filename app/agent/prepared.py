@@ -1,4 +1,4 @@
-"""A summary that is prepared in the background, while the agent works on."""
+"""A summary prepared in the background while the agent works."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A prepared summary that fits: its round with what that makes of the context."""
+    """A background summary that fits: its round and the resulting context."""
 
     round: Round
     made: Candidate
 
 
 class Background:
-    """Prepares one summary at a time for a conversation. What it costs counts while it is written, so that no limit is
-    passed unseen."""
+    """Prepares one summary at a time for a conversation. Its cost counts while it is written, so that limits apply to
+    it."""
 
     def __init__(self, setup: RoundSetup, *, unused: int = 0) -> None:
-        """`unused` are the tokens at which the last summary of what is in force was begun that was not needed, 0
-        without one. Where all places are taken, a summary is left to be made when it is due."""
+        """`unused` is the context's size in tokens when the last unneeded summary for what is in force was begun, 0
+        without one. If all slots are taken, the summary is made when it is due."""
         self._setup = setup
         self._conversation = setup.conversation
         self._prepared: Prepared | None = None
@@ -52,22 +52,22 @@ class Background:
         self._unused = setup.conversation.in_force.checkpoints, unused
 
     def take_usage(self) -> Usage:
-        """What was used since the last call."""
+        """Usage since the last call."""
         if self._prepared is not None:
             self._usage = self._usage + self._prepared.take_usage()
         usage, self._usage = self._usage, Usage()
         return usage
 
     async def begin(self, config: AgentConfig) -> None:
-        """Begins a summary where the trigger is near. Where old outputs can be cleared, that comes first at the
-        trigger, and takes no time."""
+        """Begins a summary if the trigger is near. If old outputs can be cleared, that comes first at the trigger, and
+        takes no time."""
         conversation = self._conversation
         if not config.settings.background or self._prepared is not None or not self._is_coming(config):
             return
         if self._lull.lasts(conversation, config):
             return
         if await apart(conversation.rows, prunable, conversation, config.budget, config.settings) is not None:
-            # What can be cleared now, can be until a generation begins.
+            # What can be cleared now can be cleared until a generation begins.
             self._lull.begin(conversation, config, for_good=True)
             return
         if await apart(conversation.rows, may_be_cleared, conversation, config.budget, config.settings):
@@ -81,7 +81,7 @@ class Background:
         if found is None or not await self._frees_much(round, found):
             self._lull.begin(conversation, config)
             return
-        # Asked for last, so that only a summary that would have been begun is refused.
+        # Checked last, so that only a summary that would have been begun counts as refused.
         if not self._setup.places.has_room():
             self._lull.begin(conversation, config)
             return
@@ -94,25 +94,25 @@ class Background:
         self._prepared.when_done(places.give_back)
 
     def _is_coming(self, config: AgentConfig) -> bool:
-        """Whether the trigger is so near, and the run so likely to go on, that a summary may well be needed."""
+        """Whether the trigger is so near, and the run so likely to continue, that a summary may well be needed."""
         base, tokens = self._unused
         unused = tokens if base == self._conversation.in_force.checkpoints else 0
         return is_at_work(self._conversation) and is_coming(self._conversation, config, unused)
 
     async def _frees_much(self, round: Round, covered: Selection) -> bool:
-        """Whether a summary would leave room to work in, still so once the trigger is reached."""
+        """Whether a summary would leave room to work in, even once the trigger is reached."""
         conversation = self._conversation
         made = await apart(conversation.rows, candidate, conversation, round, covered, "", "summary")
         return round.target.before - made.tokens >= (1 - ROOMY) * trigger(round.budget, round.settings)
 
     async def discard_unfit(self, config: AgentConfig) -> None:
-        """Gives up a summary of another base, model or settings."""
+        """Discards a summary made for another base, model or settings."""
         if self._prepared is not None and not self._prepared.fits(config):
             await self.discard()
 
     async def ready(self, round: Round) -> Ready | None:
-        """The prepared summary for a round that is due, waited for if need be; None where there is none that still fits
-        what it was made from and leaves some room beside what came since. Raises `Stopped` once it is discarded."""
+        """The background summary for a round that is due, awaited if necessary; None if none still fits the context it
+        was made from and leaves some room after what came since. Raises `Stopped`, with the summary discarded."""
         prepared = self._prepared
         if prepared is None:
             return None
@@ -138,7 +138,7 @@ class Background:
         return await apart(conversation.rows, candidate, conversation, due, covered, prepared.prose, "summary")
 
     async def discard(self) -> None:
-        """Gives up the summary that is being prepared."""
+        """Discards the summary that is being prepared."""
         prepared, self._prepared = self._prepared, None
         if prepared is None:
             return
@@ -150,7 +150,7 @@ class Background:
 
 
 class Prepared:
-    """One summary; starts on construction. `prose` is there once `result` has given a round."""
+    """One summary; starts on construction. `prose` is set once `result` has given a round."""
 
     def __init__(self, setup: RoundSetup, round: Round, selection: Selection) -> None:
         conversation = setup.conversation
@@ -167,18 +167,18 @@ class Prepared:
         before, limit = round.target.before, round.budget.limit
         opening = RoundOpening("threshold", round.settings.policy, before, limit, background=True)
         self._number = asyncio.ensure_future(setup.sink.open_round(opening))
-        # The request of now: when the round has its number, a step may have calls that wait for their results. Its
-        # cache is its own, since it may be sent again when the steps beside it are further on.
+        # The current request: once the round has its number, a step may have calls without results. It has its own
+        # cache, since it may be sent again when the steps running meanwhile are further on.
         request = conversation.sound_request(round.config)
         work = self._run(replace(request, wire_cache=dict(request.wire_cache)))
         self._task = asyncio.create_task(work, name="prepared-summary")
 
-    def when_done(self, tell: Callable[[], None]) -> None:
-        """Calls `tell` when its work has ended, however it did."""
-        self._task.add_done_callback(lambda _: tell())
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` when the work has ended, in whatever way."""
+        self._task.add_done_callback(lambda _: callback())
 
     def take_usage(self) -> Usage:
-        """What it has cost since the last call."""
+        """Its cost since the last call."""
         usage, taken = self._usage, self._taken
         self._taken = usage
         return _difference(usage, taken)
@@ -196,7 +196,7 @@ class Prepared:
         except SummaryFailed as error:
             failure = error
         except Exception:
-            # As in a step: a fault of ours costs the session no more than this summary.
+            # As in a step: an internal error costs the session no more than this summary.
             log.exception("summary_crashed", model=round.config.model)
             failure = SummaryFailed("internal_error", "Preparing the summary failed inside the service.")
         self._failed = True
@@ -206,11 +206,11 @@ class Prepared:
         return None
 
     async def result(self) -> Round | None:
-        """The round, once its prose is there; None where the model gave none."""
+        """The round, once its prose is ready; None if the model gave none."""
         return await asyncio.shield(self._task)
 
     def fits(self, config: AgentConfig) -> bool:
-        """Whether what it was made from is still what the context begins with."""
+        """Whether the context still begins with what the summary was made from."""
         old = self._round.config
         return (
             self.base == self._conversation.in_force.checkpoints
@@ -219,8 +219,8 @@ class Prepared:
         )
 
     async def stop(self) -> int | None:
-        """Ends the work; the number of its round where that is still to be closed, None where it has failed. Raises
-        what kept the round from being opened."""
+        """Ends the work; returns the number of its round if that still has to be closed, None if it has failed. Raises
+        the error that kept the round from being opened."""
         self._task.cancel()
         while not (await asyncio.wait({self._task}, timeout=INSIST_S))[0]:
             # HTTP clients may lose a cancellation while they connect.
@@ -231,7 +231,7 @@ class Prepared:
 
 
 def _difference(usage: Usage, before: Usage) -> Usage:
-    """The usage between two readings; its cost is unknown where that of the later one is."""
+    """The usage between two readings; its cost is unknown if the later one's is."""
     names = [name for name in Usage.model_fields if name != "cost_usd"]
     counts = {name: getattr(usage, name) - getattr(before, name) for name in names}
     cost = None if usage.cost_usd is None else usage.cost_usd - (before.cost_usd or 0.0)

@@ -1,4 +1,4 @@
-"""A conversation's history in memory, and what is looked up in it again and again."""
+"""A conversation's history in memory, and values that are looked up in it repeatedly."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from app.messages import Message, ReasoningPart, Role
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is known of a history of which only a part is read: the id of its first message, and the models of all its
-    answers, None for one that is not known."""
+    """What is known about a history that is only partly read: the id of its first message, and the models of all its
+    answers, None for an unknown one."""
 
     first_id: str | None
     writers: frozenset[str | None]
 
 
 class Past:
-    """What only rounds of compaction need of a history: it is taken in from the beginning, as many messages at a time
-    as suits the reader."""
+    """What only compaction needs to know about a history: taken in from the beginning, in batches of any size."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -35,31 +34,31 @@ class Past:
 
 
 class Record:
-    """The messages that were read, and all that came since, with two shorter ways through them, so that no step and no
-    round reads what it has no use for.
+    """The messages read, plus all that came since, with two shorter views, so that no step and no round reads more than
+    it needs.
 
-    The facts are kept up as the history grows, and so are the rows that a context can be made of. Where only a part of
-    the history was read, there are no facts until `know` gives those of the rest.
+    The facts are updated as the history grows, and so are the rows that a context can be made of. If only a part of the
+    history was read, there are no facts until `know` supplies those of the rest.
     """
 
     def __init__(
         self, history: Sequence[Message], checkpoints: Sequence[Checkpoint], outline: Outline | None = None
     ) -> None:
-        """`history` is the whole of it, unless there is an `outline`."""
+        """`history` is complete, unless there is an `outline`."""
         self.messages = list(history)
         self.has_reasoning = any(map(_reasons, self.messages))
         """Whether a model has reasoned in any of the messages."""
         self.writers = {message.model for message in self.messages if message.role is Role.ASSISTANT}
-        """The models of the answers, None for one that is not known."""
+        """The models of the answers, None for an unknown one."""
         self._first_id = outline.first_id if outline is not None else None
         self._checkpoints = tuple(checkpoints)
         self._rows = reachable(self.messages, self._checkpoints)
         self._restored: Sequence[Message] | None = None
         self._ledger = Ledger() if outline is None else None
-        self._told = 0
+        self._counted = 0
         if outline is not None:
             self.writers |= outline.writers
-            self._told = len(self.messages)
+            self._counted = len(self.messages)
 
     @property
     def first_id(self) -> str | None:
@@ -68,21 +67,21 @@ class Record:
 
     @property
     def known(self) -> Sequence[Message]:
-        """All messages in memory, those of `restore` included; some may be there twice."""
+        """All messages in memory, including those of `restore`; may contain duplicates."""
         return [*self._restored, *self.messages] if self._restored else self.messages
 
     @property
     def next_seq(self) -> int:
-        """A seq behind all that is there."""
+        """A seq behind all messages."""
         return self.messages[-1].seq + 1 if self.messages else 1
 
     @property
     def lacks_past(self) -> bool:
-        """Whether `know` has to come before the next round."""
+        """Whether `know` must be called before the next round."""
         return self._ledger is None
 
     def know(self, past: Past) -> None:
-        """Takes what is known of all messages up to and with those that were read at first."""
+        """Takes what is known about all messages up to the end of those read at first."""
         self._ledger = past.ledger
         self.has_reasoning = self.has_reasoning or past.has_reasoning
 
@@ -95,21 +94,21 @@ class Record:
             self.writers.add(message.model)
 
     def rows(self, checkpoints: Sequence[Checkpoint], summary: Message | None = None) -> list[Message]:
-        """The messages that a context can be made of while these checkpoints are in force: as many as the context has,
-        and such of the user's messages and summaries as were read. `summary` is one that is not in the history yet.
-        These are the checkpoints of `rebase` and maybe later ones; only after `restore` may they be fewer."""
+        """The messages that a context can be made of while these checkpoints are in force: those in the context, and
+        the user's messages and summaries that were read. `summary` is one that is not in the history yet. `checkpoints`
+        are those of `rebase` and maybe later ones; only after `restore` may they be fewer."""
         if self._restored is None and summary is None and tuple(checkpoints) == self._checkpoints:
             return self._rows
         rows = self._rows if self._restored is None else self._merged(self._restored)
         return reachable(rows if summary is None else [*rows, summary], checkpoints)
 
     def rebase(self, checkpoints: Sequence[Checkpoint], rows: list[Message]) -> None:
-        """Takes other checkpoints as those in force, and the rows that `rows` has given for them."""
+        """Takes other checkpoints as those in force, with the rows that `rows` returned for them."""
         self._checkpoints, self._rows, self._restored = tuple(checkpoints), rows, None
 
     def restore(self, found: Sequence[Message]) -> None:
-        """Makes room for fewer checkpoints than those in force. `found` are the messages that the context has then, as
-        they are stored, where only a part of the history was read."""
+        """Prepares for fewer checkpoints than those in force. `found` are the messages, as stored, that the context has
+        then, if only a part of the history was read."""
         self._restored = found
 
     def _merged(self, found: Sequence[Message]) -> list[Message]:
@@ -117,10 +116,10 @@ class Record:
         return sorted(known.values(), key=lambda message: message.seq)
 
     def facts(self, plan: Sequence[PlanItem], rounds: int, task_id: str | None) -> Facts:
-        """What is known for certain of the whole history; see `compute_facts`."""
+        """The computed facts about the whole history; see `compute_facts`."""
         assert self._ledger is not None, "the past is known before a round"
-        self._ledger.take(self.messages[self._told :])
-        self._told = len(self.messages)
+        self._ledger.take(self.messages[self._counted :])
+        self._counted = len(self.messages)
         return self._ledger.facts(plan, rounds, task_id)
 
 

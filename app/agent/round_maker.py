@@ -1,4 +1,4 @@
-"""Makes a round that is open: from its notes up the ladder to its commit."""
+"""Carries out an open round: from its notes up the ladder to its commit."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from app.sessions import Rung
 
 
 class RoundMaker:
-    """One conversation's."""
+    """Makes the rounds of one conversation."""
 
     def __init__(self, setup: RoundSetup) -> None:
         self._setup = setup
         self._usage = Usage()
 
     def take_usage(self) -> Usage:
-        """What its model calls have cost since the last call."""
+        """Usage of its model calls since the last call."""
         usage, self._usage = self._usage, Usage()
         return usage
 
     async def make(self, round: Round, covered: Selection, *, start: Rung = "summary") -> Candidate | Room:
-        """Takes a round through the ladder: the context that is made, or what became of it instead. A cancel leaves
-        everything as it was. The notes are read before, so that what is measured is what will be sent; model, tools and
+        """Takes a round through the ladder: returns the resulting context, or what happened instead. A cancel leaves
+        everything unchanged. The notes are read first, so that what is measured is what will be sent; model, tools and
         budget stay those that the round began with."""
         setup = self._setup
         summarizer = setup.ladder.summarizer(round.number)
@@ -48,7 +48,7 @@ class RoundMaker:
 
     async def commit(self, round: Round, made: Candidate) -> bool:
         """Makes a candidate the context, and its notes the session's; see `Ladder.commit`. The notes come first: after
-        a crash in between the next step takes them in."""
+        a crash in between, the next step takes them in."""
         await self._setup.taken()
         made = await self._recounted(round, made)
         if not await self._setup.ladder.commit(round, made):
@@ -59,8 +59,8 @@ class RoundMaker:
         return True
 
     async def _recounted(self, round: Round, made: Candidate) -> Candidate:
-        """The candidate with the provider's own count of it, where the settings want that. It comes before the commit,
-        so that what is stored of the round says it. A cancel meanwhile ends the count alone: the summary is there."""
+        """The candidate with the provider's own count, if the settings want it. It comes before the commit, so that the
+        stored round contains it. A cancel ends only the count: the summary is complete."""
         if round.settings.policy != "handoff" or not round.settings.recount_probe:
             return made
         setup = self._setup

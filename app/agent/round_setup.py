@@ -1,4 +1,4 @@
-"""What the rounds of one conversation are made with."""
+"""What the rounds of one conversation share."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from app.context.policies import CompactionSettings
 
 
 async def _nothing() -> None:
-    """Nobody keeps notes, and the whole history was read."""
+    """Do nothing: there are no notes, and the whole history was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundSetup:
-    """One for a conversation. `refreshed` gives a configuration with the workspace's standing notes read again, which a
-    new checkpoint takes into its system text; `taken` is awaited when one does. `budget_of` divides a model's window as
-    other settings than the session's have it; without it there are none. `places` are those of summaries in the
-    background. `know_past` is awaited before a round is worked out, which needs what no step does of a history, and
-    `reread` after one that a revert has overtaken."""
+    """One per conversation. `refreshed` returns a configuration with the workspace's notes read again, which a new
+    checkpoint takes into its system text; `taken` is awaited when one does. `budget_of` divides a model's window by
+    settings other than the session's; without it only the session's are used. `places` are the slots for background
+    summaries. `know_past` is awaited before a round is prepared, which needs parts of the history that no step does,
+    and `reread` after a round that was overtaken by a revert."""
 
     sink: Sink
     conversation: Conversation

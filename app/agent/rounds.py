@@ -1,4 +1,4 @@
-"""A round of compaction under way: what it goes by, what it must reach, and the context that it would make."""
+"""A round of compaction in progress: its settings, its target, and the context that it would make."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from app.sessions import Rung
 
 
 class Room(Enum):
-    """What became of a context that was looked at; `REVERTED` is one of which a round was taken back while it was being
-    made smaller, so that it has to be looked at again."""
+    """The result of fitting a context; after `REVERTED` it must be looked at again, since a round was reverted
+    meanwhile."""
 
     ENOUGH = "enough"
     MADE = "made"
@@ -40,8 +40,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round that is under way. `settings` are its own, which for one that somebody asked for may differ from the
-    session's, and so has its budget then, `asked_budget`; `batch` are old outputs that are cleared with it."""
+    """A round in progress. `settings` are its own: a manual round's may differ from the session's, and then so does its
+    budget, `asked_budget`. `batch` are old outputs that are cleared with it."""
 
     number: int
     config: AgentConfig
@@ -54,7 +54,7 @@ class Round:
 
     @property
     def budget(self) -> Budget:
-        """The division of the window that it measures by."""
+        """The budget that it measures by."""
         return self.asked_budget or self.config.budget
 
     @property
@@ -63,7 +63,7 @@ class Round:
         return self.batch.call_ids if self.batch is not None else ()
 
     def batch_beside(self, covered: Iterable[Message]) -> PruneBatch | None:
-        """What of its batch is cleared beside a summary that stands for `covered`."""
+        """The part of its batch that is cleared next to a summary that covers `covered`."""
         return self.batch.beside(covered) if self.batch is not None else None
 
     @property
@@ -73,8 +73,8 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A context that would be smaller: its checkpoint with the summary, what that stands for, and what it
-    measures; `counted` where its provider has counted it for that."""
+    """A context that would be smaller: its checkpoint with the summary, the messages that it covers, and its size;
+    `counted` if the provider counted it."""
 
     checkpoint: Checkpoint
     summary: Message

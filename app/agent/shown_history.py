@@ -1,4 +1,4 @@
-"""A session's history in memory, and what its model sees of it: generation by generation, with what is in force."""
+"""A session's history in memory, and what its model sees of it, generation by generation."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Shown:
 
 
 class ShownHistory:
-    """Grows with the history without looking at what was there before.
+    """Grows with the history without reading it again.
 
-    What does look at all of it (`shown_by`, `mended`) changes nothing that others see, so that it may be done in a
-    thread while the owner waits; see `updates`. What it gives is then taken over.
+    The methods that do read all of it (`shown_by`, `mended`) change nothing visible, so they may run in a thread while
+    the owner waits (see `updates`); their results are then taken over.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class ShownHistory:
         repairs: Iterable[Repair] = (),
         outline: Outline | None = None,
     ) -> None:
-        """`generation` is the stored one, if any, and `last_usage` what its last step reported: the size of all up to
-        and with the message of seq `reported_until`. `checkpoints` and `pruned` (call ids) are those in force now; the
-        generation may be older than they are, and `shown_pruned` is what it clears, where that differs. `task_id` is
-        the message that carries the session's task, and `model` the one that the `calibration` is of, if that is not
-        the generation's. `repairs` were made before, in this generation or an earlier one. With an `outline`,
-        `history` is only what a context can be made of now, and the newest messages."""
+        """`generation` is the stored one, if any, and `last_usage` what its last step reported: the size of everything
+        up to the message with seq `reported_until`, inclusive. `checkpoints` and `pruned` (call ids) are those in force
+        now; the generation may be older, and `shown_pruned` is what it clears, if that differs. `task_id` is the
+        message with the session's task, and `model` the model of `calibration`, if it is not the generation's.
+        `repairs` were made before, in this generation or an earlier one. With an `outline`, `history` is only what a
+        context can be made of now, plus the newest messages."""
         self._record = Record(history, checkpoints, outline)
         self._in_force = InForce(tuple(checkpoints), frozenset(pruned))
         self._generations = Generations(generation, self._in_force.pruned if shown_pruned is None else shown_pruned)
@@ -70,7 +70,7 @@ class ShownHistory:
         self._per_message = PER_MESSAGE
         self._transcript = None if generation is None else self.shown_by(generation, self._in_force).transcript
         self._wire_cache: dict[str, Any] = {}
-        self._mended = {repair.key for repair in repairs}
+        self._repaired = {repair.key for repair in repairs}
         later = sum(message.tokens for message in history if message.seq > reported_until)
         self._gauge = Gauge(model or (generation.model if generation else None), calibration, last_usage, later)
 
@@ -91,12 +91,12 @@ class ShownHistory:
 
     @property
     def history(self) -> Sequence[Message]:
-        """The messages that were read and all that came since, those that the model does not see included."""
+        """The messages read and all that came since, including those that the model does not see."""
         return self._record.messages
 
     @property
     def known(self) -> Sequence[Message]:
-        """As `history`, with the messages that a revert has brought back."""
+        """Like `history`, with the messages that a revert brought back."""
         return self._record.known
 
     @property
@@ -112,11 +112,11 @@ class ShownHistory:
 
     @property
     def lacks_past(self) -> bool:
-        """Whether `know` has to come before the next round of compaction: only a part of the history was read."""
+        """Whether `know` must be called before the next compaction: only a part of the history was read."""
         return self._record.lacks_past
 
     def know(self, past: Past) -> None:
-        """Takes what rounds need of the whole history, as far as that was stored when a part of it was read."""
+        """Takes what rounds need to know about the whole history, as of when a part of it was read."""
         self._record.know(past)
 
     @property
@@ -126,7 +126,7 @@ class ShownHistory:
 
     @property
     def round(self) -> int:
-        """The round in force that was made last, 0 without one."""
+        """The latest round in force, 0 without one."""
         return self._in_force.latest
 
     @property
@@ -142,17 +142,17 @@ class ShownHistory:
             self._gauge.append(message, self._transcript)
 
     def refresh(self, config: AgentConfig) -> GenerationOpened | None:
-        """Starts a generation if model, tools or system text have changed, or a round was reverted; None where nothing
-        has. A plan that has changed is no reason: it stands in the results of `update_plan`, and in the system text
-        from the next generation on."""
+        """Starts a generation if model, tools or system text have changed or a round was reverted; else returns None. A
+        changed plan is no reason: it is in the results of `update_plan`, and from the next generation on in the system
+        text."""
         opened = self.due_generation(config)
         if opened is not None:
             self.begin(opened, self.shown_by(opened.generation, self._in_force), config)
         return opened
 
     def due_generation(self, config: AgentConfig) -> GenerationOpened | None:
-        """The draft of the generation that has to begin before the next step; None where none has to. From here on
-        messages are counted as the policy does."""
+        """The draft of the generation that must begin before the next step, or None. From here on messages are counted
+        by the current policy."""
         self._per_message = config.settings.per_message
         if self._transcript is not None:
             self._transcript.count_messages_at(self._per_message)
@@ -165,33 +165,32 @@ class ShownHistory:
         return self._draft(reason, config.model, config.tools, system, self._in_force, echo=echo, drop_block=drop_block)
 
     def _is_unproven(self, model: str) -> bool:
-        """Whether answers stand in the history that `model` did not give in a request of this session: those of another
+        """Whether the history has answers that `model` did not give in a request of this session: those of another
         model, and all that came with an import or a fork."""
         writers = self._record.writers
         return bool(writers) if self._generations.current is None else bool(writers - {model})
 
     def reshaped(self, config: AgentConfig, reshape: Reshape) -> GenerationOpened:
-        """The draft of the generation that treats reasoning as its provider asks; it keeps all thinking back that is
-        there already."""
+        """The draft of the generation that treats reasoning as its provider asks; it drops all earlier thinking."""
         old = self.generation
         system = with_plan(config.system, self.plan)
         echo, drop_block = reshape == "echo_reasoning", reshape == "drop_block"
         return self._draft("reasoning", old.model, old.tools, system, self._in_force, echo=echo, drop_block=drop_block)
 
     def begin(self, opened: GenerationOpened, shown: Shown, config: AgentConfig) -> None:
-        """Begins the generation of `due_generation`, with what `shown_by` has given for it."""
+        """Begins the generation of `due_generation`, with the result of `shown_by` for it."""
         self._gauge.take_model(config.model, config.calibration)
         self._take(opened, shown)
 
     def revert(self, in_force: InForce, found: Sequence[Message] = ()) -> None:
         """Takes what is in force after a round was reverted; the next `refresh` starts a generation. `found` are the
-        messages that the context has then, as they are stored, where only a part of the history was read."""
+        messages, as stored, that the context has then, if only a part of the history was read."""
         self._record.restore(found)
         self._in_force = in_force
 
     def draft(self, config: AgentConfig, reason: GenerationReason, in_force: InForce) -> GenerationOpened:
-        """The generation that other checkpoints or marks make; it begins when it is adopted. Model and tools stay, for
-        which it was measured: only `refresh` changes them, before the next step."""
+        """The generation for other checkpoints or marks; it begins when it is adopted. Model and tools stay those it
+        was measured with: only `refresh` changes them, before the next step."""
         old = self.generation
         return self._draft(reason, old.model, old.tools, with_plan(config.system, self.plan), in_force)
 
@@ -214,8 +213,8 @@ class ShownHistory:
         *,
         shown: Shown | None = None,
     ) -> None:
-        """Begins a generation that was drafted, once it is stored; `summary` is the message of a new checkpoint, as the
-        history has it, and `shown` what `shown_by` has given for all this, where that was done before."""
+        """Begins a drafted generation, once it is stored; `summary` is the message of a new checkpoint, as in the
+        history, and `shown` the result of `shown_by`, if that was called before."""
         shown = shown or self.shown_by(opened.generation, in_force, summary)
         if summary is not None:
             self._record.append(summary)
@@ -223,31 +222,30 @@ class ShownHistory:
         self._take(opened, shown)
 
     def settle(self) -> GenerationOpened | None:
-        """Mends the conversation if it could not be sent; a generation then begins. What was mended before and is only
-        shown anew, after a restart or in a new generation, is mended in the same way and begins none."""
+        """Repairs the conversation if it could not be sent; a generation then begins. Something repaired before and
+        only shown again, after a restart or in a new generation, is repaired in the same way without beginning one."""
         return None if self.transcript.is_sound() else self.take_mended(*self.mended())
 
     def mended(self) -> tuple[Shown, GenerationOpened | None]:
-        """What the model sees made fit to be sent, and the generation that begins with it if anything is mended for the
-        first time."""
-        mended, repairs = self.transcript.mended()
-        if all(repair.key in self._mended for repair in repairs):
-            return Shown(self._record.rows(self._in_force.checkpoints), mended), None
+        """What the model sees, repaired, and the generation that begins if anything is repaired for the first time."""
+        repaired, repairs = self.transcript.mended()
+        if all(repair.key in self._repaired for repair in repairs):
+            return Shown(self._record.rows(self._in_force.checkpoints), repaired), None
         old = self.generation
         opened = self._draft("repair", old.model, old.tools, old.system, self._in_force)
         shown = self.shown_by(opened.generation, self._in_force)
-        # Without the thinking of before, other things may be left to mend.
+        # Without the earlier thinking, other repairs may be necessary.
         made = {repair.key: repair for repair in [*repairs, *shown.transcript.settle()]}
-        first = tuple(repair for key, repair in made.items() if key not in self._mended)
+        first = tuple(repair for key, repair in made.items() if key not in self._repaired)
         return shown, replace(opened, repairs=first)
 
     def take_mended(self, shown: Shown, opened: GenerationOpened | None) -> GenerationOpened | None:
-        """Takes over what `mended` has given."""
+        """Takes over the result of `mended`."""
         if opened is None:
             self._wire_cache = {}
             self._transcript = shown.transcript
             return None
-        self._mended.update(repair.key for repair in opened.repairs)
+        self._repaired.update(repair.key for repair in opened.repairs)
         self._take(opened, shown)
         return opened
 
@@ -263,6 +261,6 @@ class ShownHistory:
         not in the history yet."""
         rows = self._record.rows(in_force.checkpoints, summary)
         transcript = Transcript(generation, rows, in_force.checkpoints, in_force.pruned, per_message=self._per_message)
-        # All that is there is checked here, so that each step checks only what is new.
+        # Everything so far is checked here, so that each step checks only what is new.
         transcript.is_sound()
         return Shown(rows, transcript)

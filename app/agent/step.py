@@ -1,4 +1,4 @@
-"""One step: a model call, made again where that may help, and the tool calls that it asked for."""
+"""One step: a model call, retried if that may help, and the tool calls that it requested."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from app.messages import FinishReason, Usage, new_id
 log = structlog.get_logger(__name__)
 
 LOGGED = ("step", "attempt", "message_id")
-"""What the log lines of a step carry. It is unbound when the step has ended; where one raises, whoever logs why still
-has it, and unbinds it."""
+"""Bound to the log lines of a step, and unbound when it has ended. If a step raises, they stay bound for whoever logs
+the error, who then unbinds them."""
 
 
 _AT_ONCE = {"reshape_echo_reasoning": 1, "reshape_drop_block": 1, "endpoint_switched": 2, DEGENERATE: 1}
-"""How often a step is tried again without a delay where the next attempt will be another one; such attempts do not
-count as failures."""
+"""How often a step is retried without a delay if the next attempt will differ; such attempts do not count as
+failures."""
 
 
 class Outcome(Enum):
@@ -66,8 +66,8 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """`usage` is the step's own, all attempts together, and `known_cost_usd` the part of its cost that has a price;
-    `error` a problem where the outcome has one, and `overflow` the refusal of a request that was too large."""
+    """`usage` is the step's own, over all attempts, and `known_cost_usd` the part of its cost with a known price;
+    `error` is the outcome's problem, if any, and `overflow` the refusal of a request that was too large."""
 
     outcome: Outcome
     usage: Usage
@@ -82,7 +82,7 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """What a step's end is told with, besides how it ended."""
+    """What the end of a step is recorded with, except how it ended."""
 
     opened: StepOpened
     config: AgentConfig
@@ -111,8 +111,8 @@ class Step:
     async def run(
         self, number: int, config: AgentConfig, before: Sequence[Change] = (), refusal: str | None = None
     ) -> StepResult:
-        """Makes step `number`; `before` are changes that belong in front of it, committed with its start. With a
-        `refusal` no call of it runs, and each gets that for an error."""
+        """Makes step `number`; `before` are changes committed with its start, in front of it. With a `refusal` none of
+        its calls runs, and each gets that text as an error."""
         result = await self._make(number, config, before, refusal)
         unbind_contextvars(*LOGGED)
         return result
@@ -142,19 +142,19 @@ class Step:
             try:
                 await self._interrupt.guard(sleep(delay))
             except Stopped:
-                # Its last attempt is void already.
+                # Its last attempt is voided already.
                 self._record_end(_Ending(attempt.opened, config, spent), self._stop_reason())
                 return StepResult.of(Outcome.STOPPED, spent)
-        raise AssertionError("attempts are counted without end")
+        raise AssertionError("unreachable: the attempts are endless")
 
     async def _void(self, attempt: Attempt, spent: Spent, error: ProviderError, delay: float) -> None:
-        """Takes an attempt back that is made again after `delay` seconds."""
+        """Voids an attempt that is retried after `delay` seconds."""
         spent.count(attempt)
         await self._sink.record(attempt.voided(error, delay))
         log.warning("step_retrying", code=error.code, delay_s=round(delay, 3), model=attempt.opened.model)
 
     async def _changed(self, error: ProviderError, config: AgentConfig) -> Sequence[Change]:
-        """Sees to what has to be different in the next attempt; the changes belong in front of it."""
+        """Makes what has to be different in the next attempt; returns the changes to record before it."""
         if isinstance(error, ReshapeError):
             return await reshape(self._conversation, config, error.reshape)
         if error.code == DEGENERATE:
@@ -162,13 +162,13 @@ class Step:
         return ()
 
     async def _note(self, kind: ControlKind) -> None:
-        """Says something to the model before the next attempt."""
+        """Adds a control message before the next attempt."""
         message = control_message(kind)
         seq = await self._sink.record(ControlAdded(message))
         self._conversation.append(message.model_copy(update={"seq": seq}))
 
     async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
-        """Ends a step that was left waiting; its message is in the conversation already."""
+        """Finishes a step that was left waiting; its message is in the conversation already."""
         _log_with(waiting.opened)
         spent = Spent(time.monotonic() - waiting.elapsed_s, waiting.usage, waiting.known_cost_usd)
         result = await self._run_tools(
@@ -185,13 +185,13 @@ class Step:
         return Attempt(self._sink, self._models, config, opened, before)
 
     async def _send(self, attempt: Attempt, request: ModelRequest) -> Stopped | PalimpsestError | None:
-        """Has the model answer; gives what kept it from doing so."""
+        """Calls the model; returns what kept it from answering, if anything."""
         try:
             await self._interrupt.guard(attempt.send(request), insist=True)
         except (Stopped, ProviderError) as failure:
             return failure
         except InvalidRequestError as error:
-            # The model was taken away, or its key, since the session chose it.
+            # The model or its key was removed after the session chose it.
             return error
         except (StaleOwnerError, StorageError):
             raise
@@ -201,7 +201,7 @@ class Step:
         return None
 
     def _delay_s(self, failures: int, error: ProviderError) -> float | None:
-        """How long to wait after so many failures, this one included; None where another attempt would not help."""
+        """How long to wait after this many failures, this one included; None if another attempt would not help."""
         return delay_s(failures, error, self._models.rng, max_attempts=self._models.max_attempts)
 
     async def _answered(self, attempt: Attempt, spent: Spent, refusal: str | None) -> StepResult:
@@ -223,10 +223,10 @@ class Step:
                 self._record_end(ending, reason)
                 return StepResult.of(Outcome.RAN_TOOLS, spent)
             await self._tools.hold(batch, attempt.opened.message_id, attempt.config.approval)
-            # In one commit, so that no restart takes a call that waits for one that runs.
+            # In one commit, so that after a restart no waiting call is taken for a running one.
             await self._sink.record(closed, *([batch.held] if batch.held is not None else []))
             return await self._run_tools(ending, batch, reason)
-        # In one commit, so that a final answer is never one of an open step.
+        # In one commit, so that a final answer never belongs to an open step.
         await self._sink.record(closed, self._closed(ending, reason))
         return StepResult.of(_OUTCOMES[reason], spent, _REFUSALS.get(reason))
 
@@ -238,7 +238,7 @@ class Step:
         except Stopped:
             outcome = Outcome.STOPPED
             if batch.held is not None and self._interrupt.reason == "shutdown":
-                # Nothing of it has begun: it is left as it is, and waits on when the server is back.
+                # Nothing has started: it is left as it is, and waits again when the server is back.
                 return StepResult.of(outcome, ending.spent)
             reason = self._stop_reason()
             self._tools.abandon(batch)
@@ -253,7 +253,7 @@ class Step:
         return StepResult.of(outcome, ending.spent, problem)
 
     async def _failed(self, attempt: Attempt, spent: Spent, failure: Stopped | PalimpsestError) -> StepResult:
-        """Closes a step whose stream did not end well: what came of it stays, its calls get results."""
+        """Closes a step whose stream failed: what the model wrote stays, its calls get results."""
         outcome, reason, problem = Outcome.FAILED, FinishReason.ERROR, None
         match failure:
             case Stopped():
@@ -277,13 +277,13 @@ class Step:
     async def _take_message(
         self, attempt: Attempt, reason: FinishReason, problem: dict[str, Any] | None = None
     ) -> ResponseClosed:
-        """Appends the model's message to the conversation; gives the change that stores its end."""
+        """Appends the model's message to the conversation; returns the change that stores its end."""
         message = await attempt.message(reason, problem)
         self._conversation.append(message)
         return attempt.closed(message, reason)
 
     def _record_end(self, ending: _Ending, reason: FinishReason) -> None:
-        """Nobody waits for this commit: whatever comes next is committed after it, or with it, or not at all."""
+        """Not awaited: whatever comes next is committed after it, or with it, or not at all."""
         self._sink.record(self._closed(ending, reason))
 
     def _closed(self, ending: _Ending, reason: FinishReason) -> StepClosed:
@@ -317,7 +317,7 @@ _OUTCOMES = {
     FinishReason.REFUSAL: Outcome.REFUSED,
     FinishReason.CONTENT_FILTER: Outcome.REFUSED,
 }
-"""What a text alone means for the run."""
+"""What an answer without calls means for the run."""
 
 _REFUSALS = {
     FinishReason.REFUSAL: ProviderError("The model refused to answer.", code="refusal").problem(),

@@ -1,4 +1,4 @@
-"""Folds a model's stream into the parts of one assistant message, recording each as soon as it is whole."""
+"""Folds a model's stream into the parts of one assistant message, recording each as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from app.llm.base import (
 from app.messages import ReasoningPart, TextPart, ToolCallPart, Usage, clean_text, new_id, utf8_length
 
 MAX_NAME_CHARS = 200
-"""What is kept of a tool's name; none of ours is a tenth as long."""
+"""Maximum characters of a tool's name that are kept; Palimpsest's own are less than a tenth of that."""
 
 MAX_ANSWER_BYTES = 4_000_000
-"""Bytes of one answer in UTF-8: several times what the largest output limit of a model allows, so only a provider that
-has gone astray gets there. It keeps one stream from filling the server's memory."""
+"""Maximum UTF-8 bytes of one answer: several times the largest output limit of any model, so only a malfunctioning
+provider reaches it. It keeps one stream from filling the server's memory."""
 
 DEGENERATE = "degenerate_output"
-"""The code of an answer that was cut off because it had fallen into repeating itself."""
+"""The code of an answer that was cut off because it repeated itself."""
 
 ClosedPart = TextPart | ReasoningPart | ToolCallPart
 
@@ -66,7 +66,7 @@ class _Block:
 
 
 class StreamProcessor:
-    """One attempt's stream. Feed it every event, then `close` it; `parts` are those that were closed, in order."""
+    """One attempt's stream. Feed it every event, then `close` it; `parts` are the closed parts, in order of closing."""
 
     def __init__(self, sink: Sink, message_id: str) -> None:
         self._sink = sink
@@ -80,8 +80,8 @@ class StreamProcessor:
         self.input_transformations: tuple[dict[str, Any], ...] = ()
 
     def feed(self, event: StreamEvent) -> None:
-        """Takes the next event of the stream. Nothing here waits. Raises `ProviderError` for an answer without
-        end, or that repeats itself."""
+        """Takes the next event of the stream without waiting. Raises `ProviderError` for an answer that is endless or
+        repeats itself."""
         match event:
             case TextDelta(block, text):
                 self._write(block, "text", text)
@@ -94,7 +94,7 @@ class StreamProcessor:
             case BlockEnd(block, provider_data):
                 self._end(block, provider_data)
             case UsageReport(usage):
-                # Some servers send the field and count nothing.
+                # Some servers send the field without counting.
                 self.usage = usage if usage.total_tokens else self.usage
             case InputTransformed(transformations):
                 self.input_transformations = transformations
@@ -119,24 +119,24 @@ class StreamProcessor:
         text = clean_text(text)
         self._bytes += utf8_length(text)
         if self._bytes > MAX_ANSWER_BYTES:
-            raise ProviderError(f"The answer has more than {MAX_ANSWER_BYTES:,} bytes.", code="provider_bad_response")
+            raise ProviderError(f"The answer is larger than {MAX_ANSWER_BYTES:,} bytes.", code="provider_bad_response")
         block.pieces.append(text)
         self._sink.live(block.live, text)
-        # Not in arguments: a file may well be as regular.
+        # Not in arguments: a file may well be this regular.
         if kind != "tool_call" and block.repetition.grows(text):
-            raise ProviderError("The model repeats itself without end.", code=DEGENERATE)
+            raise ProviderError("The model repeats itself endlessly.", code=DEGENERATE)
 
     def _end(self, number: int, provider_data: dict[str, Any] | None = None) -> None:
         block = self._open.pop(number, None)
         if block is None and provider_data is not None:
-            # A redacted block has no text, yet must go back with the rest of its message.
+            # A redacted block has no text, but must be sent back with the rest of its message.
             self._begin(number, "reasoning")
             block = self._open.pop(number)
         if block is not None:
             self._record(block.close(interrupted=False, provider_data=provider_data))
 
     def close(self, *, interrupted: bool) -> None:
-        """Closes what is still open: a stream that ended without saying so of each block, or one that was cut off."""
+        """Closes what is still open: after a stream that did not end each block, or one that was cut off."""
         for number in sorted(self._open, key=lambda n: self._open[n].live.index):
             block = self._open.pop(number)
             self._record(block.close(interrupted=interrupted))
@@ -147,12 +147,12 @@ class StreamProcessor:
 
     @property
     def ordered_parts(self) -> tuple[ClosedPart, ...]:
-        """The closed parts by their place in the message; interleaved calls may close in another order."""
+        """The closed parts by their index in the message; interleaved calls may close in another order."""
         return tuple(sorted(self.parts, key=lambda part: part.index))
 
     @property
     def written_tokens(self) -> int:
-        """Estimated tokens of all that the model has written, what is not closed yet included."""
+        """Estimated tokens of everything the model has written, including unclosed parts."""
         unfinished = sum(estimate_text("".join(block.pieces)) for block in self._open.values())
         return unfinished + sum(part.tokens for part in self.parts)
 

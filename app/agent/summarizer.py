@@ -1,4 +1,4 @@
-"""Asks a model for the prose of a summary, with a bound on the number of calls."""
+"""Asks a model for the prose of a summary, with a bounded number of calls."""
 
 from __future__ import annotations
 
@@ -37,23 +37,22 @@ from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_lengt
 log = structlog.get_logger(__name__)
 
 MAX_CALLS = 12
-"""Model calls of one round, retries and windows together; beyond it the summary is made without a model."""
+"""Maximum model calls of one round, including retries and windows; beyond it the summary is made without a model."""
 
 PROBE_TOKENS = 16
-"""Output tokens of a call that is made for its count alone, as the hand-off design has it."""
+"""Output tokens of a call that is made only for its token count, as in the hand-off design."""
 
 MAX_ATTEMPTS = 3
-"""Times that one request is made where its errors may pass; fewer than a step's, since there is another rung."""
+"""Maximum attempts of one request with transient errors; fewer than a step's, since there is another rung."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryJob:
-    """What is to be summarised, and how.
+    """What to summarize, and how.
 
-    `prefix` is the conversation's own next request, for a summary that is asked for in it; None gives the model the
-    messages as text, in as many pieces of `input_tokens` as it takes. `max_tokens` is the longest answer, on top of
-    which a model that reasons gets `reasoning_tokens`. `template` are sections that take the place of the built-in
-    ones.
+    `prefix` is the conversation's own next request, for a summary requested within it; with None the model gets the
+    messages as text, in pieces of up to `input_tokens`. `max_tokens` is the longest answer; a model that reasons gets
+    `reasoning_tokens` on top. `template` replaces the built-in sections.
     """
 
     settings: CompactionSettings
@@ -84,7 +83,7 @@ class _Answer:
 
 
 class Summarizer:
-    """The model calls of one round. `usage` is what they have cost together, in this life of the server."""
+    """The model calls of one round. `usage` is their total, since the server started."""
 
     def __init__(self, sink: Sink, models: ModelCalls, round: int) -> None:
         self._sink = sink
@@ -102,8 +101,8 @@ class Summarizer:
         except SummaryFailed as failure:
             if not _is_about_the_form(failure.__cause__):
                 raise
-            # A request that holds a conversation can be refused for things that one of plain text has none of: the
-            # order of roles, calls, reasoning.
+            # A request with a conversation can be refused for its order of roles, calls or reasoning, which one of
+            # plain text does not have.
             log.warning("summary_asked_as_text", model=job.model, code=failure.code, reason=failure.detail)
             return await self._window_by_window(job)
 
@@ -121,7 +120,7 @@ class Summarizer:
         return await self._answer(job, replace(asked, temperature=job.settings.summary_temperature))
 
     async def count(self, request: ModelRequest) -> int | None:
-        """What the provider counts of a request, by an answer of `PROBE_TOKENS`; None where it does not say."""
+        """The provider's token count of a request, from an answer of `PROBE_TOKENS`; None if it reports none."""
         try:
             answer = await self._ask_once(replace(request, max_output_tokens=PROBE_TOKENS))
         except (PalimpsestError, SummaryFailed) as error:
@@ -130,11 +129,11 @@ class Summarizer:
         return answer.usage.prompt_tokens if answer.usage is not None else None
 
     async def _window_by_window(self, job: SummaryJob) -> str:
-        """Folds the messages into the summary one piece at a time, each time merging what came before."""
+        """Folds the messages into the summary piece by piece, each time merging it with the one before."""
         previous = job.previous
         pieces = await apart(job.covered, _pieces, job)
         if len(pieces) > MAX_CALLS:
-            detail = f"It takes {len(pieces)} pieces to tell the model all; a round has {MAX_CALLS} model calls."
+            detail = f"The messages need {len(pieces)} pieces, but a round may make only {MAX_CALLS} model calls."
             raise SummaryFailed("too_many_calls", detail)
         for number, items in enumerate(pieces, 1):
             system, user = text_request(
@@ -156,11 +155,11 @@ class Summarizer:
             )
             previous = await self._answer(job, request)
         if previous is None:
-            raise SummaryFailed("nothing_to_summarise", "There is nothing to summarise.")
+            raise SummaryFailed("nothing_to_summarise", "There is nothing to summarize.")
         return previous
 
     async def _answer(self, job: SummaryJob, request: ModelRequest) -> str:
-        """One answer that is a summary; one that was cut off is asked for again with twice the room."""
+        """One answer that is a summary; if it is cut off, it is requested again with twice the output tokens."""
         cap = job.max_tokens
         answer = await self._ask(replace(request, max_output_tokens=cap + job.reasoning_tokens))
         if answer.stop_reason == "length":
@@ -171,12 +170,12 @@ class Summarizer:
             raise SummaryFailed(fault.code, fault.detail)
         prose = answer.text.strip()
         if await apart(job.covered, _is_output, prose, job.covered):
-            # As it does where it obeys what a page or a file has told it to say.
+            # This happens when it obeys instructions in a page or a file.
             raise SummaryFailed("summary_is_output", "The model repeated a tool's output instead of writing a summary.")
         return prose
 
     async def _ask(self, request: ModelRequest) -> _Answer:
-        """One request, made again where that may help."""
+        """One request, retried if that may help."""
         attempt = 0
         while True:
             attempt += 1
@@ -194,10 +193,10 @@ class Summarizer:
                     raise SummaryFailed.by(error) from error
                 await sleep(delay)
             except PalimpsestError as error:
-                # The model was taken away, or its key.
+                # The model or its key was removed.
                 raise SummaryFailed.by(error) from error
             except Exception as error:
-                # As in a step: a fault of ours costs the session no more than this rung.
+                # As in a step: an internal error costs the session no more than this rung.
                 log.exception("summary_crashed", model=request.model)
                 raise SummaryFailed("internal_error", "Asking for the summary failed inside the service.") from error
 
@@ -229,7 +228,7 @@ class Summarizer:
 
 
 def _is_about_the_form(error: BaseException | None) -> bool:
-    """Whether a provider has refused the request itself, and not its size, its key, its model or the moment."""
+    """Whether a provider refused the request's form, not its size, key, model or timing."""
     refused = isinstance(error, ProviderError) and not isinstance(error, ContextOverflowError) and not error.retryable
     return refused and (isinstance(error, ReshapeError) or getattr(error, "code", "") == "provider_bad_request")
 
@@ -249,7 +248,7 @@ def _take(answer: _Answer, event: object) -> None:
                 answer.pieces.append(text)
             answer.size += utf8_length(text)
             if answer.size > MAX_ANSWER_BYTES:
-                raise ProviderError("The summary has no end.", code="provider_bad_response")
+                raise ProviderError("The summary does not end.", code="provider_bad_response")
         case ToolCallStart():
             answer.called_tools = True
         case UsageReport(usage):
@@ -259,12 +258,12 @@ def _take(answer: _Answer, event: object) -> None:
 
 
 def _size(request: ModelRequest) -> int:
-    """Estimated tokens of a prompt, the tool schemas apart."""
+    """Estimated tokens of a prompt, without the tool schemas."""
     return estimate_text(request.system) + sum(message.tokens for message in request.messages)
 
 
 def _question(text: str) -> Message:
-    """What a summariser is asked, as the user's message; it enters no history."""
+    """The request for a summary, as the user's message; it is not added to the history."""
     part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
     return Message(
         id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=PER_MESSAGE + part.tokens, created_at=now()

@@ -1,4 +1,4 @@
-"""Runs the calls of one model message: safe ones side by side, others one by one, each with exactly one result."""
+"""Runs the calls of one model message: safe ones in parallel, others one by one, each with exactly one result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from app.tools.registry import ToolRegistry
 log = structlog.get_logger(__name__)
 
 MAX_PARALLEL = 8
-"""Safe calls of one message that run at the same time; a model may ask for thousands."""
+"""Maximum safe calls of one message that run at the same time; a model may request thousands."""
 
 _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
     "cancel": (ToolStatus.CANCELLED, "cancelled by the user"),
@@ -40,16 +40,16 @@ _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
     "shutdown": (ToolStatus.INTERRUPTED, "interrupted, because the service is being restarted"),
     None: (ToolStatus.INTERRUPTED, "interrupted by an error outside of the call"),
 }
-"""What a call that could not end by itself is told to have met with."""
+"""Status and note of a call that was stopped."""
 
 _ENDS: dict[StopReason | None, ApprovalEnd] = {"cancel": "cancel", "interrupt": "interrupt", "limit": "limit"}
-"""What ends the approvals of a step that is ended; without a reason it has failed."""
+"""How the pending approvals of a stopped step end; without a stop reason the step has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSetup:
-    """What the calls of a session share. Times are in seconds; `output_limit` is how much of each output the model
-    sees where a message has so many calls."""
+    """What the calls of a session share. Times are in seconds; `output_limit` maps the number of calls in a message to
+    how much of each output the model sees."""
 
     registry: ToolRegistry
     sandbox: SandboxSource
@@ -81,18 +81,18 @@ class ToolExecutor:
         self._set_plan = set_plan
 
     async def hold(self, batch: Batch, message_id: str, approval: Approval) -> None:
-        """Holds the calls of a message that a person has to decide on. Those that cannot run anyway, because of their
-        name or arguments, ask nobody."""
+        """Holds the calls of a message that need approval. Calls that cannot run anyway, because of their name or
+        arguments, need none."""
         if approval.policy == "never":
             return
         checked = [(call, values) for call in batch.calls if (values := self._arguments(call)) is not None]
-        # In a thread, since patterns may take their time.
+        # In a thread, since patterns may be slow.
         waits = await asyncio.to_thread(which_wait, [(call.name, values) for call, values in checked], approval)
         held = tuple(call for (call, _), wait in zip(checked, waits, strict=True) if wait)
         batch.held = CallsHeld(message_id, held, approval.timeout_s) if held else None
 
     def _arguments(self, call: ToolCallPart) -> dict[str, Any] | None:
-        """A call's arguments as its tool will see them; None where it cannot run."""
+        """A call's arguments as its tool gets them; None if it cannot run."""
         try:
             _, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
         except ToolError:
@@ -100,8 +100,8 @@ class ToolExecutor:
         return arguments.model_dump()
 
     async def run(self, batch: Batch) -> None:
-        """Waits until nothing is held, then runs all calls and records each result as it comes. Cancelled, it ends the
-        calls under way, whose results are recorded as `cancelled` with their partial output."""
+        """Waits until nothing is held, then runs all calls and records each result as it arrives. When cancelled, it
+        ends the running calls, whose results are recorded as `cancelled` with their partial output."""
         if batch.held is not None:
             await self._release(batch, batch.held)
         for group in self._groups(batch):
@@ -111,8 +111,8 @@ class ToolExecutor:
                     tasks.create_task(self._run_one(batch, index, call))
 
     async def _release(self, batch: Batch, held: CallsHeld) -> None:
-        """Waits for all decisions; denied calls have their results then. Committed before any call starts, so that no
-        restart takes one that has begun for one that waits."""
+        """Waits for all decisions and records the results of denied calls. Committed before any call starts, so that
+        after a restart no started call is taken for a waiting one."""
         decisions = await self._setup.desk.decisions(held.message_id)
         denied = [ResultClosed(batch.message_id, part) for part in denials(batch.calls, held, decisions)]
         batch.results |= {result.part.call_id: result.part for result in denied}
@@ -120,16 +120,16 @@ class ToolExecutor:
         recorded = self._sink.record(*denied, CallsReleased(held.message_id))
         if denied:
             batch.recorded.append(recorded)
-        # Shielded: a cancellation would else cancel the future itself, which is awaited again.
+        # Shielded: a cancellation would otherwise cancel the future itself, which is awaited again.
         await asyncio.shield(recorded)
 
     def refuse(self, batch: Batch, why: str) -> None:
-        """Gives every call an error that says why it was not run."""
+        """Gives every call an error result that says why it was not run."""
         for index, call in enumerate(batch.calls):
             self._close(batch, result_without_run(index, call, ToolStatus.ERROR, why))
 
     def abandon(self, batch: Batch) -> None:
-        """Gives every call without a result one that says why it did not run; nobody needs to decide on it any more."""
+        """Gives every call without a result one that says why it did not run, and withdraws pending approvals."""
         if batch.held is not None:
             self._setup.desk.withdraw(_ENDS.get(self._interrupt.reason, "error"))
             batch.held = None
@@ -140,8 +140,8 @@ class ToolExecutor:
                 self._close(batch, result_without_run(index, call, status, note))
 
     def _groups(self, batch: Batch) -> Iterator[list[tuple[int, ToolCallPart]]]:
-        """Runs of neighbouring safe calls, and each other call alone: the model's order holds where it matters. Calls
-        that were denied are left out."""
+        """Groups adjacent safe calls; every other call is alone, which keeps the model's order where it matters. Denied
+        calls are left out."""
         left = [(index, call) for index, call in enumerate(batch.calls) if call.call_id not in batch.results]
         for safe, run in groupby(left, key=lambda item: self._is_safe(item[1])):
             if safe:
@@ -156,7 +156,7 @@ class ToolExecutor:
             return True
 
     async def _run_one(self, batch: Batch, index: int, call: ToolCallPart) -> None:
-        # Each call has a task of its own, whose log lines carry its id.
+        # Each call has its own task, whose log lines carry its id.
         bind_contextvars(call_id=call.call_id)
         started = time.monotonic()
         part_id = new_id()
@@ -178,7 +178,7 @@ class ToolExecutor:
         try:
             await asyncio.shield(finishing)
         except asyncio.CancelledError:
-            # It has ended by itself: its result is stored as it is, whatever ends the step now.
+            # The call ended by itself: its result is stored as it is, whatever ends the step now.
             await finishing
             raise
 
@@ -186,7 +186,7 @@ class ToolExecutor:
         return lambda stream, text, _offset: self._sink.live(live, text, stream=stream)
 
     async def _outcome(self, call: ToolCallPart, collector: Collector, limit: OutputLimit) -> ToolOutcome:
-        """Runs the call; what it raises becomes an error that the model sees and can act on."""
+        """Runs the call; exceptions become an error that the model sees and can act on."""
         try:
             tool, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
             return await tool.run(arguments, self._context(call, collector, limit))

@@ -1,5 +1,5 @@
-"""Changes of a conversation for which all of it is looked at: that is done apart from the event loop, so that other
-sessions go on, and taken over on it."""
+"""Changes of a conversation that read all of it: the work runs off the event loop, so that it does not block other
+sessions, and its result is taken over on the loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.messages import Message
 
 
 async def refresh(conversation: Conversation, config: AgentConfig) -> GenerationOpened | None:
-    """As `Conversation.refresh`."""
+    """Like `Conversation.refresh`."""
     opened = conversation.due_generation(config)
     if opened is not None:
         work = conversation.shown_by
@@ -23,14 +23,14 @@ async def refresh(conversation: Conversation, config: AgentConfig) -> Generation
 
 
 async def settle(conversation: Conversation) -> GenerationOpened | None:
-    """As `Conversation.settle`; of a sound conversation only what is new is looked at."""
+    """Like `Conversation.settle`; of a sound conversation only new messages are checked."""
     if conversation.transcript.is_sound():
         return None
     return conversation.take_mended(*await apart(conversation.rows, conversation.mended))
 
 
 async def reshape(conversation: Conversation, config: AgentConfig, wanted: Reshape) -> list[GenerationOpened]:
-    """Begins the generation of `Conversation.reshaped`, fit to be sent: what was repaired before is shown anew."""
+    """Begins the generation of `Conversation.reshaped`, repaired: earlier repairs are applied again."""
     opened = conversation.reshaped(config, wanted)
     shown = await apart(conversation.history, conversation.shown_by, opened.generation, conversation.in_force)
     conversation.begin(opened, shown, config)
@@ -41,6 +41,6 @@ async def reshape(conversation: Conversation, config: AgentConfig, wanted: Resha
 async def adopt(
     conversation: Conversation, opened: GenerationOpened, in_force: InForce, summary: Message | None = None
 ) -> None:
-    """As `Conversation.adopt`."""
+    """Like `Conversation.adopt`."""
     shown = await apart(conversation.history, conversation.shown_by, opened.generation, in_force, summary)
     conversation.adopt(opened, in_force, summary, shown=shown)

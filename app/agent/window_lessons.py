@@ -1,4 +1,4 @@
-"""What the answers and refusals of a conversation's steps teach of its models' windows."""
+"""What the answers and refusals of a conversation's steps reveal about its models' windows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from app.messages import Usage
 log = structlog.get_logger(__name__)
 
 LEAST_GUESS = 2
-"""A refusal that names no window is believed where its request had so many times the tokens of system text and tools.
-In a smaller window no session could work, and nothing would be sent again that could prove the refusal wrong."""
+"""A refusal that names no window is believed only if its request had at least this many times the tokens of system text
+and tools. In a smaller window no session could work, and nothing would be sent that could prove the refusal wrong."""
 
 
 class WindowLessons:
-    """Tells `windows`, if there are any to tell, and the conversation's own gauge."""
+    """Informs `windows`, if given, and the conversation's own gauge."""
 
     def __init__(self, conversation: Conversation, windows: Windows | None) -> None:
         self._conversation = conversation
         self._windows = windows
 
     async def answered(self, opened: StepOpened, usage: Usage) -> None:
-        """Takes what was reported. Of a prompt that the server cut off without a word, as Ollama does, only the window
-        can be learnt."""
+        """Records what was reported. If the server silently truncated the prompt, as Ollama does, only the window can
+        be learned."""
         conversation, windows = self._conversation, self._windows
         if conversation.was_truncated(usage, known_window=opened.context.source != "assumed"):
             log.info("prompt_cut_off", model=opened.model, message_id=opened.message_id, left=usage.prompt_tokens)
@@ -38,7 +38,7 @@ class WindowLessons:
             windows.accepted(opened.model, usage.prompt_tokens)
 
     async def refused(self, opened: StepOpened, written_tokens: int, error: ContextOverflowError) -> None:
-        """Takes a refusal that came after so many tokens of the answer."""
+        """Records a refusal that came after `written_tokens` tokens of the answer."""
         size = opened.context.tokens + written_tokens
         fixed = self._conversation.calibration.apply(self._conversation.generation.fixed_tokens)
         if self._windows is None or (error.limit is None and size < LEAST_GUESS * fixed):

@@ -19,7 +19,8 @@ from app.api.errors import RangeNotSatisfiableError, problem_response
 from app.errors import NotFoundError
 from app.runtime.values.history import RawOutput
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 64 * 1024
+"""Bytes of a stored output that are read at a time; each reader that takes nothing holds one or two of them."""
 
 _RANGE = re.compile(r"bytes\s*=\s*(?P<first>[0-9]{0,18})\s*-\s*(?P<last>[0-9]{0,18})\s*", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9 !#$&'()+,.;=@\[\]^_`{}~-]")
@@ -126,8 +127,7 @@ class RawResponse(ArchiveResponse):
         if self.raw.file is not None:
             async with aclosing(self.raw.file.read(self.part)) as pieces:
                 # Before the head is sent: a file that cannot be read has an answer of its own.
-                first = await anext(pieces, b"")
-                self.body_iterator = _with(first, pieces)
+                self.body_iterator = _with([await anext(pieces, b"")], pieces)
                 await super().stream_response(send)
             return
         if self.raw.path is None:
@@ -172,7 +172,8 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""
 
 
-async def _with(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
+async def _with(first: list[bytes], pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """All of the pieces. The list is emptied, so that the first one is not held as long as the others are sent."""
+    yield first.pop()
     async for piece in pieces:
         yield piece

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from app import __version__
 from app.api.boundary import Boundary
 from app.api.config import ApiConfig
+from app.api.download_budget import DownloadBudget
 from app.api.errors import install_error_handlers
 from app.api.guard import Guard
 from app.api.openapi import install_openapi
@@ -70,6 +71,7 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
     app.state.config = config
     app.state.large_bodies = asyncio.Lock()
     app.state.parsing = asyncio.Lock()
+    app.state.downloads = DownloadBudget()
     app.state.services = services
     app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     for router in ROUTERS:

@@ -64,7 +64,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     NotFoundError("No such call of this session waits for approval.", code="approval_not_found"),
     NotFoundError("The raw output is no longer stored.", code="output_not_found"),
     GoneError(
-        "The raw output was removed on 2026-11-22; the operator keeps outputs only for a limited time.",
+        "The raw output was removed on 2026-11-22: raw outputs are kept for a limited time, and up to a limited size"
+        " for each session.",
         code="output_swept",
         swept_at="2026-11-22T10:11:12.345Z",
     ),
@@ -118,7 +119,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         field="compaction.clip_chars",
         errors=[
             {"field": "compaction.clip_chars", "message": "Input should be greater than or equal to 100"},
-            {"field": "compaction.nonsense", "message": "There is no such setting"},
+            {"field": "compaction.nonsense", "message": "Unknown setting"},
         ],
     ),
     InvalidRequestError("There is no tool 'fly'.", code="unknown_tool"),
@@ -147,6 +148,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ServerBusyError("1,000 runs are already waiting; try again later.", code="too_many_runs"),
     ServerBusyError("The limit of 1,000 open event streams is reached.", code="too_many_readers"),
     ServerBusyError("Other bodies fill the memory that there is for them.", code="too_many_bodies"),
+    ServerBusyError("Other downloads fill the memory that there is for them.", code="too_many_downloads"),
     SandboxUnavailableError("All 100 sandboxes are in use; try again when one is free.", code="too_many_sandboxes"),
     SandboxUnavailableError(
         "The sandbox cannot be limited to allowed_hosts: the server cannot enter networks of docker here, as root on"

@@ -23,9 +23,30 @@ _SEQ = re.compile(r"[0-9]{1,19}")
 _PING = ServerSentEvent(comment="ping", sep="\n")
 
 
+PIECE_BYTES = 64 * 1024
+"""What a reader holds at most, in bytes, of an event that it shares with others."""
+
+
 def encode(items: list[StreamItem]) -> bytes:
     """The batch in SSE's wire format. Data is JSON in one line, so that nothing needs to be split."""
     return b"".join([field for item in items for field in _fields(item)])
+
+
+def _pieces(items: list[StreamItem]) -> Iterator[bytes]:
+    """The batch in SSE's wire format: together what is small, and large events in pieces."""
+    small: list[StreamItem] = []
+    for item in items:
+        if len(item.data) <= PIECE_BYTES:
+            small.append(item)
+            continue
+        if small:
+            yield encode(small)
+            small = []
+        for field in _fields(item):
+            for start in range(0, len(field), PIECE_BYTES):
+                yield field[start : start + PIECE_BYTES]
+    if small:
+        yield encode(small)
 
 
 def _fields(item: StreamItem) -> Iterator[bytes]:
@@ -53,8 +74,8 @@ async def chunks(batches: EventStream, retry_ms: int) -> AsyncIterator[bytes]:
     """The stream's body: the reconnection delay, then a chunk for each batch."""
     yield b"retry: %d\n\n" % retry_ms
     async for items in batches:
-        if items:
-            yield encode(items)
+        for piece in _pieces(items):
+            yield piece
 
 
 class EventStreamResponse(EventSourceResponse):

@@ -61,7 +61,7 @@ def build_collector(
         return OutputCollector(
             f"{session_id}/{call_id}",
             limit=replace(limit, chars=min(limit.chars, settings.tool_output_chars)),
-            max_bytes=settings.tool_output_max_bytes,
+            max_bytes=min(settings.tool_output_max_bytes, settings.session_output_max_bytes),
             store=store,
             on_live=live,
             left_out=left_out_hint(call_id),

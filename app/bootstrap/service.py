@@ -22,6 +22,7 @@ from app.runtime.compaction_log import CompactionLog
 from app.runtime.fence import Fence
 from app.runtime.health import Health, looks
 from app.runtime.metrics import Metrics
+from app.runtime.output_bound import OutputBound
 from app.runtime.readings import add_readings
 from app.runtime.registry import Registry, RunBounds
 from app.runtime.retention import Retention
@@ -68,6 +69,8 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         setup = RuntimeSetup(
             base.database, bus, base.sandboxes, agents, collector, base.store.path, metrics.repaired, fence.check
         )
+        bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
+        observers.append(bound.observe)
         registry = Registry(setup, RunBounds(settings.max_runs, settings.max_waiting_runs))
         await _trace(settings, observers, registry, tools, stack)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
@@ -85,6 +88,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             outputs=base.store,
         )
         await fence.take()
+        await stack.enter_async_context(bound.kept())
         await services.logins.sweep()
         await take_up(setup, registry, base.store, parks=settings.recover == "park")
         await stack.enter_async_context(fence.watched(partial(_release, registry, bus, base.sandboxes)))

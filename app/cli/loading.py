@@ -6,6 +6,7 @@ import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 RARELY = (10_000, 20, 100)
 """How many more objects than before make Python look for garbage among the newest, and how many such looks one among
@@ -18,12 +19,28 @@ ARENAS = 2
 Little of what lives in them for a moment is ever given back. Measured after 400 sessions: 153 MB instead of 159."""
 _M_ARENA_MAX = -8
 
+OWN_PAGES = 256 * 1024
+"""Bytes from which a block gets pages of its own, which go back to the system with it. glibc raises that by itself to
+the size of the largest block that was freed, and keeps what large messages have taken. Measured after 160 sessions with
+messages of a megabyte were deleted: 357 MB instead of 1,407."""
+_M_MMAP_THRESHOLD = -3
+
+
+FIRST = "-20"
+"""The niceness of the server's group of processes (man 7 sched). Each `setsid` in a command begins a group of its own;
+this one's part of the processor is 87 times as large as that of such a group."""
+
 
 def prepare_to_serve() -> None:
-    """For a process that serves for long: it looks for garbage rarely, and keeps few heaps. Before it has threads."""
+    """For a process that serves for long: it looks for garbage rarely, and keeps few heaps and no large free
+    blocks. Before it has threads."""
     gc.set_threshold(*RARELY)
+    with suppress(OSError):  # others than root may not, and some kernels have no such groups
+        Path("/proc/self/autogroup").write_text(FIRST)
     with suppress(OSError, AttributeError):  # other C libraries have neither heaps of that kind nor `mallopt`
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
+        allocator = ctypes.CDLL(None)
+        allocator.mallopt(_M_ARENA_MAX, ARENAS)
+        allocator.mallopt(_M_MMAP_THRESHOLD, OWN_PAGES)
 
 
 @contextmanager

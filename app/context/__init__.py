@@ -1,8 +1,8 @@
-"""The context of a step: what of a session's history the model sees, what it costs and how much room there is.
+"""The context of a step: what the model sees of a session's history, how many tokens that takes, and how many it may.
 
 Everything here is a function of values. A `Transcript` is a history's projection, kept up to date and valid; a `Budget`
 says how large it may be; a `Generation` holds what stays the same from request to request. `select_prunable`, `select`
-and `shrunk` choose what is cleared, summarised or cut once it is too large; the caller acts on it.
+and `shrunk` choose what to clear, summarize or cut once it is too large; the caller acts on it.
 """
 
 from app.context.budget import (

@@ -1,4 +1,4 @@
-"""How many tokens a context may have: the model's window less what the answer and a wrong estimate need."""
+"""How many tokens a context may have: the model's window minus the room for the answer and for estimation errors."""
 
 from __future__ import annotations
 
@@ -11,54 +11,55 @@ from app.messages import Usage
 from app.sessions import ContextState
 
 OUTPUT_CEILING = 32_000
-"""Most output tokens asked for in a step unless a setting says otherwise; longer answers are rare and cost context."""
+"""Maximum output tokens requested per step unless a setting says otherwise; longer answers are rare and cost
+context."""
 
 SAFETY_SHARE = 0.02
 """Share of the window kept free unless `safety_buffer` is set."""
 
 SMALL_WINDOW = 32_768
-"""Up to this window, fixed reserves would leave little room, so all of them share a quarter of it."""
+"""Up to this window, fixed reserves would leave little room, so together they get a quarter of it."""
 
 LEAN_WINDOW = 8_192
-"""Up to this window the system text is the short one, a session that names no tools gets few, and what a summary, its
-facts and the results of a step may take are smaller shares: local servers start with 2,048 to 8,192 tokens."""
+"""Up to this window the system text is the short one, a session that names no tools gets few, and the shares for a
+summary, its facts and a step's results are smaller: local servers start with 2,048 to 8,192 tokens."""
 
 SMALL_OUTPUT_SHARE = 0.6
-"""Share of a small window's reserves that the answer gets at least, so that fixed reserves made for large windows leave
-room for one: 307 tokens of a window of 2,048."""
+"""Minimum share of a small window's reserves for the answer, in case the fixed reserves were chosen for large windows:
+307 tokens of a window of 2,048."""
 
 MOST_RESERVED = 0.9
-"""Share of a larger window that reserves may take together, whatever the settings ask for."""
+"""Maximum share of a larger window for all reserves together, whatever the settings say."""
 
 LEAST_OUTPUT, LEAST_OUTPUT_SHARE = 1_024, 0.25
-"""Tokens, or share of the output reserve where that is less, below which less room for the answer is no help: it would
-be cut off, and a smaller context is better."""
+"""Tokens, or share of the output reserve if that is less, below which a smaller output reserve is no help: the answer
+would be cut off, and a smaller context is better."""
 
 TAIL_SHARE = 0.25
-"""Share of usable that the verbatim tail has at least, within the next two."""
+"""Share of usable for the minimum size of the verbatim tail, within the next two limits."""
 
 TAIL_FLOOR, TAIL_CEILING = 2_000, 15_000
-"""Tokens between which the tail's least size lies: a few steps, and no more than a long task needs to go on from."""
+"""Tokens between which the tail's minimum size lies: a few steps, and no more than a long task needs to continue."""
 
 TAIL_MOST = 0.4
-"""Share of usable that a tail never exceeds, so that a summary, the task and some work fit beside it."""
+"""Maximum share of usable for the tail, so that a summary, the task and some work fit next to it."""
 
 PRUNE_ROOM = 0.75
-"""Share of usable that the prune settings may ask for together: the defaults of 40,000 and 20,000 suit windows from
-about 110,000 tokens."""
+"""Maximum share of usable for both prune settings together: the defaults of 40,000 and 20,000 suit windows from about
+110,000 tokens."""
 
 SMALL_PRUNE_PROTECT, SMALL_PRUNE_MINIMUM = 0.3, 0.15
-"""Shares of usable that take the place of larger prune settings on small windows."""
+"""Shares of usable that replace larger prune settings in small windows."""
 
 STEP_OUTPUT_SHARE, LEAN_STEP_OUTPUT_SHARE = 0.25, 0.15
-"""Share of usable that all results of one step may have together: a quarter never fills a context, and with the fixed
-part of a lean one two steps must fit."""
+"""Maximum share of usable for all results of one step: a quarter never fills a context, and in a lean window two steps
+must fit next to the fixed part."""
 
 FACTS_SHARE, LEAN_FACTS_SHARE = 0.25, 0.15
-"""Share of usable that a summary's facts and old user messages may have together."""
+"""Maximum share of usable for a summary's facts and old user messages."""
 
 LEAN_SUMMARY_SHARE = 0.15
-"""Share of usable that a summary's prose may have in a lean window."""
+"""Maximum share of usable for a summary's prose in a lean window."""
 
 BelievedSource = WindowSource | Literal["learned"]
 """Where the window of a budget comes from."""
@@ -68,8 +69,8 @@ BelievedSource = WindowSource | Literal["learned"]
 class Budget:
     """A model's window and its division, in tokens.
 
-    `output_reserve` is also the output limit sent with a step. `system_reserve` counts under the policy `threshold`
-    only and is not part of what `usable` leaves out. `source` says where `limit` comes from.
+    `output_reserve` is also the output limit sent with a step. `system_reserve` counts only under the policy
+    `threshold` and is not subtracted from `usable`. `source` says where `limit` comes from.
     """
 
     limit: int
@@ -86,27 +87,27 @@ class Budget:
 
     @property
     def lean(self) -> bool:
-        """Whether system text, tools and summaries are those of the smallest windows."""
+        """Whether system text, tools and summaries are those for the smallest windows."""
         return self.limit <= LEAN_WINDOW
 
     @property
     def step_output(self) -> int:
-        """Tokens that the results of one step may have together."""
+        """Maximum tokens of all results of one step."""
         return int(self.usable * (LEAN_STEP_OUTPUT_SHARE if self.lean else STEP_OUTPUT_SHARE))
 
     @property
     def facts(self) -> int:
-        """Tokens that the facts of a summary may have."""
+        """Maximum tokens of a summary's facts."""
         return int(self.usable * (LEAN_FACTS_SHARE if self.lean else FACTS_SHARE))
 
     def summary_cap(self, wanted: int) -> int:
-        """Tokens of the longest summary's prose where the settings allow `wanted`."""
+        """Maximum tokens of a summary's prose if the settings allow `wanted`."""
         return min(wanted, int(self.usable * LEAN_SUMMARY_SHARE)) if self.lean else wanted
 
 
 @dataclass(frozen=True, slots=True)
 class TailBounds:
-    """Tokens of the newest messages that stay word for word: at least `least` if there are as many, at most `most`."""
+    """Tokens of the newest messages that stay verbatim: at least `least` if there are that many, at most `most`."""
 
     least: int
     most: int
@@ -114,7 +115,8 @@ class TailBounds:
 
 @dataclass(frozen=True, slots=True)
 class PruneBounds:
-    """Tokens of tool output: the newest `protect` are never cleared, and nothing is for less than `minimum` freed."""
+    """Tokens of tool output: the newest `protect` are never cleared, and nothing is cleared to free less than
+    `minimum`."""
 
     protect: int
     minimum: int
@@ -139,10 +141,10 @@ def make_budget(info: ModelInfo, settings: CompactionSettings, learned_limit: in
 
 
 def believed_window(info: ModelInfo, learned: int | None) -> tuple[int, BelievedSource]:
-    """The window in tokens that counts for a model, and where it comes from; `learned` is what refusals have taught.
+    """A model's window in tokens, and where the number comes from; `learned` is what refusals have taught.
 
     An operator's own limit may be below the real one on purpose, and a server knows what it serves, so only a smaller
-    number corrects these two.
+    number overrides these two.
     """
     if learned is None or learned < LEAST_WINDOW:
         return info.context_window, info.window_source
@@ -152,7 +154,7 @@ def believed_window(info: ModelInfo, learned: int | None) -> tuple[int, Believed
 
 
 def trigger(budget: Budget, settings: CompactionSettings) -> int:
-    """The context size at which the policy makes room, never above usable. `reactive` acts beyond it, the others at it.
+    """The context size at which the policy acts, never above usable. `reactive` acts above it, the others at it.
 
     With its defaults, `threshold` gives 93,600 for a window of 128,000.
     """
@@ -165,8 +167,8 @@ def trigger(budget: Budget, settings: CompactionSettings) -> int:
 
 
 def less_output(budget: Budget, limit: int, prompt_tokens: int) -> int | None:
-    """Output tokens to ask for beside a prompt, once its provider has counted it and said that the two together are
-    more than its window of `limit`; None where that is not less than before, or too little to answer in."""
+    """The output tokens to request after a provider counted the prompt and said that prompt and output exceed its
+    window of `limit`; None if that is not less than before, or too little to answer in."""
     room = limit - prompt_tokens - budget.safety_buffer
     least = max(1, min(LEAST_OUTPUT, int(budget.output_reserve * LEAST_OUTPUT_SHARE)))
     return room if least <= room < budget.output_reserve else None
@@ -180,8 +182,8 @@ def tail_bounds(budget: Budget, settings: CompactionSettings) -> TailBounds:
 
 
 def prune_bounds(budget: Budget, settings: CompactionSettings) -> PruneBounds:
-    """The prune settings; at most 30 % and 15 % of usable on small windows, and on those where the two together would
-    leave next to nothing that is ever cleared."""
+    """The prune settings; at most 30 % and 15 % of usable in small windows, and in those where the two together would
+    leave almost nothing to clear."""
     if not budget.small and settings.prune_protect + settings.prune_minimum <= PRUNE_ROOM * budget.usable:
         return PruneBounds(settings.prune_protect, settings.prune_minimum)
     return PruneBounds(
@@ -191,13 +193,13 @@ def prune_bounds(budget: Budget, settings: CompactionSettings) -> PruneBounds:
 
 
 def context_tokens(last_usage: Usage | None, later_tokens: int) -> int:
-    """Actual tokens of the context: what the last step read (cached included) and wrote, plus the estimate of what came
-    after it. Where nothing was reported, `later_tokens` is the estimate of the whole context."""
+    """Actual tokens of the context: what the last step read (including cached tokens) and wrote, plus the estimate of
+    what came after it. Without a report, `later_tokens` is the estimate of the whole context."""
     return later_tokens + (last_usage.total_tokens if last_usage else 0)
 
 
 def context_state(budget: Budget, tokens: int, reported: bool) -> ContextState:
-    """The public figure; `assumed` where the window is a guess, since then no share of it is certain."""
+    """The public figure; `assumed` if the window is a guess, since then every share of it is uncertain."""
     if budget.source == "assumed":
         return ContextState(tokens=tokens, limit=budget.limit, usable=budget.usable, source="assumed")
     source: Literal["reported", "estimated"] = "reported" if reported else "estimated"
@@ -218,7 +220,7 @@ def _safety(settings: CompactionSettings, limit: int) -> int:
 
 
 def _fit(limit: int, output: int, *others: int) -> list[int]:
-    """The reserves, shrunk in proportion where they are too large for the window together; of a small window the answer
+    """The reserves, shrunk in proportion if together they are too large for the window; in a small window the answer
     gets its share first."""
     small = limit <= SMALL_WINDOW
     room = limit // 4 if small else int(limit * MOST_RESERVED)

@@ -11,13 +11,13 @@ from app.messages import Message, Role
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A compaction round: the messages with a seq from `first_seq` to `last_seq`, both included, are replaced by those
-    of them that `kept` names, word for word, and then the summary. A round made later that covers the same range takes
-    the place of this one. Rounds are made in the order of their summaries, which need not be that of their numbers: one
-    that somebody asks for has its number before it is made.
+    """A compaction round: the messages with a seq from `first_seq` to `last_seq`, inclusive, are replaced by those that
+    `kept` names, verbatim, followed by the summary. A later round that covers the same range replaces this one. Rounds
+    are made in the order of their summaries, not necessarily of their numbers: a manual round has its number before it
+    is made.
 
-    `clips` are ids of parts and the number of characters to show of each: parts of messages outside the range, of kept
-    ones, and of the user's request that a summary ends with.
+    `clips` maps ids of parts to the number of characters to show: parts of messages outside the range, of kept ones,
+    and of the user's request that a summary ends with.
     """
 
     round: int
@@ -32,13 +32,13 @@ class Checkpoint:
         return self.first_seq <= message.seq <= self.last_seq
 
     def replaces(self, earlier: Checkpoint) -> bool:
-        """Whether this round, made later, covers all that the earlier one does."""
+        """Whether this later round covers everything that the earlier one does."""
         return self.first_seq <= earlier.first_seq and earlier.last_seq <= self.last_seq
 
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """What shapes a context: the checkpoints that were not reverted, superseded ones included, in the order in which
+    """What shapes a context: the checkpoints that were not reverted, including superseded ones, in the order in which
     they were made, and the calls whose outputs are cleared."""
 
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -51,7 +51,7 @@ class InForce:
 
     @property
     def latest(self) -> int:
-        """The number of the round that was made last, 0 without one."""
+        """The number of the latest round made, 0 without one."""
         return self.checkpoints[-1].round if self.checkpoints else 0
 
     def clearing(self, call_ids: Iterable[str]) -> InForce:
@@ -59,13 +59,13 @@ class InForce:
         return replace(self, pruned=self.pruned.union(call_ids))
 
     def covering(self, checkpoint: Checkpoint) -> InForce:
-        """The same, with one round more."""
+        """The same, with one more round."""
         return replace(self, checkpoints=(*self.checkpoints, checkpoint))
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedRound:
-    """A checkpoint in force, with its messages: those kept of its range, then the summary."""
+    """A checkpoint in force, with its messages: those kept from its range, then the summary."""
 
     checkpoint: Checkpoint
     kept: tuple[Message, ...]
@@ -73,7 +73,7 @@ class AppliedRound:
 
 
 def rounds_in_force(rows: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> list[AppliedRound]:
-    """Checkpoints with a summary that no round made later has taken up, in order of their place."""
+    """Checkpoints that have a summary and were not replaced by a later round, in order of their ranges."""
     if not checkpoints:
         return []
     summaries = {message.id: message for message in rows if message.is_summary}
@@ -95,8 +95,8 @@ def not_taken_up(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
 
 
 def gaps(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int | None]]:
-    """What lies outside of ranges of seqs, each given by its first and last: pairs of a seq after which a gap begins
-    and one before which it ends, None for the gap at the end."""
+    """The gaps between ranges of seqs, each given by its first and last: pairs of the seq before the gap and the seq
+    after it, None for the gap at the end."""
     found: list[tuple[int, int | None]] = []
     after = 0
     for first, last in sorted(ranges):
@@ -107,8 +107,8 @@ def gaps(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int | None]]:
 
 
 def reachable(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> list[Message]:
-    """The messages that contexts with these checkpoints, and such as come later, are made of: those outside all ranges,
-    those kept, summaries, and the user's own, of which a later round may keep one. The rest was summarised."""
+    """The messages that contexts with these or later checkpoints are made of: those outside all ranges, kept ones,
+    summaries, and the user's own, which a later round may keep. Everything else was summarized."""
     rounds = rounds_in_force(history, checkpoints)
     if not rounds:
         return list(history)
@@ -118,13 +118,13 @@ def reachable(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> 
 
 
 def clips_in_force(rounds: Iterable[AppliedRound]) -> Mapping[str, int]:
-    """Characters to show of each clipped part; where two rounds name one part, the one made later decides."""
+    """Characters to show of each clipped part; if two rounds name the same part, the later one decides."""
     newest_last = sorted(rounds, key=lambda r: r.summary.seq)
     return {part_id: limit for made in newest_last for part_id, limit in made.checkpoint.clips}
 
 
 def uncovered(rows: Iterable[Message], rounds: Sequence[AppliedRound]) -> Iterator[Message]:
-    """The rows outside all ranges, summaries left out."""
+    """The rows outside all ranges, without summaries."""
     ranges = [(r.checkpoint.first_seq, r.checkpoint.last_seq) for r in rounds]
     for message in rows:
         if message.is_summary:

@@ -29,19 +29,19 @@ LEFT_OUT_OF_REQUEST = (
 LEFT_OUT_OF_RESULT = '\n[… {count:,} characters left out here; recall("{call_id}") returns them]\n'
 
 SPILL_FILE = ".palimpsest/messages/{message_id}.txt"
-"""Where in the workspace a user message is written whole once its context shows head and tail of it alone."""
+"""The workspace file with the full text of a user message whose context shows only its head and tail."""
 
 _MARGIN = 8
 """Characters that a clip must save beyond its note, whose quotes and line breaks are escaped in a result's JSON."""
 
 _CLIPPED = "_clipped"
-"""The one key of arguments that could not be clipped value by value."""
+"""The only key of arguments that could not be clipped value by value."""
 
 
 def clip_message(message: Message, clips: Mapping[str, int], pruned: AbstractSet[str] = frozenset()) -> Message:
-    """The message with each part named in `clips` cut to that many characters and a note, the same object where none
-    is cut. Reasoning and images are never cut: they go out whole or not at all; nor are the placeholders of `pruned`
-    results. The note in a text names the message, which `recall` returns whole."""
+    """The message with each part named in `clips` cut to that many characters plus a note, the same object if none is
+    cut. Reasoning and images are never cut (they are sent whole or not at all), nor are the placeholders of `pruned`
+    results. The note in a text names the message, which `recall` returns in full."""
     if not clips or clips.keys().isdisjoint(part.id for part in message.parts):
         return message
     note = _note_of(message)
@@ -52,12 +52,12 @@ def clip_message(message: Message, clips: Mapping[str, int], pruned: AbstractSet
 
 
 def spill_file(message: Message) -> str:
-    """The file in the workspace that has the whole text of a user message that is clipped in its context."""
+    """The workspace file with the full text of a clipped user message."""
     return SPILL_FILE.format(message_id=message.id)
 
 
 def _note_of(message: Message) -> str:
-    """What stands in the gap of a clipped text of the message; `clip_text` puts the count in."""
+    """The note for the gap in a clipped text of the message; `clip_text` fills in the count."""
     note = LEFT_OUT_OF_REQUEST if message.role is Role.USER and not message.is_summary else LEFT_OUT_OF_MESSAGE
     return note.replace("{message_id}", _escaped(message.id)).replace("{path}", _escaped(spill_file(message)))
 
@@ -67,8 +67,8 @@ def _is_named(part: Part, clips: Mapping[str, int], pruned: AbstractSet[str]) ->
 
 
 def clip_part(part: Part, limit: int, text_note: str = LEFT_OUT) -> Part:
-    """The part cut to `limit` characters and a note, the same object where that would not make it shorter. `text_note`
-    is the note for a text; a result's names its call."""
+    """The part cut to `limit` characters plus a note, the same object if that would not make it shorter. `text_note` is
+    the note for a text; a result's note names its call."""
     match part:
         case TextPart():
             return _changed(part, "text", part.text, clip_text(part.text, limit, text_note))
@@ -81,7 +81,7 @@ def clip_part(part: Part, limit: int, text_note: str = LEFT_OUT) -> Part:
 
 
 def part_length(part: Part) -> int:
-    """Characters of what a clip could shorten; 0 for what is never clipped."""
+    """Characters that a clip could shorten; 0 for parts that are never clipped."""
     match part:
         case TextPart():
             return len(part.text)
@@ -93,8 +93,8 @@ def part_length(part: Part) -> int:
 
 
 def clip_text(text: str, limit: int, note: str = LEFT_OUT) -> str:
-    """The first and the last half of `limit` characters with `note` between them; the text itself where the note would
-    cost as much as it saves."""
+    """The first and last half of `limit` characters with `note` between them; the text itself if the note would cost as
+    much as it saves."""
     between = note.format(count=len(text) - limit)
     if len(text) <= limit + len(between) + _MARGIN:
         return text
@@ -103,8 +103,8 @@ def clip_text(text: str, limit: int, note: str = LEFT_OUT) -> str:
 
 
 def clip_arguments(arguments: str, limit: int) -> str:
-    """A call's arguments as a valid JSON object of about `limit` characters: its longest strings are clipped, as far
-    down as it takes. What is long for other reasons, or no object, becomes `{"_clipped": "…"}`."""
+    """A call's arguments as a valid JSON object of about `limit` characters: its longest strings are clipped as much as
+    necessary. Arguments that are long for other reasons, or no object, become `{"_clipped": "…"}`."""
     if len(arguments) <= limit + _MARGIN:
         return arguments
     shorter = _clip_values(arguments, limit) or _dumped({_CLIPPED: clip_text(clean_text(arguments), limit // 2)})
@@ -139,10 +139,10 @@ def _dumped(value: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Braces doubled, as `str.format` wants them."""
+    """Double the braces for `str.format`."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _changed(part: Part, field: str, old: str, new: str) -> Part:
-    """Counted anew, since `tokens` is of the whole."""
+    """The part with another text, to be counted again, since `tokens` is that of the whole part."""
     return part if new is old or new == old else part.model_copy(update={field: new, "tokens": 0})

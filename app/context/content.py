@@ -1,4 +1,4 @@
-"""What of a stored message may go out to a model, and the making of messages that stand in for missing ones."""
+"""What of a stored message may be sent to a model, and derived messages that replace missing ones."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from app.messages import (
 )
 
 BOUND_KINDS = frozenset({"thinking", "redacted_thinking"})
-"""Types of reasoning blocks that a provider verifies against everything in front of them."""
+"""Types of reasoning blocks that a provider verifies against everything before them."""
 
 _NAMESPACE = UUID("7f0c2f62-9d0e-4d57-8b55-64d1c6a3a1e9")
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningRule:
-    """Which reasoning of a history goes out to `model`.
+    """Which reasoning of a history is sent to `model`.
 
-    A thinking block is bound to the request that it answered: it goes out from the seq `bound_from` on, where nothing
-    in front of it has changed since. `echo` sends the model's own reasoning text back where its provider gave it no
-    form of its own. All that is sent, counted or shown of a history follows one such rule.
+    A thinking block is bound to the request that it answered: it is sent from the seq `bound_from` on, where nothing
+    before it has changed since. `echo` sends the model's own reasoning text back if its provider gave it no form of its
+    own. Everything sent, counted or shown of a history follows one such rule.
     """
 
     model: str
@@ -39,16 +39,16 @@ class ReasoningRule:
 
 
 def derived_id(*keys: str) -> str:
-    """An id that follows from `keys` alone, so that the same repair gives the same bytes every time."""
+    """An id computed only from `keys`, so that the same repair gives the same bytes every time."""
     return str(uuid5(_NAMESPACE, "\n".join(keys)))
 
 
 def sendable(message: Message, rule: ReasoningRule) -> Message | None:
-    """The message without what the rule's model must not see, the same object where nothing is left out.
+    """The message without what the rule's model must not see, the same object if nothing is left out.
 
-    None for system rows, voided attempts, and messages that say nothing (blank text and reasoning alone say nothing).
-    Interrupted text stays; reasoning goes out whole, to the model that wrote it, or not at all. Bound
-    blocks go out only where all that stands in front of them in the message goes out as the model wrote it.
+    None for system rows, voided attempts, and messages that say nothing (only blank text and reasoning). Interrupted
+    text stays; reasoning is sent whole, to the model that wrote it, or not at all. Bound blocks are sent only if
+    everything before them in the message is sent as the model wrote it.
     """
     if message.role is Role.SYSTEM or message.voided_at is not None:
         return None
@@ -60,12 +60,12 @@ def sendable(message: Message, rule: ReasoningRule) -> Message | None:
 
 
 def is_bound(part: Part) -> bool:
-    """Whether it is a thinking block that its provider verifies against everything in front of it."""
+    """Whether it is a thinking block that its provider verifies against everything before it."""
     return isinstance(part, ReasoningPart) and (part.provider_data or {}).get("type") in BOUND_KINDS
 
 
 def counted_for(message: Message, model: str) -> Message:
-    """The message with its images counted by the rule of `model`, the same object where that makes no difference. They
+    """The message with its images counted by the rule of `model`, the same object if that makes no difference. They
     were stored with one count for all models."""
     if not any(isinstance(part, ImagePart) for part in message.parts):
         return message
@@ -80,7 +80,7 @@ def _counted_image(part: ImagePart, model: str) -> ImagePart:
 
 
 def with_parts(message: Message, parts: Sequence[Part]) -> Message:
-    """The message with other parts, numbered and counted again."""
+    """The message with other parts, renumbered and recounted."""
     placed = tuple(_placed(part, index) for index, part in enumerate(parts))
     tokens = PER_MESSAGE + sum(part.tokens or estimate_part(part) for part in placed)
     return message.model_copy(update={"parts": placed, "tokens": tokens})
@@ -94,23 +94,23 @@ def _placed(part: Part, index: int) -> Part:
 
 
 def control_message(source: Message, purpose: str, parts: Sequence[Part]) -> Message:
-    """A control message derived from `source`, whose place in the history it takes."""
+    """A control message derived from `source`, at its position in the history."""
     return derived_message(source, derived_id(source.id, purpose), Role.CONTROL, parts)
 
 
 def text_part(text: str, *keys: str) -> TextPart:
-    """A text of ours, with an id derived from `keys`."""
+    """A text added by Palimpsest, with an id derived from `keys`."""
     return TextPart(id=derived_id(*keys), index=0, text=text)
 
 
 def derived_message(source: Message, id: str, role: Role, parts: Sequence[Part]) -> Message:
-    """A message of ours at the place of `source`."""
+    """A message added by Palimpsest at the position of `source`."""
     return with_parts(Message(id=id, seq=source.seq, role=role, parts=(), created_at=source.created_at), parts)
 
 
 def _is_verbatim(message: Message, rule: ReasoningRule) -> bool:
-    """Whether the message's bound blocks follow only on what goes out as the model wrote it. Calls do not: they have
-    ids of ours on the wire."""
+    """Whether the message's bound blocks only follow parts that are sent as the model wrote them. Calls are not: they
+    get Palimpsest's own ids on the wire."""
     before = True
     for part in message.parts:
         if is_bound(part) and not before:

@@ -1,4 +1,4 @@
-"""Texts made short enough for a summary: by characters, by tokens, and onto one line."""
+"""Shortens texts for a summary: by characters, by tokens, and onto one line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from app.context.tokens import estimate_text
 from app.messages import ImagePart, Message, TextPart
 
 CHARS_PER_TOKEN = 4
-"""The most characters that `estimate_text` takes for one token."""
+"""The maximum number of characters that `estimate_text` counts as one token."""
 
 
 def clip_middle(text: str, chars: int, where: str = "") -> str:
-    """At most `chars` characters of the text, half of them from its end, and between them how many are left out; the
-    text itself where it is no longer. `where` says how to see the rest."""
+    """At most `chars` characters of the text, half of them from its end, with a note of how many are left out; the text
+    itself if it is not longer. `where` says how to see the rest."""
     if len(text) <= chars:
         return text
     tail = chars // 2
@@ -22,8 +22,8 @@ def clip_middle(text: str, chars: int, where: str = "") -> str:
 
 
 def fit_tokens(text: str, tokens: int, where: str = "") -> str:
-    """The text, clipped in its middle where it has more than `tokens` estimated tokens. Where not even the note fits,
-    as much of the text's beginning as does."""
+    """The text, clipped in its middle if it has more than `tokens` estimated tokens. If not even the note fits, as much
+    of the text's beginning as does."""
     if _fits(text, tokens):
         return text
     most = min(len(text), CHARS_PER_TOKEN * max(0, tokens))
@@ -34,9 +34,9 @@ def fit_tokens(text: str, tokens: int, where: str = "") -> str:
 
 
 def most_that_fit(total: int, fits: Callable[[int], bool]) -> int:
-    """A count up to `total` that fits, the largest one where `fits` turns false only once; 0 is not tried.
+    """The largest count up to `total` that fits, if `fits` turns false only once; 0 is not tried.
 
-    Doubles first, so that what is far too large is never built.
+    Doubles first, so that texts that are far too large are never built.
     """
     low, high = 0, 1
     while high < total and fits(high):
@@ -49,8 +49,8 @@ def most_that_fit(total: int, fits: Callable[[int], bool]) -> int:
 
 
 def one_line(text: str, chars: int) -> str:
-    """The text on one line, its beginning alone where it is longer than `chars`. What cannot be printed is written as
-    in a Python literal, so that no name can start a line or turn the direction of writing."""
+    """The text on one line, only its beginning if it is longer than `chars`. Unprintable characters are escaped as in a
+    Python literal, so that no name can start a line or change the direction of writing."""
     cut = text[: chars + 1]
     shown = cut if cut.isprintable() else "".join(map(_visible, cut))
     return shown if len(shown) <= chars else f"{shown[:chars]}…"
@@ -62,13 +62,13 @@ def plural(count: int, noun: str) -> str:
 
 
 def image_label(part: ImagePart) -> str:
-    """`[image image/png 800×600]`; the size is left out where it is not known."""
+    """`[image image/png 800×600]`; without the size if it is unknown."""
     size = f" {part.width}×{part.height}" if part.width and part.height else ""
     return f"[image {one_line(part.media_type, 100)}{size}]"
 
 
 def readable(message: Message) -> str:
-    """What a person wrote: the texts as they are, images as labels on lines of their own."""
+    """What a user wrote: the texts unchanged, images as labels on their own lines."""
     if not any(isinstance(part, ImagePart) for part in message.parts):
         return message.text
     pieces = [_piece(part) for part in message.parts if isinstance(part, TextPart | ImagePart)]
@@ -84,5 +84,5 @@ def _visible(character: str) -> str:
 
 
 def _fits(text: str, tokens: int) -> bool:
-    # The estimate is never below a quarter of the characters, which spares counting what is far too long.
+    # The estimate is never below a quarter of the characters; this avoids counting texts that are far too long.
     return len(text) <= CHARS_PER_TOKEN * max(0, tokens) and estimate_text(text) <= tokens

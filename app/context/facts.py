@@ -1,4 +1,4 @@
-"""What a summary states without a model: computed from a history's messages, calls and results, and nothing else."""
+"""What a summary states without a model: computed only from a history's messages, calls and results."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FAILED = frozenset({ToolStatus.ERROR, ToolStatus.CANCELLED, ToolStatus.INTERRUP
 
 @dataclass(frozen=True, slots=True)
 class FileFact:
-    """How often a file was read, written whole and edited, by the file tools. `path` is relative to the workspace, or
-    absolute outside it."""
+    """How often the file tools read, wrote and edited a file. `path` is relative to the workspace, or absolute outside
+    it."""
 
     path: str
     read: int = 0
@@ -35,7 +35,7 @@ class FileFact:
 @dataclass(frozen=True, slots=True)
 class FailedCommand:
     """A shell command that failed `times` times. `exit_code` and `status` are those of the last failure;
-    `succeeded_later` says whether the very same command has succeeded since."""
+    `succeeded_later` says whether the identical command has succeeded since."""
 
     command: str
     status: ToolStatus
@@ -45,7 +45,7 @@ class FailedCommand:
 
 
 class UserRequest(NamedTuple):
-    """One of the user's messages, images in it named."""
+    """One of the user's messages, with its images as labels."""
 
     message_id: str
     text: str
@@ -53,9 +53,9 @@ class UserRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`requests` are the user's messages besides the task, newest last; `files` and `failed_commands` have the newest
-    first; `calls` are completed calls per tool, the most used first; `rounds` is the number of compactions.
-    `searchable` says whether the model has `history_search`, which finds what there is no room for."""
+    """`requests` are the user's messages except the task, newest last; `files` and `failed_commands` are newest first;
+    `calls` are completed calls per tool, most used first; `rounds` is the number of compactions. `searchable` says
+    whether the model has `history_search`, which finds what did not fit."""
 
     task: str = ""
     requests: tuple[UserRequest, ...] = ()
@@ -67,18 +67,18 @@ class Facts:
     searchable: bool = True
 
     def without(self, message_ids: Container[str]) -> Facts:
-        """The facts without those of the requests, as they are told elsewhere."""
+        """The facts without those requests, as they are shown elsewhere."""
         return replace(self, requests=tuple(r for r in self.requests if r.message_id not in message_ids))
 
 
 def compute_facts(
     history: Sequence[Message], plan: Sequence[PlanItem], rounds: int, task_id: str | None = None
 ) -> Facts:
-    """The facts of a history, which is the whole of it and not what a context shows.
+    """The facts of a history, which must be complete, not just what a context shows.
 
-    `task_id` is the message that carries the session's task; the first request is the task where that is not there. A
-    call counts as done where its result completed. Voided attempts and summaries do not count, nor do results whose
-    call is missing. Denied commands never ran and are not among the failed ones.
+    `task_id` is the message with the session's task; if it is not there, the first request is the task. A call counts
+    if its result completed. Voided attempts, summaries and results without a call do not count. Denied commands never
+    ran and do not count as failed.
     """
     ledger = Ledger()
     ledger.advance(history)
@@ -86,7 +86,7 @@ def compute_facts(
 
 
 class Ledger:
-    """The facts of a history that grows: each of its messages is looked at once."""
+    """The facts of a growing history: each message is read once."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -95,7 +95,7 @@ class Ledger:
         self._tally = _Tally()
 
     def advance(self, history: Sequence[Message]) -> None:
-        """Takes in what of the history is new since the last time; what was there must not have changed."""
+        """Takes in the new messages of the history; earlier ones must not have changed."""
         fresh = history[self._next :]
         self._next = len(history)
         self.take(fresh)
@@ -123,7 +123,7 @@ class Ledger:
 
 
 def lived(history: Sequence[Message]) -> Iterator[Message]:
-    """The messages that took place: no voided attempts, no summaries, no system rows."""
+    """The messages that took place: without voided attempts, summaries and system rows."""
     return (m for m in history if m.voided_at is None and not m.is_summary and m.role is not Role.SYSTEM)
 
 
@@ -135,20 +135,20 @@ def ended_calls(history: Sequence[Message]) -> Iterator[tuple[ToolCallPart, Tool
 
 
 def _ended(message: Message, open_calls: dict[str, ToolCallPart]) -> Sequence[tuple[ToolCallPart, ToolResultPart]]:
-    """The open calls that the message's results end; its own calls are open from now on."""
+    """The open calls that the message's results complete; the message's own calls become open."""
     ended = [(open_calls.pop(r.call_id), r) for r in message.tool_results if r.call_id in open_calls]
     open_calls.update((call.call_id, call) for call in message.tool_calls)
     return ended
 
 
 def failed(result: ToolResultPart) -> bool:
-    """Whether a command failed: it ended with an exit code other than 0, or was ended before it could."""
+    """Whether a command failed: it ended with an exit code other than 0, or was stopped before it ended."""
     return result.status in _FAILED or (result.status is ToolStatus.COMPLETED and bool(result.exit_code))
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Insertion order is order of last use: what is used again moves to the end."""
+    """Insertion order is order of last use: an item used again moves to the end."""
 
     files: dict[str, FileFact] = field(default_factory=dict)
     failed: dict[str, FailedCommand] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class _Tally:
 
 
 def workspace_path(path: str) -> str:
-    """One name for the spellings of a path (`./a`, `/workspace/a`, `a`). `..` stays as it is: behind a link it may lead
+    """One name for all spellings of a path (`./a`, `/workspace/a`, `a`). `..` is kept: behind a link it may lead
     elsewhere."""
     steps = [step for step in path.split("/") if step not in ("", ".")]
     if not path.startswith("/"):

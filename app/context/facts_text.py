@@ -1,4 +1,4 @@
-"""The computed facts as text, within a budget: the task and what is newest, the rest counted."""
+"""The computed facts as text, within a budget: the task and the newest items, the rest as counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.events import PlanItem
 from app.messages import ToolStatus
 
 REQUEST_CHARS = 2_000
-"""Characters of one user message that are repeated to the letter."""
+"""Characters of one user message that are repeated verbatim."""
 
 COMMAND_CHARS = 200
 PATH_CHARS = 300
@@ -22,7 +22,7 @@ PATH_CHARS = 300
 NAMED_TOOLS = 8
 FIRST_FILES = 20
 FIRST_FAILURES = 5
-"""What of the files and failed commands goes before the older user messages: the newest are what the work is about."""
+"""Files and failed commands that come before older user messages: the newest are what the work is about."""
 
 _SEARCH_MANY, _SEARCH_ONE = "; `history_search` finds them", "; `history_search` finds the whole"
 _REST_OF_TASK = ", since the task alone is larger than its room"
@@ -42,7 +42,7 @@ _ORDER: tuple[tuple[_List, int | None], ...] = (
 """Which list gets room next, and up to how many of its items; None is all of them."""
 
 _Counts = Mapping[_List, int]
-"""How many items of each list are shown, or there are."""
+"""How many items of each list are shown, or exist."""
 
 _NOUNS: Mapping[_List, str] = {
     "requests": "user message",
@@ -57,9 +57,9 @@ _NONE: _Counts = {"requests": 0, "plan": 0, "failed": 0, "files": 0}
 def render_facts(facts: Facts, budget_tokens: int) -> str:
     """The facts as Markdown of at most `budget_tokens` estimated tokens.
 
-    The task stands first and whole, unless it alone is larger than the budget. Then user messages, files, failed
-    commands and plan get room, the newest of each first; what finds none is counted in one line. Equal facts give equal
-    text; a budget of no tokens gives none.
+    The task comes first and in full, unless it alone exceeds the budget. Then user messages, files, failed commands and
+    plan get room, newest first; what does not fit is counted in one line. Equal facts give equal text; with a budget of
+    0 there is none.
     """
 
     def fits(text: str) -> bool:
@@ -96,7 +96,7 @@ def _extended(facts: Facts, shown: _Counts, name: _List, limit: int | None, fits
         return fits(_render(facts, facts.task, {**shown, name: count}))
 
     count = most_that_fit(total if limit is None else min(total, limit), fitting)
-    # More items can take less room, as they are not counted as left out: a count that fitted before is not lowered.
+    # More items can take less room, because they are no longer listed as left out: a count that fitted is not lowered.
     return {**shown, name: max(count, shown[name])}
 
 
@@ -169,7 +169,7 @@ def _failure(command: FailedCommand) -> str:
 
 
 def _plan_section(plan: tuple[PlanItem, ...], shown: int) -> str:
-    """Open items get room before done ones; all keep their place in the plan."""
+    """Open items get room before completed ones; all keep their order."""
     if not shown:
         return ""
     by_need = sorted(range(len(plan)), key=lambda index: plan[index].status == "completed")

@@ -1,4 +1,4 @@
-"""A context generation: the part of a request that stays the same until the context is made anew."""
+"""A context generation: the part of a request that stays the same until the context is rebuilt."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from app.llm.base import ToolSchema
 GenerationReason = Literal[
     "created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert", "reasoning"
 ]
-"""What began a generation; `reasoning` is that the provider wants the reasoning in the history treated otherwise. A
-changed plan begins none: the system text holds the plan as it was at the beginning."""
+"""What began a generation; `reasoning` means that the provider needs the reasoning in the history treated differently.
+A changed plan begins none: the system text has the plan as of the generation's beginning."""
 
 
 @dataclass(frozen=True)
 class Generation:
     """System text and tools of all requests since event `first_seq` of the session.
 
-    Stored whole, so that any step's request can be built again byte for byte. Within one generation each request only
-    adds to the one before, which keeps the provider's prompt cache warm. Usage reported under an older generation says
-    nothing about the present context. `rounds` are the rounds of compaction in force.
-    A thinking block of before `first_seq` is not sent: what its provider verifies it against has changed since.
-    `echo_reasoning` has plain reasoning sent back to the model that wrote it, and `drop_block` asks a provider that
-    verifies replayed thinking to drop what it cannot verify.
+    Stored in full, so that any step's request can be rebuilt byte for byte. Within one generation each request only
+    appends to the one before, which keeps the provider's prompt cache warm. Usage reported under an older generation
+    does not apply to the current context. `rounds` are the compaction rounds in force. Thinking blocks from before
+    `first_seq` are not sent: what their provider verifies them against has changed since. `echo_reasoning` sends plain
+    reasoning back to the model that wrote it, and `drop_block` asks a provider that verifies replayed thinking to drop
+    what it cannot verify.
     """
 
     id: str
@@ -57,5 +57,5 @@ class Generation:
 
     @property
     def fixed_tokens(self) -> int:
-        """What every request of this generation costs before its first message."""
+        """Tokens of every request of this generation before its first message."""
         return self.system_tokens + self.tools_tokens

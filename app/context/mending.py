@@ -1,4 +1,4 @@
-"""The repair of a broken conversation, one thing at a time and each of them noted."""
+"""Repairs a broken conversation, one thing at a time, and notes each repair."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One thing that was mended, for the record; `message_id` is the message where it was found."""
+    """One repair, for the record; `message_id` is the message where the fault was found."""
 
     kind: RepairKind
     message_id: str
@@ -51,16 +51,16 @@ class Repair:
 
     @property
     def key(self) -> tuple[RepairKind, str, str | None]:
-        """Tells a repair from others, and is the same whenever the same thing is mended."""
+        """Identifies a repair; the same whenever the same thing is repaired."""
         return self.kind, self.message_id, self.call_id
 
 
 def mend(messages: Sequence[Message], rule: ReasoningRule) -> tuple[list[Message], list[Repair]]:
-    """A sound conversation made of any messages, and what had to be done."""
-    return _Mender(rule).mend(messages)
+    """A valid conversation made from any messages, and the repairs."""
+    return _Repairer(rule).run(messages)
 
 
-class _Mender:
+class _Repairer:
     """One repair of one conversation."""
 
     def __init__(self, rule: ReasoningRule) -> None:
@@ -69,7 +69,7 @@ class _Mender:
         self._repairs: list[Repair] = []
         self._call_ids: set[str] = set()
 
-    def mend(self, messages: Sequence[Message]) -> tuple[list[Message], list[Repair]]:
+    def run(self, messages: Sequence[Message]) -> tuple[list[Message], list[Repair]]:
         clean = self._cleaned(messages)
         answers = _pair(clean)
         claimed = set(answers.values())
@@ -79,7 +79,7 @@ class _Mender:
             elif message.role is not Role.TOOL:
                 self._take(message, _without_results(message.parts))
             self._take_leftovers(index, message, claimed)
-        self._mend_ends()
+        self._repair_ends()
         return self._out, self._repairs
 
     def _note(self, kind: RepairKind, message: Message, detail: str, call_id: str | None = None) -> None:
@@ -155,7 +155,7 @@ class _Mender:
                 behind = place
 
     def _take_leftovers(self, index: int, message: Message, claimed: Container[Place]) -> None:
-        """What is left of a message once results have gone to their calls, as text of ours."""
+        """Turns results without a call, and other parts out of place, into a control message."""
         left: list[Part] = []
         for position, part in enumerate(message.parts):
             if isinstance(part, ToolResultPart) and (index, position) not in claimed:
@@ -167,7 +167,7 @@ class _Mender:
         if left:
             self._out.append(control_message(message, "leftovers", left))
 
-    def _mend_ends(self) -> None:
+    def _repair_ends(self) -> None:
         if self._out and self._out[0].role is Role.ASSISTANT:
             first = self._out[0]
             self._note("first_message", first, "the conversation began with the assistant")
@@ -179,8 +179,8 @@ class _Mender:
 
 
 def _pair(messages: Sequence[Message]) -> dict[Place, Place]:
-    """The place of each call's result. A result belongs to the nearest message before it that still waits for one with
-    its id, and there to the first such call, since providers repeat their ids."""
+    """The place of each call's result. A result belongs to the nearest earlier message that still waits for one with
+    its id, and there to the first such call, since providers reuse ids."""
     waiting: dict[str, list[Place]] = {}
     answers: dict[Place, Place] = {}
     for index, message in enumerate(messages):
@@ -201,7 +201,7 @@ def _result_at(messages: Sequence[Message], place: Place, call: ToolCallPart) ->
 
 
 def _results_message(message: Message, following: Message | None, results: Sequence[Part]) -> Message:
-    """The tool message after `message`: the one that is there, with these results."""
+    """The tool message after `message`: the existing one, if any, with these results."""
     if following is None or following.role is not Role.TOOL:
         return derived_message(message, derived_id(message.id, "results"), Role.TOOL, results)
     return following if _same(results, following.parts) else with_parts(following, results)

@@ -1,4 +1,4 @@
-"""Compaction settings: every number that decides when a context is made smaller and how, and a preset per policy."""
+"""Compaction settings: every number that decides when and how a context is made smaller, and a preset per policy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 
 def _number(value: Any) -> Any:
-    """True is no number, and neither is "50"."""
+    """Rejects booleans and strings such as "50"."""
     if isinstance(value, bool | str):
-        raise ValueError("a number is needed")
+        raise ValueError("must be a number")
     return value
 
 
 Whole = Annotated[int, BeforeValidator(_number)]
 Tokens = Annotated[Whole, Field(ge=0, le=100_000_000)]
-"""A number of tokens or characters; the bound is above any model's window and keeps the JSON readable everywhere."""
+"""A number of tokens or characters; the limit is above any model's window and keeps the JSON readable everywhere."""
 
 
 def _as_fraction(value: float) -> float:
@@ -38,38 +38,38 @@ Fraction = Annotated[
 class CompactionSettings(Value):
     """How one session's context is kept within the model's window.
 
-    None in a numeric field means that the number follows from the model's window. Sizes are in tokens unless said
+    None in a numeric field means that the number is derived from the model's window. Sizes are in tokens unless noted
     otherwise.
     """
 
-    policy: Policy = Field("reactive", description="Which preset the other settings start from.")
+    policy: Policy = Field("reactive", description="The preset that the other settings start from.")
     auto: StrictBool = Field(
         True,
-        description="Make the context smaller before it is full. With false only a compaction by hand does, and a"
-        " refusal by the provider.",
+        description="Make the context smaller before it is full. If false, only a manual compaction or a refusal by the"
+        " provider does.",
     )
     prune_at_end: StrictBool = Field(
-        True, description="Clear old tool output at the end of a run where the trigger is near; needs `auto`."
+        True, description="Clear old tool output at the end of a run if the trigger is near; needs `auto`."
     )
     model: str | None = Field(
         None, min_length=1, max_length=200, description="Model that writes summaries; null is the session's own."
     )
     threshold_percent: Fraction = Field(
         0.8,
-        description="`threshold`: share of the available tokens at which a summary is due, as 0.8 or as 80.",
+        description="`threshold`: share of the available tokens at which a summary is due, as 0.8 or 80.",
     )
     system_reserve: Tokens = Field(2_000, description="`threshold`: tokens set aside for system prompt and tools.")
     safety_buffer: Tokens | None = Field(
-        None, description="Tokens never used, against a wrong estimate; null is 2 % of the window."
+        None, description="Tokens kept free for estimation errors; null is 2 % of the window."
     )
     recent_messages_to_keep: Whole = Field(
         10, ge=1, le=10_000, description="`threshold`: newest messages that stay verbatim."
     )
     prune_protect: Tokens = Field(
-        40_000, description="Newest tool output, in tokens, that is never cleared; 30 % of usable on small windows."
+        40_000, description="Newest tool output, in tokens, that is never cleared; 30 % of usable in small windows."
     )
     prune_minimum: Tokens = Field(
-        20_000, description="Old tool output is cleared only if this much is freed; 15 % of usable on small windows."
+        20_000, description="Old tool output is cleared only if it frees this much; 15 % of usable in small windows."
     )
     prune_exempt_tools: tuple[str, ...] = Field(
         ("recall", "memory_read", "update_plan"), max_length=100, description="Tools whose output is never cleared."
@@ -77,17 +77,17 @@ class CompactionSettings(Value):
     min_turns_to_keep: Whole = Field(2, ge=0, le=10_000, description="Newest turns that stay verbatim and unpruned.")
     output_reserve: Annotated[Whole, Field(ge=1, le=100_000_000)] | None = Field(
         None,
-        description="Output tokens asked for in a step and kept free for it; null is the least of the model's maximum,"
-        " 32,000 and a quarter of the window.",
+        description="Output tokens requested per step and kept free for it; null is the smallest of the model's"
+        " maximum, 32,000 and a quarter of the window.",
     )
     tail_tokens: Tokens | None = Field(
-        None, description="Least size of the verbatim tail; null is 25 % of usable, within 2,000 and 15,000."
+        None, description="Minimum size of the verbatim tail; null is 25 % of usable, between 2,000 and 15,000."
     )
     handoff_threshold: Tokens = Field(
-        200_000, description="`handoff`: tokens of the last call at which a summary is due; 0 turns this trigger off."
+        200_000, description="`handoff`: tokens of the last call at which a summary is due; 0 disables this trigger."
     )
     summary_max_tokens: Annotated[Whole, Field(ge=1, le=100_000_000)] | None = Field(
-        2_000, description="Longest summary, reasoning not counted; null is 4,000. Never above a quarter of the window."
+        2_000, description="Longest summary, without reasoning; null is 4,000. Never above a quarter of the window."
     )
     summary_temperature: Annotated[float, BeforeValidator(_number)] | None = Field(
         None, ge=0, le=2, allow_inf_nan=False, description="Temperature of the summary; null sends none."
@@ -98,20 +98,20 @@ class CompactionSettings(Value):
         le=100_000_000,
         description="Characters of one tool output that the model sees, head and tail together.",
     )
-    profile: Literal["coding", "content"] = Field("coding", description="What a summary looks for.")
+    profile: Literal["coding", "content"] = Field("coding", description="What a summary focuses on.")
     background: StrictBool = Field(
         True,
-        description="Prepare the summary while the agent works on, so that it need not wait; one that is not needed"
-        " costs all the same.",
+        description="Prepare the summary while the agent works, so that it need not wait; an unneeded summary is"
+        " billed as well.",
     )
     recount_probe: StrictBool = Field(
         False,
-        description="`handoff`: count the new context by a call of 16 tokens instead of waiting for the next step.",
+        description="`handoff`: count the new context with a 16-token call instead of waiting for the next step.",
     )
 
     @property
     def per_message(self) -> int:
-        """Tokens counted for a message besides its parts."""
+        """Tokens counted for a message in addition to its parts."""
         return 2 if self.policy == "threshold" else 4
 
 
@@ -129,23 +129,23 @@ PRESETS: Mapping[Policy, Mapping[str, Any]] = {
 
 
 def preset(policy: Policy) -> CompactionSettings:
-    """The settings that a policy's name alone stands for."""
+    """The settings of a policy's name alone."""
     return CompactionSettings(policy=policy, **PRESETS[policy])
 
 
 DEFAULT = preset("reactive")
 
 MAX_FAULTS, MAX_FAULT_CHARS = 20, 200
-"""Most faults that a refusal names, and characters of a field's name in it: both come from the request."""
+"""Maximum errors that a refusal lists, and characters of a field's name in it: both come from the request."""
 
 
 def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DEFAULT) -> CompactionSettings:
-    """A request's `compaction` merged over `base`: the server's default for a new session, the session's settings so
-    far for a change and for a round.
+    """A request's `compaction` merged over `base`: the server's default for a new session, the session's current
+    settings for a change or a round.
 
-    None changes nothing. Where the policy changes, its preset takes the place of the old one's, and settings of `base`
-    that differ from its own preset stay. Raises `InvalidRequestError` (code `invalid_compaction`), whose `errors` are
-    all that is wrong, each with its `field` and a `message`, and whose `field` is the first of them.
+    None changes nothing. If the policy changes, its preset replaces the old one's, and settings of `base` that differ
+    from its own preset stay. Raises `InvalidRequestError` (code `invalid_compaction`) whose `errors` list everything
+    that is wrong, each with its `field` and a `message`, and whose `field` is the first of them.
     """
     if value is None:
         return base
@@ -167,7 +167,7 @@ def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DE
 
 
 def _faults(error: ValidationError) -> list[tuple[str, str]]:
-    """Field and message of everything that is wrong."""
+    """Field and message of each error."""
     return [
         (".".join(["compaction", *map(str, fault["loc"])])[:MAX_FAULT_CHARS], _words(fault["type"], fault["msg"]))
         for fault in error.errors(include_url=False, include_input=False)[:MAX_FAULTS]
@@ -175,14 +175,14 @@ def _faults(error: ValidationError) -> list[tuple[str, str]]:
 
 
 def _words(kind: str, message: str) -> str:
-    """What is wrong, where pydantic's own words speak of its workings."""
+    """The message, replacing pydantic's wording where that refers to its internals."""
     if kind == "extra_forbidden":
-        return "There is no such setting"
+        return "Unknown setting"
     return message.removeprefix("Value error, ")
 
 
 def public(settings: CompactionSettings) -> dict[str, Any]:
-    """The settings as a session shows them, without the policy's name, in JSON's types."""
+    """The settings as a session shows them, as JSON values and without the policy's name."""
     return settings.model_dump(mode="json", exclude={"policy"})
 
 

@@ -1,4 +1,4 @@
-"""What a model sees of a history: a pure function of stored values, and the same one grown message by message."""
+"""What a model sees of a history: as a pure function of stored values, and incrementally, message by message."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ __all__ = [
 ItemReason = Literal["placeholder", "clip", "summary", "repair", "control"]
 
 PLACEHOLDER = '[Old tool result cleared; recall("{call_id}") returns it]'
-"""What stands for a pruned result; constant for a call, so that the provider's cache finds it again."""
+"""Replaces a pruned result; constant for each call, so that the provider's cache still matches."""
 
 SUMMARISED = "[The conversation up to here was summarised. Go on with the task.]"
-"""What stands between a summary in the assistant's role and what is no message of the user's, or nothing at all."""
+"""Follows a summary in the assistant's role, unless a user message does."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """A message as it goes out. `message_id` is the stored message that it comes from, or the derived id of one made up
-    by a repair; `reason` says why it is not simply that message."""
+    """A message as it is sent. `message_id` is the stored message that it comes from, or the derived id of one added by
+    a repair; `reason` says why the two differ."""
 
     message: Message
     message_id: str
@@ -50,7 +50,7 @@ class ContextItem:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What a history looks like to the model, before the validator; `tokens` are the messages' alone."""
+    """What a history looks like to the model, before validation; `tokens` are those of the messages alone."""
 
     items: tuple[ContextItem, ...]
     tokens: int
@@ -70,21 +70,21 @@ def project(
 ) -> Projection:
     """The messages that the generation's model sees of `history`, in order.
 
-    Left out are system rows, voided attempts, messages that say nothing (an error alone says nothing), summaries of no
-    checkpoint, and reasoning that the generation's rule keeps back: what another model wrote, what was interrupted, and
-    thinking that is bound to an earlier generation. Results of the call ids in `pruned`
-    become placeholders, and parts that a checkpoint clips are shown with head and tail.
+    Left out are system rows, voided attempts, messages that say nothing (an error alone says nothing), summaries
+    without a checkpoint, and reasoning that the generation's rule excludes: what another model wrote, what was
+    interrupted, and thinking bound to an earlier generation. Results of the call ids in `pruned` become placeholders,
+    and parts that a checkpoint clips are shown with head and tail.
     """
     transcript = Transcript(generation, history, checkpoints, pruned, per_message=per_message)
     return Projection(tuple(transcript.items), transcript.tokens)
 
 
 class Transcript:
-    """A projection that grows with its history: the work of a step depends on what is new in it.
+    """A projection that grows with its history: the work of a step depends only on what is new.
 
-    `messages` is one list object for the whole life of the transcript, ready to be sent after `settle`. Appending gives
-    what projecting the whole history would give. A new checkpoint or mark needs a new generation, and so a new
-    transcript; a checkpoint counts from its summary on, which is behind all that it covers.
+    `messages` is the same list object for the whole life of the transcript, ready to be sent after `settle`. Appending
+    gives the same result as projecting the whole history. A new checkpoint or mark needs a new generation and so a new
+    transcript; a checkpoint applies from its summary on, which comes after all that it covers.
     """
 
     def __init__(
@@ -117,54 +117,55 @@ class Transcript:
 
     @property
     def items(self) -> list[ContextItem]:
-        """The messages with where they come from, and the tokens of each."""
+        """The messages with their origin and tokens."""
         more = self._more_per_message
         return [replace(item, tokens=item.tokens + more) for item in self._items] if more else list(self._items)
 
     def count_messages_at(self, per_message: int) -> None:
-        """Counts so many tokens for each message besides its parts from here on, for those that are there too."""
+        """From here on, counts this many tokens for each message in addition to its parts, earlier messages
+        included."""
         more = per_message - self._per_message
         self._more_per_message += more
         self._per_message = per_message
         self.tokens += more * len(self._items)
 
     def append(self, message: Message) -> None:
-        """Adds the history's next message, complete; it may turn out to be nothing that a model sees."""
+        """Adds the history's next message, complete; the model may see nothing of it."""
         for shown in uncovered([message], self._rounds):
             self._add(shown)
 
     def is_sound(self) -> bool:
-        """Whether `messages` may be sent as they are; looks only at what is new."""
+        """Whether `messages` may be sent as they are; checks only what is new."""
         return self._check.advance(self.messages)
 
     def settle(self) -> list[Repair]:
-        """Makes `messages` fit to be sent and returns what had to be mended; no repairs is the rule.
+        """Makes `messages` valid to send and returns the repairs, usually none.
 
-        Looks only at what is new, unless a repair is needed. The caller records the repairs and starts a generation;
-        the transcript itself stays in use until then.
+        Checks only what is new, unless a repair is needed. The caller records the repairs and starts a generation; the
+        transcript itself stays in use until then.
         """
         if self.is_sound():
             return []
-        mended, repairs = repair(self.messages, self.generation.reasoning)
-        self._replace(mended)
+        repaired, repairs = repair(self.messages, self.generation.reasoning)
+        self._replace(repaired)
         self._check = SoundnessCheck(self.generation.reasoning)
         self._check.advance(self.messages)
         return repairs
 
     def mended(self) -> tuple[Transcript, list[Repair]]:
-        """The same fit to be sent, and what had to be mended, as by `settle`; this one stays as it is."""
+        """A repaired copy, and the repairs, like `settle`; this transcript is unchanged."""
         twin = copy(self)
         twin._items, twin.messages = list(self._items), list(self.messages)
         return twin, twin.settle()
 
     def drop_last(self) -> None:
-        """Takes the last message away again, such as one that was put there to make the rest fit to be sent."""
+        """Removes the last message, such as one added only to make the rest valid to send."""
         self.tokens -= self._items.pop().tokens + self._more_per_message
         self.messages.pop()
         self._check = SoundnessCheck(self.generation.reasoning)
 
     def _add_all(self, rows: Iterable[Message]) -> None:
-        """The rows, with what takes the place of each covered range where the range was."""
+        """Adds the rows, with each covered range replaced at its position."""
         due = list(self._rounds)
         for message in uncovered(rows, self._rounds):
             while due and due[0].checkpoint.first_seq <= message.seq:
@@ -217,14 +218,15 @@ class Transcript:
             self._push(known.get(id(message)) or ContextItem(message, message.id, self._count(message), "repair"))
 
     def _count(self, message: Message) -> int:
-        """Tokens of a message as items have them, which is as the transcript began to count."""
+        """Tokens of a message as the items have them: with the per-message tokens that the transcript started with."""
         return counted_tokens(message, self._per_message - self._more_per_message)
 
 
 def _needs_line(summary: Message | None, following: Message) -> bool:
-    """Whether a line of ours goes between a summary in the assistant's role and what follows it.
+    """Whether a control message goes between a summary in the assistant's role and the message after it.
 
-    What came after the summary does not count: a request may have ended with the line by then, and it must stay so.
+    Messages newer than the summary make no difference: a request may have ended with the control message by then, and
+    it must stay.
     """
     if summary is None:
         return False
@@ -239,13 +241,13 @@ def _without_results(message: Message) -> Message:
 
 
 def placeholder(part: ToolResultPart) -> ToolResultPart:
-    """What is shown in the place of a pruned result."""
+    """What replaces a pruned result."""
     output = PLACEHOLDER.format(call_id=part.call_id)
     return part.model_copy(update={"output": output, "tokens": placeholder_tokens(part)})
 
 
 def placeholder_tokens(part: ToolResultPart) -> int:
-    """Estimated tokens of what is shown in the place of a pruned result."""
+    """Estimated tokens of what replaces a pruned result."""
     return estimate_result(part.call_id, PLACEHOLDER.format(call_id=part.call_id))
 
 

@@ -1,4 +1,4 @@
-"""The texts that are ours: the system prompt (instructions, environment, notes, plan) and control messages."""
+"""Palimpsest's own texts: the system prompt (instructions, environment, notes, plan) and control messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SYSTEM_TEMPLATE = _packaged("system.md")
 """The built-in instructions: approach, style, and how to treat questions and data. Read on import, never in a step."""
 
 LEAN_TEMPLATE = _packaged("system_lean.md")
-"""The same for the smallest windows, a third as long; it names no tool that they have not."""
+"""The instructions for the smallest windows, a third as long; they name no tool that is missing there."""
 
 _ENVIRONMENT, _LEAN_ENVIRONMENT = Template(_packaged("environment.md")), Template(_packaged("environment_lean.md"))
 
@@ -43,13 +43,13 @@ _HOSTS = (
     " can be reached, and names are resolved by the proxy only."
 )
 SHOWN_HOSTS = 20
-"""Hosts that the system text names: there may be a few more, and each of them takes room in every request."""
+"""Maximum hosts named in the system text: each takes room in every request."""
 
 PLAN_HEAD = (
     "## Your plan\nThis is the plan as it was when this context began. Where a result of `update_plan` follows in the"
     " conversation, the latest of them is the present plan."
 )
-"""What stands above the plan in a system text, which is not written anew when the plan changes."""
+"""The heading of the plan in a system text, which is not rewritten when the plan changes."""
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
@@ -89,8 +89,8 @@ _CONTROL: dict[ControlKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PromptEnvironment:
-    """What the model is told of the place it works in. Times in seconds, `output_chars` in characters; `lean` says it
-    in one line."""
+    """What the model is told about its environment. Times are in seconds, `output_chars` in characters; `lean` uses one
+    line."""
 
     sandbox: str
     network: Network
@@ -102,10 +102,10 @@ class PromptEnvironment:
 
 
 NOTE_CHARS = 100_000
-"""Characters of a note that are kept for the system text: a tenth of a window of 250,000 tokens and more."""
+"""Maximum characters of a note kept for the system text: a tenth of a window of 250,000 tokens or more."""
 
 NOTE_SHARE = 0.1
-"""Share of the usable tokens that each note gets."""
+"""Share of the usable tokens for each note."""
 
 _NOTES = {
     "AGENTS.md": "What the project's people want an agent to know. Keep to its conventions in your work here; where it "
@@ -116,20 +116,20 @@ _NOTES = {
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """AGENTS.md and MEMORY.md of a workspace; empty is none."""
+    """AGENTS.md and MEMORY.md of a workspace; empty if missing."""
 
     agents: str = ""
     memory: str = ""
 
     def dump(self) -> str | None:
-        """As JSON for storage, at most `NOTE_CHARS` of each; None where there is nothing."""
+        """As JSON for storage, at most `NOTE_CHARS` of each; None if both are empty."""
         if not self.agents and not self.memory:
             return None
         return orjson.dumps({"agents": self.agents[:NOTE_CHARS], "memory": self.memory[:NOTE_CHARS]}).decode()
 
     @classmethod
     def load(cls, stored: str | None) -> Notes:
-        """What `dump` gave."""
+        """Load what `dump` returned."""
         return cls() if stored is None else cls(**orjson.loads(stored))
 
 
@@ -139,29 +139,29 @@ def render_system(
     system_prompt: str | None = None,
     notes: str = "",
 ) -> str:
-    """The system text of a generation, the plan apart; equal arguments give equal bytes.
+    """The system text of a generation, without the plan; equal arguments give equal bytes.
 
-    `system_prompt`, a session's own, takes the place of `template`; both stand as they are, nothing in them is
-    substituted. Environment and rendered `notes` follow in either case.
+    `system_prompt`, a session's own, replaces `template`; nothing is substituted in either. Environment and rendered
+    `notes` follow.
     """
     instructions = template if system_prompt is None or not system_prompt.strip() else system_prompt
     return _joined(instructions, render_environment(environment), notes)
 
 
 def template_for(template: str, *, lean: bool) -> str:
-    """The instructions for a window: in a `lean` one the short ones take the place of the built-in `template`, and an
-    operator's own stays."""
+    """The instructions for a window: in a `lean` one, the short ones replace the built-in `template`; an operator's own
+    stays."""
     return LEAN_TEMPLATE if lean and template == SYSTEM_TEMPLATE else template
 
 
 def with_plan(system: str, plan: Sequence[PlanItem]) -> str:
-    """A system text with the plan of now behind it. It stays so for the whole generation: a plan that changes while
-    one goes on is known from the results of `update_plan`."""
+    """A system text followed by the current plan. It stays so for the whole generation: later changes of the plan are
+    known from the results of `update_plan`."""
     return _joined(system, render_plan(plan))
 
 
 def differs_by_plan_alone(system: str, other: str) -> bool:
-    """Whether a generation's system text is the other one, which has no plan, with any plan or none."""
+    """Whether a generation's system text is `other`, which has no plan, followed by any plan or none."""
     return system == other or system.startswith(_joined(other, PLAN_HEAD))
 
 
@@ -170,7 +170,7 @@ def _joined(*sections: str) -> str:
 
 
 def render_environment(environment: PromptEnvironment) -> str:
-    """The section on sandbox, network, time-outs and output."""
+    """The section on sandbox, network, timeouts and output."""
     return (_LEAN_ENVIRONMENT if environment.lean else _ENVIRONMENT).substitute(
         sandbox=_SANDBOXES.get(environment.sandbox, f"a sandbox of the kind {environment.sandbox}"),
         workspace=environment.workspace,
@@ -189,8 +189,8 @@ def _render_network(network: Network) -> str:
 
 
 def render_notes(notes: Notes, usable: int) -> str:
-    """The sections on AGENTS.md and MEMORY.md, each file's head within a tenth of `usable` tokens; empty without
-    both. A file stands between marks that nothing in it can end."""
+    """The sections on AGENTS.md and MEMORY.md, each file's head within a tenth of `usable` tokens; empty without both.
+    A file is enclosed in tags that its content cannot close."""
     limit = int(usable * NOTE_SHARE)
     files = {"AGENTS.md": notes.agents, "MEMORY.md": notes.memory}
     return "\n\n".join(_render_note(name, text, limit) for name, text in files.items() if text.strip())
@@ -206,7 +206,7 @@ def _render_note(name: str, text: str, limit: int) -> str:
 
 
 def clip_head(text: str, tokens: int) -> str:
-    """The longest head of whole lines within some estimated tokens; where the first line is longer, the head of it."""
+    """The longest head of whole lines within `tokens` estimated tokens; if the first line is longer, the head of it."""
     if estimate_text(text) <= tokens:
         return text
     low, high = 0, min(len(text), 4 * tokens)
@@ -222,11 +222,10 @@ def render_plan(plan: Sequence[PlanItem]) -> str:
 
 
 def plan_lines(plan: Sequence[PlanItem]) -> str:
-    """A plan, one line an item. Line breaks in an item become spaces, so that it cannot pass for a section of its
-    own."""
+    """A plan, one line per item. Line breaks in an item become spaces, so that it cannot look like a section."""
     return "\n".join(f"- {_MARKS[item.status]} {' '.join(item.text.split())}" for item in plan)
 
 
 def control_text(kind: ControlKind) -> str:
-    """What a stored control message of this kind says."""
+    """The text of a stored control message of this kind."""
     return _CONTROL[kind]

@@ -1,4 +1,4 @@
-"""Which old tool outputs are cleared: chosen here, marked by the caller, shown as placeholders by the projection."""
+"""Which old tool outputs to clear: selected here, marked by the caller, shown as placeholders by the projection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.messages import Message, ToolResultPart, ToolStatus
 
 @dataclass(frozen=True, slots=True)
 class OldOutput:
-    """The output of a call, and the tokens that clearing it frees once its placeholder is paid for."""
+    """The output of a call, and the tokens that clearing it frees after its placeholder is counted."""
 
     call_id: str
     tool: str
@@ -25,7 +25,7 @@ class OldOutput:
 
 @dataclass(frozen=True, slots=True)
 class PruneBatch:
-    """Outputs that are cleared together, newest first. `tokens_before` are those of all tool outputs in the context."""
+    """Outputs that are cleared together, newest first. `tokens_before` counts all tool outputs in the context."""
 
     outputs: tuple[OldOutput, ...]
     tokens_before: int
@@ -36,16 +36,16 @@ class PruneBatch:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools, each once."""
+        """The names of the tools, without duplicates."""
         return tuple(dict.fromkeys(output.tool for output in self.outputs))
 
     @property
     def tokens_saved(self) -> int:
-        """What clearing them frees."""
+        """Tokens that clearing them frees."""
         return sum(output.tokens for output in self.outputs)
 
     def beside(self, covered: Iterable[Message]) -> PruneBatch | None:
-        """What there is to clear beside messages that a summary stands for; None where that is nothing."""
+        """What is left to clear next to messages that a summary covers; None if nothing."""
         gone = {part.call_id for message in covered for part in message.tool_results}
         left = tuple(output for output in self.outputs if output.call_id not in gone)
         return PruneBatch(left, self.tokens_before) if left else None
@@ -54,12 +54,12 @@ class PruneBatch:
 def select_prunable(
     messages: Sequence[Message], settings: CompactionSettings, budget: Budget, pruned: AbstractSet[str]
 ) -> PruneBatch | None:
-    """The old outputs of `messages`, a context as it is shown, worth clearing now; None where they are not.
+    """The old outputs of `messages`, a context as it is shown, that are worth clearing now; None if they are not.
 
-    Walks back from the newest message to the last summary. The newest `min_turns_to_keep` turns are left alone, or the
-    protected tail where these turns alone are too large; behind them the newest `prune_protect` tokens of output are.
-    Errors and what else did not complete, outputs of exempt tools and cleared ones neither count nor are cleared.
-    `pruned` are the call ids that are cleared already. All or nothing: every clearing costs the prompt cache.
+    Walks back from the newest message to the last summary. The newest `min_turns_to_keep` turns are protected, or the
+    protected tail if these turns are too large; before them, so are the newest `prune_protect` tokens of output.
+    Results that did not complete, outputs of exempt tools and cleared ones neither count nor are cleared. `pruned` are
+    the call ids that are cleared already. All or nothing: every clearing costs the prompt cache.
     """
     bounds = prune_bounds(budget, settings)
     beyond = _beyond(_clearable(messages, settings, budget, pruned), bounds.protect)
@@ -78,7 +78,7 @@ def may_do(
     pruned: AbstractSet[str],
     growth: int,
 ) -> bool:
-    """Whether there may be outputs worth clearing once the context has grown by so many tokens: there are if all of
+    """Whether there may be outputs worth clearing once the context has grown by `growth` tokens: there are if all of
     these are outputs."""
     bounds = prune_bounds(budget, settings)
     protect, beyond = max(0, bounds.protect - growth), max(0, growth - bounds.protect)
@@ -89,7 +89,7 @@ def may_do(
 def _clearable(
     messages: Sequence[Message], settings: CompactionSettings, budget: Budget, pruned: AbstractSet[str]
 ) -> Iterator[ToolResultPart]:
-    """Outputs between the last summary and the protected tail that may be cleared at all, newest first."""
+    """Outputs between the last summary and the protected tail that may be cleared, newest first."""
     recent = messages[after_last_summary(messages) :]
     old = recent[: recent_start(recent, settings.min_turns_to_keep, tail_bounds(budget, settings))]
     for message in reversed(old):
@@ -100,7 +100,7 @@ def _clearable(
 
 
 def _beyond(parts: Iterator[ToolResultPart], protect: int) -> Iterator[ToolResultPart]:
-    """The parts from the one on with which `protect` tokens are exceeded; a result is never cleared in half."""
+    """The parts from the one that exceeds `protect` tokens on; a result is never cleared in half."""
     total = 0
     for part in parts:
         total += _tokens(part)

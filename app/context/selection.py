@@ -1,4 +1,4 @@
-"""What a round of compaction covers and what stays word for word, by policy."""
+"""What a round of compaction covers and what stays verbatim, by policy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from app.messages import ImagePart, Message
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A compaction that is possible: the range of seqs that a summary takes the place of, and what is around it.
+    """A possible compaction: the range of seqs that a summary replaces, and what is around it.
 
-    `kept` are ids of the user's messages in the range that stay word for word. `covered` is what the summary must tell
-    of: the range as a model sees it now, without the kept messages and the summary in force, which is `previous` and is
-    merged. `tail` is what stays behind the range, as it is shown now, and `clips` are the clips in it that stay.
-    `latest_request` is the user's last message and `task` the one that everything is about, wherever they are, and
-    `unseen` are the requests that the model has not answered yet. In the range there may be nothing that a summary must
-    tell of: such a round is made for its clips alone.
+    `kept` are ids of the user's messages in the range that stay verbatim. `covered` is what the summary must describe:
+    the range as a model sees it now, without the kept messages and the summary in force, which is `previous` and is
+    merged. `tail` is what stays after the range, as it is shown now, and `clips` are the clips in it that stay.
+    `latest_request` is the user's last message and `task` the session's, wherever they are, and `unseen` are the
+    requests that the model has not answered yet. The range may contain nothing to summarize: such a round is made only
+    for its clips.
     """
 
     first_seq: int
@@ -42,8 +42,8 @@ class Selection:
 
     @property
     def requests(self) -> tuple[Message, ...]:
-        """The requests that stay whatever else is dropped: the task, the latest one and those that the model has not
-        seen yet. They stay word for word unless they do not fit even alone, and are clipped then."""
+        """The requests that always stay: the task, the latest one and those that the model has not seen yet. They stay
+        verbatim unless they do not fit even alone; then they are clipped."""
         known = (self.task, self.latest_request, *self.unseen)
         return tuple({message.id: message for message in known if message is not None}.values())
 
@@ -53,13 +53,13 @@ class Selection:
         return not clipped.isdisjoint(part.id for part in message.parts)
 
     def stands(self, message: Message) -> bool:
-        """Whether a request stays in the context as a message of its own, to be read there rather than in the facts."""
+        """Whether a request stays in the context as its own message, so that the facts need not repeat it."""
         if message.seq <= self.last_seq:
             return message.id in self.kept
         return not self.is_clipped(message) or any(message.id == request.id for request in self.requests)
 
     def quoted(self, history: Sequence[Message]) -> Message | None:
-        """The latest request where the summary alone can tell it: it is covered, and none has come since, as may be
+        """The latest request if only the summary can contain it: it is covered, and none has come since, as may happen
         while a summary is prepared."""
         latest = self.latest_request
         if latest is None or latest.seq > self.last_seq or latest.id in self.kept:
@@ -80,13 +80,13 @@ def select(
     spill: bool = False,
     task_id: str | None = None,
 ) -> Selection | None:
-    """What the policy would cover of `history` now; None where nothing new is old enough.
+    """What the policy would cover of `history` now; None if nothing new is old enough.
 
-    The boundary never parts calls from their results, nor the parts of one model message. Sizes are those of what
-    `model` sees, cleared outputs of `pruned` as their placeholders. `task_id` is the message that carries the session's
-    task, if the history has it. `urgent` is for a context that is too large although nothing is old enough: all that
-    the model has seen is covered; where these are requests alone, all that comes before the newest requests; and simply
-    all if there is nothing else. `spill` is for a context of requests that do not fit: all that the model has seen is
+    The boundary never separates calls from their results, nor the parts of one model message. Sizes are those of what
+    `model` sees, with outputs of `pruned` as placeholders. `task_id` is the message with the session's task, if the
+    history has it. `urgent` is for a context that is too large although nothing is old enough: everything that the
+    model has seen is covered; if that is only requests, everything before the newest requests; and simply everything if
+    there is nothing else. `spill` is for a context of requests that do not fit: everything that the model has seen is
     covered, and there is a selection even if that is nothing, since its clips make the context smaller.
     """
     shown = _shown(history, checkpoints, model, pruned)
@@ -126,22 +126,22 @@ def select(
 
 
 def _beside_handoff(latest: Message | None, unseen: Iterable[Message]) -> list[Message]:
-    """What stays beside the summary that ends with the latest request: requests that the model has not seen either, and
-    the latest itself where it has images, which no text can tell."""
+    """What stays next to the summary that ends with the latest request: other requests that the model has not seen, and
+    the latest itself if it has images, which no text can replace."""
     in_text = latest is not None and not any(isinstance(part, ImagePart) for part in latest.parts)
     stays = [message for message in unseen if latest is None or message.id != latest.id]
     return stays if latest is None or in_text else [*stays, latest]
 
 
 def kept_ids(requests: Iterable[Message | None], tail: Iterable[Message]) -> tuple[str, ...]:
-    """The ids of the requests that are not in the tail, in order of the history, each once."""
+    """The ids of the requests that are not in the tail, in order of the history, without duplicates."""
     in_tail = {message.id for message in tail}
     outside = {m.id: m.seq for m in requests if m is not None and m.id not in in_tail}
     return tuple(sorted(outside, key=outside.__getitem__))
 
 
 def carried(clips: Iterable[tuple[str, int]], shown: Iterable[Message]) -> tuple[tuple[str, int], ...]:
-    """Those of the clips that are of parts in `shown`."""
+    """The clips of parts in `shown`."""
     ids = {part.id for message in shown for part in message.parts}
     return tuple(clip for clip in clips if clip[0] in ids)
 
@@ -149,9 +149,9 @@ def carried(clips: Iterable[tuple[str, int]], shown: Iterable[Message]) -> tuple
 def _shown(
     history: Sequence[Message], checkpoints: Sequence[Checkpoint], model: str, pruned: AbstractSet[str]
 ) -> list[Message]:
-    """The stored messages of a context, as they are shown; lines that the projection adds are none of them."""
+    """The stored messages of a context, as they are shown, without messages added by the projection."""
     stored = {message.id for message in history}
-    # Thinking stays behind in the generation that ends: a tail is as large as the next one shows it.
+    # Thinking is dropped with the generation that ends: the tail is measured as the next one shows it.
     begins = max((message.seq for message in history), default=0) + 1
     view = Generation(id="", number=0, model=model, system="", tools=(), first_seq=begins)
     items = project(history, view, checkpoints, pruned).items
@@ -161,7 +161,7 @@ def _shown(
 def _start(
     shown: Sequence[Message], fresh: int, settings: CompactionSettings, budget: Budget, *, urgent: bool, spill: bool
 ) -> int:
-    """The index in `shown` from which the tail stays; `handoff` never has one."""
+    """The index in `shown` where the tail begins; `handoff` never has one."""
     if settings.policy != "handoff":
         if spill:
             return _seen(shown, fresh)
@@ -171,12 +171,12 @@ def _start(
 
 
 def _seen(shown: Sequence[Message], fresh: int) -> int:
-    """The index up to which the model has seen all, at a place where the conversation may be cut."""
+    """The index up to which the model has seen everything, at a valid cut."""
     return fresh + max(place for place in cuts(shown[fresh:]) if place <= first_unseen(shown[fresh:]))
 
 
 def _boundary(shown: Sequence[Message], fresh: int, settings: CompactionSettings, budget: Budget) -> int:
-    """The index in `shown` from which the tail stays; at most `fresh` where there is nothing to do."""
+    """The index in `shown` where the tail begins; at most `fresh` if there is nothing to do."""
     match settings.policy:
         case "threshold":
             return _last_messages(shown, settings.recent_messages_to_keep)
@@ -189,8 +189,8 @@ def _urgent_boundary(shown: Sequence[Message], fresh: int) -> int:
     start = _seen(shown, fresh)
     if not all(map(is_request, shown[fresh:start])):
         return start
-    # Nothing but requests was seen, so that what was not seen is covered as well; the requests at the end stay behind
-    # the summary, as what the model is to answer.
+    # The model has seen only requests, so unseen messages are covered as well; the requests at the end stay after the
+    # summary, for the model to answer.
     asked = sum(1 for _ in takewhile(is_request, reversed(shown[fresh:])))
     return len(shown) - asked if fresh + asked < len(shown) else len(shown)
 

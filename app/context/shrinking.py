@@ -1,4 +1,4 @@
-"""The last way to make a context smaller: a tail that is clipped and then shortened, and a name for what is left."""
+"""The last way to make a context smaller: clip the tail, then shorten it; and name the largest part that is left."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from app.context.turns import cuts, first_unseen, is_request, task_of
 from app.messages import Message
 
 CLIP_STEPS = (8_000, 2_000, 500)
-"""Characters that are left of the tail's largest parts, tried one after the other: from a long file down to what says
-no more than that something was there."""
+"""Characters to which the tail's largest parts are cut, tried in turn: from a long file down to little more than a note
+that something was there."""
 
 SPILL_STEPS = (32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 500)
-"""Characters that are left of each request that always stays, tried one after the other, where these do not fit."""
+"""Characters to which each request that always stays is cut, tried in turn, if these do not fit."""
 
 MOST_DROPS = 24
-"""Lengths of the tail that are tried once clipping has not been enough; each is projected and measured whole."""
+"""Maximum lengths of the tail that are tried after clipping; each is projected and measured in full."""
 
 
 class FixedPart(NamedTuple):
-    """What of a request cannot be made smaller, in the words of an error, and its estimated tokens."""
+    """A part of a request that cannot be made smaller, as named in an error, and its estimated tokens."""
 
     name: str
     tokens: int
@@ -35,8 +35,8 @@ def shrunk(selection: Selection) -> Iterator[Selection]:
     """Ever smaller versions of a selection, at most 27; the caller measures each and takes the first that fits.
 
     First the largest parts of the tail are clipped, ever shorter, then whole steps are dropped from its front: up to 24
-    one by one, of more in steps that get smaller towards the end. The last one has no tail: only the task, the latest
-    request and requests that the model has not seen yet stay, as the selection shows them; see `spilled`.
+    one by one, larger numbers in steps that get smaller towards the end. The last version has no tail: only the task,
+    the latest request and requests that the model has not seen yet stay, as the selection shows them; see `spilled`.
     """
     smaller = selection
     for limit in CLIP_STEPS:
@@ -52,7 +52,7 @@ def shrunk(selection: Selection) -> Iterator[Selection]:
 def spilled(selection: Selection) -> Iterator[Selection]:
     """Versions of a selection that show ever less of the requests that always stay, head and tail of each; at most 7.
 
-    For a context that these requests alone make too large: the text of a shorter one stays word for word for longer.
+    For a context that these requests alone make too large: shorter ones stay verbatim longer.
     """
     smaller = selection
     for limit in SPILL_STEPS:
@@ -65,11 +65,11 @@ def spilled(selection: Selection) -> Iterator[Selection]:
 def largest_fixed(
     generation: Generation, messages: Sequence[Message], history: Sequence[Message] = (), task_id: str | None = None
 ) -> FixedPart:
-    """The largest of what no rung can make smaller: the system prompt, the tool schemas, or one of the requests that
-    always stay, as little of it as is ever shown.
+    """The largest part that no rung can make smaller: the system prompt, the tool schemas, or a request that always
+    stays, with the shortest clip.
 
-    These are the task and the requests in `messages`, the context, that the model has not seen yet, and the latest one
-    of `history`, which a summary may have taken up word for word. `task_id` is the message with the session's task.
+    These requests are the task and those in `messages`, the context, that the model has not seen yet, and the latest
+    one of `history`, which a summary may quote verbatim. `task_id` is the message with the session's task.
     """
     requests = [message for message in messages if is_request(message)]
     task, latest = task_of(requests, task_id), next(filter(is_request, reversed(history)), None)
@@ -84,12 +84,12 @@ def largest_fixed(
 
 
 def _least_of(message: Message) -> Message:
-    """As little of a request as is ever shown: images are not clipped."""
+    """A request with the shortest clip; images are not clipped."""
     return clip_message(message, dict.fromkeys((part.id for part in message.parts), SPILL_STEPS[-1]))
 
 
 def _clips(selection: Selection, limit: int) -> tuple[tuple[str, int], ...]:
-    """The selection's clips, those of its tail's parts of more than `limit` characters added or made shorter."""
+    """The selection's clips; parts of its tail with more than `limit` characters are added or made shorter."""
     untouched = {message.id for message in selection.requests}
     return _with_clips(selection, [message for message in selection.tail if message.id not in untouched], limit)
 
@@ -119,8 +119,8 @@ def _shortened(selection: Selection, start: int) -> Selection:
 
 
 def _lengths(count: int) -> list[int]:
-    """Numbers of steps that a tail of `count` steps is shortened to, falling to 0: all of them, or a falling series of
-    `MOST_DROPS`, each about the same share of the one before."""
+    """The lengths, in steps, to which a tail of `count` steps is shortened, falling to 0: all of them, or a series of
+    `MOST_DROPS`, each about the same fraction of the one before."""
     if count <= MOST_DROPS:
         return list(range(count - 1, -1, -1))
     share = (1 / count) ** (1 / (MOST_DROPS - 1))

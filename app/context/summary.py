@@ -1,4 +1,4 @@
-"""The text of a summary message: computed facts and prose in one, and the prose found again."""
+"""The text of a summary message: composed of computed facts and prose, and the prose extracted again."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from app.context.excerpts import plural
 _TAGS = re.compile(r"</?(notes(?:-\d+)?)>")
 
 _HEAD = re.compile(r"## Session Summary \(Compaction Round \d+\)\n\n[^\n<]*<(?P<tag>notes(?:-\d+)?)>")
-"""The head that every summary begins with. Its first tag, which nothing of a conversation precedes, is the one that the
-prose stands between."""
+"""The head of every summary. Its first tag, which no text of a conversation precedes, is the one that encloses the
+prose."""
 
 RETRIEVAL = ("history_search", "recall")
-"""The tools that bring back what is no longer in the context."""
+"""The tools that return what is no longer in the context."""
 
 _SEARCH, _RECALL = (
     "`history_search(query)` searches all of it",
     "`recall(call_id)` returns the whole output of a call",
 )
 _GONE = "The messages themselves are not shown any more."
-"""What ends a summary whose model has no tool to look them up with; the prose is found by the line that follows it."""
+"""Ends a summary if its model has no tool to look messages up; the prose is found by the line that follows it."""
 
 
 def compose_summary(
@@ -36,10 +36,10 @@ def compose_summary(
 ) -> str:
     """The text of the summary of compaction round `round`, counted from 1.
 
-    `prose` is a model's or a fold's and `facts_text` the computed facts, both put in as they are. `latest_request` ends
-    the text where that message itself does not stay, as under `handoff`. `earlier` is how many rounds in force went
-    before, which may be fewer than the number says: some come to nothing, and some are reverted. `tools` are those that
-    the model is offered: only these are named as ways to what the summary stands for.
+    `prose` is a model's or a fold's and `facts_text` the computed facts, both inserted unchanged. `latest_request` ends
+    the text if that message itself does not stay, as under `handoff`. `earlier` is the number of earlier rounds in
+    force, which may be less than the round's number: some fail, and some are reverted. `tools` are those offered to the
+    model: only these are named as ways to look up what the summary covers.
     """
     tag = _unused_tag(prose, facts_text, latest_request or "")
     blocks = [
@@ -60,9 +60,9 @@ def _retrieval(tools: Collection[str]) -> str:
 
 
 def prose_of(summary_text: str) -> str:
-    """The prose of a composed summary, to the letter, so that the next one merges it and not the facts around it.
+    """The exact prose of a composed summary, so that the next one merges it without the facts around it.
 
-    A text that `compose_summary` did not make, as an imported history may have, is all prose.
+    A text not made by `compose_summary`, as in an imported history, is all prose.
     """
     head = _HEAD.match(summary_text)
     if head is None:
@@ -82,6 +82,6 @@ def _introduction(earlier: int, tag: str) -> str:
 
 
 def _unused_tag(*texts: str) -> str:
-    """A tag that occurs in none of the texts, so that no text can end the prose early or begin another."""
+    """A tag that occurs in none of the texts, so that no text can end the prose early or start another."""
     used = set(chain.from_iterable(_TAGS.findall(text) for text in texts))
     return next(tag for tag in chain(["notes"], (f"notes-{number}" for number in count(2))) if tag not in used)

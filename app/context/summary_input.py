@@ -1,4 +1,4 @@
-"""What a summariser of its own reads: the covered messages as delimited text, in windows that it can take."""
+"""The input of a separate summarizer: the covered messages as delimited text, in windows that fit it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from app.context.tokens import estimate_text
 from app.messages import ImagePart, Message, Part, TextPart, ToolCallPart, ToolResultPart
 
 RESULT_CHARS = 2_000
-"""Characters of one tool result, and of one call's arguments, that a summariser reads."""
+"""Characters of one tool result, and of one call's arguments, that a summarizer reads."""
 
 ATTRIBUTE_CHARS = 100
 
 _DELIMITERS = re.compile(r"<(?=\W{0,8}(?:item|transcript|task|previous_summary|instructions)\b)", re.IGNORECASE)
-"""The `<` of anything like one of our delimiters, with blanks or invisible characters in it too."""
+"""The `<` of anything like one of these delimiters, even with blanks or invisible characters in it."""
 
 _ITEM = re.compile(r"(<item [^>]*>\n)(.*)(\n</item>)", re.DOTALL)
 
 
 def escaped(text: str) -> str:
-    """The text with `&lt;` for the `<` of our own delimiters, so that nothing inside an item can close it. All else
-    stays as it is: code reads better, and costs less, that way."""
+    """The text with `&lt;` for the `<` of these delimiters, so that nothing inside an item can close it. Everything
+    else is unchanged: code is easier to read that way, and costs less."""
     return _DELIMITERS.sub("&lt;", text)
 
 
@@ -33,22 +33,22 @@ def transcript_items(messages: Sequence[Message]) -> list[str]:
     """One delimited text for each text, call, result and image, numbered from 1; a result names its call's number.
 
     Results and arguments are clipped to `RESULT_CHARS`. Left out are reasoning, voided attempts, messages that say
-    nothing, and summaries, which a summariser is given apart from the transcript.
+    nothing, and summaries, which a summarizer gets separately.
     """
     writer = _Writer()
     return [item for message in lived(messages) for part in message.parts for item in writer.write(message, part)]
 
 
 def windows(items: Sequence[str], max_tokens: int) -> list[str]:
-    """The items joined into texts of at most `max_tokens` estimated tokens, in order. An item that is larger alone is
-    clipped inside its delimiters. Raises `ValueError` where `max_tokens` is below 1."""
+    """The items joined into texts of at most `max_tokens` estimated tokens, in order. An item that is larger is clipped
+    inside its delimiters. Raises `ValueError` if `max_tokens` is below 1."""
     if max_tokens < 1:
-        raise ValueError("a window needs a token at least")
+        raise ValueError("a window needs at least one token")
     joined: list[list[str]] = []
     used = max_tokens
     for item in items:
         fitted = _clipped_item(item, max_tokens)
-        # One more for the line break: estimates round up, so their sum is never below the whole's.
+        # One more for the line break: estimates round up, so their sum is never below that of the whole.
         tokens = estimate_text(fitted) + 1
         if used + tokens > max_tokens:
             joined.append([])

@@ -1,4 +1,4 @@
-"""How a model is asked for a summary: apart from the conversation, as text, or in the conversation itself."""
+"""The requests for a summary: as text for a separate model, or within the conversation itself."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from app.context.policies import POLICIES, Policy
 from app.context.summary_input import escaped
 
 Profile = Literal["coding", "content"]
-"""What a summary looks for, as in `CompactionSettings.profile`."""
+"""What a summary focuses on, as in `CompactionSettings.profile`."""
 
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 PROSE_SHARE = 0.8
-"""Share of the cap that is asked for, so that a summary ends before it is cut off: 800 of 1,000 tokens."""
+"""Share of the cap that is requested, so that a summary ends before it is cut off: 800 of 1,000 tokens."""
 
 
 def _packaged(name: str) -> str:
@@ -48,12 +48,12 @@ def text_request(
     max_tokens: int | None = None,
     template: str | None = None,
 ) -> tuple[str, str]:
-    """System text and user message for a summariser that does not see the conversation.
+    """System text and user message for a summarizer that does not see the conversation.
 
     `items_text` is a window of `transcript_items`; `part` is its number and the number of windows. `previous` is the
     prose of the summary so far, of an earlier round or of the windows before. `max_tokens` is the answer's cap, and
-    `template`, an operator's own sections, takes the place of the built-in ones. Every text is put in once and never
-    read as a template.
+    `template`, the operator's own sections, replaces the built-in ones. Every text is inserted once and never
+    interpreted as a template.
     """
     user = _REQUEST.substitute(
         previous=_previous_block(previous),
@@ -74,9 +74,9 @@ def in_conversation_request(
     max_tokens: int | None = None,
     template: str | None = None,
 ) -> str:
-    """The message that asks for a summary at the end of the conversation, whose cached prefix is so used again.
+    """The message that requests a summary at the end of the conversation, which reuses the cached prefix.
 
-    `previous_round` is the round of the summary that the conversation holds, 0 where there is none.
+    `previous_round` is the round of the summary in the conversation, 0 without one.
     """
     place = f"The conversation above holds, near its beginning, the summary of compaction round {previous_round}."
     previous = f"{place} {_NOT_REPEATED}\n\n" if previous_round else ""

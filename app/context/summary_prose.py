@@ -1,4 +1,4 @@
-"""The prose of a summary: whether a model's answer is one, and one made without a model."""
+"""The prose of a summary: checks whether a model's answer is one, and makes one without a model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FaultCode = Literal[
 ]
 
 OVERLONG = 2
-"""How many times its cap an answer may have by the estimate, which can be wrong by half; a server that keeps no cap
+"""How many times its cap an answer may have by the estimate, which can be off by half; a server that ignores the cap
 writes far more."""
 
 TEXT_CHARS = 1_000
-"""Characters of one of the assistant's texts that a fold repeats."""
+"""Maximum characters of one of the assistant's texts in a fold."""
 
 LAST_TEXTS = 5
 ACTION_CHARS = 300
@@ -44,10 +44,10 @@ class ProseFault:
 def check_prose(
     text: str, stop_reason: str | None, had_tool_calls: bool, input_tokens: int, max_tokens: int | None
 ) -> ProseFault | None:
-    """What is wrong with a model's answer as a summary of `input_tokens` estimated tokens; None if nothing is.
+    """Why a model's answer is no summary of `input_tokens` estimated tokens; None if it is one.
 
-    `stop_reason` is the provider's; `max_tokens` is the cap that was asked for, None where there was none. An answer
-    that was cut off may be asked for once more with a larger cap, whatever text it has.
+    `stop_reason` is the provider's; `max_tokens` is the requested cap, None without one. An answer that was cut off may
+    be requested once more with a larger cap, whatever its text.
     """
     if stop_reason in ("refusal", "content_filter"):
         return ProseFault("summary_refused", f"The model declined to write the summary ({stop_reason}).")
@@ -57,7 +57,7 @@ def check_prose(
         cap = "" if max_tokens is None else f" of {max_tokens:,} tokens"
         return ProseFault("summary_cut_off", f"The summary was cut off at its length limit{cap}.")
     if stop_reason not in ("stop", "other"):
-        return ProseFault("summary_incomplete", f"The summary did not come to its end ({stop_reason or 'no reason'}).")
+        return ProseFault("summary_incomplete", f"The summary was not finished ({stop_reason or 'no reason'}).")
     if not any(character.isalnum() for character in text):
         return ProseFault("summary_empty", "The model's answer has no text.")
     return _length_fault(estimate_text(text), input_tokens, max_tokens)
@@ -65,7 +65,7 @@ def check_prose(
 
 def _length_fault(tokens: int, input_tokens: int, max_tokens: int | None) -> ProseFault | None:
     if tokens >= input_tokens:
-        detail = f"The summary has about {tokens:,} tokens and would stand for {input_tokens:,}."
+        detail = f"The summary has about {tokens:,} tokens but would replace only {input_tokens:,}."
         return ProseFault("summary_too_long", detail)
     if max_tokens is not None and tokens > OVERLONG * max_tokens:
         return ProseFault("summary_too_long", f"The summary has about {tokens:,} tokens; {max_tokens:,} were allowed.")
@@ -75,8 +75,8 @@ def _length_fault(tokens: int, input_tokens: int, max_tokens: int | None) -> Pro
 def fold(covered: Sequence[Message], previous: str | None, max_tokens: int) -> str:
     """Prose of at most `max_tokens` estimated tokens, made without a model: always possible, equal for equal messages.
 
-    First the prose of the earlier summary, within half the room; then what the covered messages did, their last action
-    and the assistant's last texts, as many as fit.
+    First the prose of the earlier summary, within half the room; then counts of what the covered messages did, their
+    last action and the assistant's last texts, as many as fit.
     """
     earlier = fit_tokens((previous or "").strip(), max_tokens // 2)
     if earlier and not covered:

@@ -26,24 +26,24 @@ from app.messages import (
 )
 
 PER_MESSAGE = 4
-"""Tokens that a message costs besides its parts: its role and delimiters."""
+"""Tokens that a message costs in addition to its parts: its role and delimiters."""
 
 SIGNATURE_TOKENS = 4096
 """Tokens that a provider's signature may add to reasoning without being counted: ordinary signatures of a few kilobytes
-cost no input. Anything larger goes out with every request and counts."""
+cost no input. Larger ones are sent with every request and count."""
 
 IMAGE_TOKENS = 1600
-"""The most that an image costs, and what one of unknown size is taken for; Anthropic scales larger ones down to it."""
+"""The maximum cost of an image, also used for one of unknown size; Anthropic scales larger ones down to it."""
 
 PIXELS_PER_TOKEN = 750
 """Anthropic's published rule: width times height over 750."""
 
 TILE_SQUARE, TILE_SIDE, TILE = 2_048, 768, 512
-"""OpenAI's rule for GPT models as published, in pixels: an image is scaled down into the square, then its shorter side
-down to that length, and it is counted in tiles."""
+"""OpenAI's published rule for GPT models, in pixels: an image is scaled down to fit the square, then until its shorter
+side has that length, and is counted in tiles."""
 
 TILE_BASE, TILE_TOKENS = 85, 170
-"""What an image and each of its tiles cost there; GPT-4o's numbers, newer models ask for a little less."""
+"""Tokens of an image and of each of its tiles by that rule; these are GPT-4o's, newer models need slightly fewer."""
 
 _TILE_NAMES = re.compile(r"(chat)?gpt|o\d")
 
@@ -60,11 +60,11 @@ def estimate_text(text: str) -> int:
 
 
 def estimate_part(part: Part) -> int:
-    """Estimated tokens of one part as it goes out.
+    """Estimated tokens of one part as it is sent.
 
-    Calls and results count as their JSON, escapes included; images by their pixels, as `image_tokens` does without a
-    model, and never by their bytes. Reasoning counts by its text, or by the provider's block where the text is withheld
-    or the block far larger; a projection leaves out what is not sent.
+    Calls and results count as their JSON, with escapes; images by their pixels, like `image_tokens` without a model,
+    and never by their bytes. Reasoning counts by its text, or by the provider's block if the text is withheld or the
+    block is far larger; a projection leaves out what is not sent.
     """
     match part:
         case TextPart():
@@ -83,13 +83,13 @@ def estimate_part(part: Part) -> int:
 
 
 def estimate_result(call_id: str, output: str) -> int:
-    """Estimated tokens of a call's result: its JSON, escapes included."""
+    """Estimated tokens of a call's result: its JSON, with escapes."""
     return _json_tokens({"call_id": call_id, "output": clean_text(output)})
 
 
 def image_tokens(part: ImagePart, model: str = "") -> int:
-    """Estimated tokens of an image for `model`, by the rule of who made it: OpenAI's tiles for its models, and for all
-    others, or before a model is known, Anthropic's pixels. One of unknown size is taken for the largest there is."""
+    """Estimated tokens of an image for `model`: OpenAI's tiles for its models; Anthropic's pixels for all others and
+    without a model. An image of unknown size counts as the largest."""
     width, height = part.width or 0, part.height or 0
     if _has_tiles(model):
         return TILE_BASE + TILE_TOKENS * (_tiles(width, height) if width and height else _tiles(TILE_SQUARE, TILE_SIDE))
@@ -108,12 +108,12 @@ def _tiles(width: int, height: int) -> int:
 
 
 def estimate_message(message: Message, per_message: int = PER_MESSAGE) -> int:
-    """Estimated tokens of a message, counted anew. A message of no parts costs `per_message`."""
+    """Estimated tokens of a message, counted from scratch. A message without parts costs `per_message`."""
     return per_message + sum(map(estimate_part, message.parts))
 
 
 def counted_tokens(message: Message, per_message: int = PER_MESSAGE) -> int:
-    """As `estimate_message`, but a part that was counted when it was stored is not counted again."""
+    """Like `estimate_message`, but a part that was counted when it was stored is not counted again."""
     return per_message + sum(part.tokens or estimate_part(part) for part in message.parts)
 
 
@@ -130,17 +130,17 @@ def _json_tokens(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far the estimate is off for one base URL and model: `factor` is reported tokens over estimated ones.
+    """The error of the estimate for one base URL and model: `factor` is reported tokens over estimated ones.
 
-    The newest prompt replaces older samples, since it is the most like the next one. A reply after silent truncation
-    must not be observed; whether there was one is judged on the raw estimate.
+    The newest prompt replaces older samples, since it is most like the next one. A reply after silent truncation must
+    not be observed; truncation is judged on the raw estimate.
     """
 
     factor: float = 1.1
 
     @classmethod
     def starting(cls, kind: str) -> Calibration:
-        """Before the first report: OpenAI's tokenizers match the estimate, others are taken to need a tenth more."""
+        """Before the first report: OpenAI's tokenizers match the estimate, others are assumed to need a tenth more."""
         return cls(1.0 if kind == "openai" else 1.1)
 
     def observe(self, estimated: int, reported: int) -> Calibration:

@@ -1,7 +1,7 @@
-"""Whether a server has dropped a part of a prompt without a word, as Ollama does: judged by what it counted.
+"""Whether a server has silently dropped part of a prompt, as Ollama does: judged by the tokens it reports.
 
-Within one generation each request holds all of the one before, so the count grows at least by the little that a
-tokenizer can make of what was added. The first request is judged by the least that it can have as a whole.
+Within one generation each request contains all of the previous one, so the count grows at least by the fewest tokens
+that a tokenizer can make of what was added. The first request is judged by its minimum as a whole.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from app.context.generation import Generation
 from app.messages import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, Usage
 
 LEAST_JUDGED = 3_000
-"""Estimated tokens of a request below which a low count says nothing: the smallest windows in use have 2,048."""
+"""Estimated tokens of a request below which a low count means nothing: the smallest windows in use have 2,048."""
 
 FALL = 0.05
-"""Share by which two counts of one prompt may differ: several servers may answer to one name, with chat templates of
-their own."""
+"""Share by which two counts of one prompt may differ: several servers with different chat templates may share one
+name."""
 
 KNOWN_FALL = 0.5
-"""The same where the window is known, from a setting, a list or the server: then a smaller fall more likely has another
-cause, such as a gateway's second server with a tokenizer of its own. Ollama drops about half."""
+"""The same for a window known from a setting, a list or the server: then a smaller drop more likely has another cause,
+such as a gateway's second server with another tokenizer. Ollama drops about half."""
 
 WHOLE_SHARE = 0.45
-"""Share of the least of a whole prompt below which it was cut off. Prose in 16 languages, code, tables and listings
-have at least 0.69, measured with the tokenizers `o200k_base` and `cl100k_base`."""
+"""Share of a whole prompt's minimum below which it was truncated. Prose in 16 languages, code, tables and listings have
+at least 0.69, measured with the tokenizers `o200k_base` and `cl100k_base`."""
 
 ADDED_SHARE = 0.25
-"""The same for what was added since an earlier prompt, which may be a single odd output: so much is left of a line of
-two characters in turn."""
+"""The same for what was added since an earlier prompt, which may be a single odd output: this share is left of a line
+of two alternating characters."""
 
 _RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
-"""Blanks and rules, of which tokenizers make one token for up to a hundred characters."""
+"""Runs of one character, such as blanks and rules: tokenizers make one token of up to a hundred characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request as we count it: raw estimated tokens, and the number of its messages."""
+    """A request by Palimpsest's own count: raw estimated tokens, and the number of its messages."""
 
     estimated: int = 0
     messages: int = 0
@@ -49,8 +49,8 @@ _UNREPORTED, _NOTHING = Usage(), Sent()
 
 @dataclass(frozen=True, slots=True)
 class PromptCounts:
-    """What was counted of the prompts of one generation, apart from those that were cut off. `largest` is the report
-    with the largest prompt, `last` the newest one; beside each stands what was sent."""
+    """The reported counts of one generation's prompts, except truncated ones. `largest` is the report with the largest
+    prompt, `last` the newest one, each with what was sent."""
 
     largest: Usage = _UNREPORTED
     largest_sent: Sent = _NOTHING
@@ -58,9 +58,9 @@ class PromptCounts:
     last_sent: Sent = _NOTHING
 
     def show_cut(self, usage: Usage, sent: Sent, least: Callable[[int], int], *, known_window: bool) -> bool:
-        """Whether the next prompt was cut off: it is counted exactly as the last one although it has grown, or too
-        small for what it holds beside the largest one. `least` gives the least tokens of its messages from a number on,
-        and of all of it for 0; it is asked only where the estimate does not settle the matter."""
+        """Whether the next prompt was truncated: it has exactly the same count as the last one although it has grown,
+        or a count too small for what was added to the largest one. `least` gives the minimum tokens of its messages
+        from a number on, and of the whole request for 0; it is called only if the estimate does not decide."""
         prompt = usage.prompt_tokens
         if prompt <= 0 or sent.estimated < LEAST_JUDGED:
             return False
@@ -73,26 +73,26 @@ class PromptCounts:
         return prompt < counted + share * least(self.largest_sent.messages)
 
     def known_to_fit(self, usage: Usage) -> int:
-        """The most tokens, prompt and answer together, that fitted: of the prompts that were whole, or of the one that
-        `usage` reports what was left of it."""
+        """The most tokens, prompt and answer together, that are known to have fitted: from the prompts that were whole,
+        or from what was left of the one that `usage` reports."""
         return max(usage.total_tokens, self.largest.total_tokens)
 
     def with_report(self, usage: Usage, sent: Sent) -> PromptCounts:
-        """The counts with those of a prompt that was not cut off."""
+        """The counts with those of a prompt that was not truncated added."""
         if usage.prompt_tokens >= self.largest.prompt_tokens:
             return PromptCounts(usage, sent, usage, sent)
         return PromptCounts(self.largest, self.largest_sent, usage, sent)
 
 
 class LeastTokens:
-    """The least tokens of a request whose messages grow in number; each of them is looked at once."""
+    """The minimum tokens of a request whose messages grow in number; each message is read once."""
 
     def __init__(self, generation: Generation) -> None:
         self._fixed = generation.tools_tokens + _least(generation.system)
         self._sums = [0]
 
     def since(self, number: int, messages: Sequence[Message]) -> int:
-        """Those of the messages from a number on, of the whole request for 0: see `least_added`."""
+        """Those of the messages from a number on, or of the whole request for 0: see `least_added`."""
         for message in messages[len(self._sums) - 1 :]:
             self._sums.append(self._sums[-1] + least_added((message,)))
         added = self._sums[len(messages)] - self._sums[number]
@@ -100,15 +100,15 @@ class LeastTokens:
 
 
 def least_added(messages: Iterable[Message]) -> int:
-    """The least that messages can have: a quarter of a token for a character, one character for a run of the same. The
-    estimate is no measure of it, as it takes every character that is not ASCII for a token and blanks for text:
-    `o200k_base` needs a quarter of it for Russian and 0.03 for blanks. Images may cost next to nothing."""
+    """The minimum tokens of these messages: a quarter of a token per character, with a run of the same character
+    counted as one. The estimate is no minimum, as it counts every non-ASCII character as a token, and blanks like text:
+    `o200k_base` needs a quarter of it for Russian and 0.03 for blanks. Images may cost almost nothing."""
     return sum(_least(text) for text in _texts(messages))
 
 
 def may_shrink(messages: Iterable[Message], added: Message) -> bool:
-    """Whether a provider may count less with a message added: at a message of the user's, or one in the user's place,
-    it leaves out the reasoning of what was answered before, also such as a model's server leaves in the text."""
+    """Whether a provider may count less with this message added: at a message in the user's role, it leaves out earlier
+    reasoning, including reasoning that a model's server leaves in the text."""
     if added.role not in (Role.USER, Role.CONTROL):
         return False
     return any(_may_be_left_out(part) for message in messages for part in message.parts)

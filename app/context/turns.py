@@ -1,4 +1,4 @@
-"""Where a conversation may be cut: between turns, and between the steps of one turn; never inside a batch of calls."""
+"""Where a conversation may be cut: between turns, and between the steps of a turn; never inside a batch of calls."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from app.messages import ImagePart, Message, Role, TextPart, ToolCallPart, ToolR
 
 
 def is_request(message: Message) -> bool:
-    """Whether the message is the user's own and so begins a turn; a summary in the user's role does not, nor do results
-    that came in with it."""
+    """Whether the message is the user's own and so begins a turn; a summary in the user's role does not, nor do
+    imported results."""
     own = message.role is Role.USER and not message.is_summary
     return own and any(isinstance(part, TextPart | ImagePart) for part in message.parts)
 
 
 def task_of(requests: Sequence[Message], task_id: str | None) -> Message | None:
-    """The task among a history's requests: the message that carries the session's, else the first one, as in a history
-    that came with none; None without requests."""
+    """The task among a history's requests: the message with the session's task, else the first one; None without
+    requests."""
     return next((m for m in requests if m.id == task_id), requests[0] if requests else None)
 
 
 def cuts(messages: Sequence[Message]) -> list[int]:
     """The indices at which the conversation may be cut in two, in order; the first is 0 and the last its length.
 
-    Calls and results of both sides stay together, wherever in the history a result is; parts of one message always do.
+    Calls and results always stay together, wherever in the history a result is, and so do the parts of a message.
     """
     answered_at = _answered_at(messages)
     found, reach = [], -1
@@ -37,15 +37,15 @@ def cuts(messages: Sequence[Message]) -> list[int]:
 
 
 def after_last_summary(messages: Sequence[Message]) -> int:
-    """The index behind the newest summary, 0 where there is none."""
+    """The index after the newest summary, 0 without one."""
     return next((i + 1 for i in range(len(messages) - 1, -1, -1) if messages[i].is_summary), 0)
 
 
 def recent_start(messages: Sequence[Message], turns: int, bounds: TailBounds) -> int:
-    """The index from which the newest `turns` turns begin; `messages` begin behind the last summary.
+    """The index from which the newest `turns` turns begin; `messages` begin after the last summary.
 
-    Turns larger than a tail may be are cut between steps, down to the least size of one. What the model has not seen
-    yet is always included, however large.
+    Turns larger than the maximum tail are cut between steps, down to its minimum size. What the model has not seen yet
+    is always included, however large.
     """
     places = cuts(messages)
     unseen = _cut_at_or_before(first_unseen(messages), places)
@@ -56,8 +56,8 @@ def recent_start(messages: Sequence[Message], turns: int, bounds: TailBounds) ->
 
 
 def tail_start(messages: Sequence[Message], turns: int, bounds: TailBounds) -> int:
-    """The index from which the newest messages stay as they are: as `recent_start`, and moved back over older steps to
-    the tail's least size."""
+    """The index from which the newest messages stay unchanged: like `recent_start`, but moved back over older steps to
+    the tail's minimum size."""
     return _grown(recent_start(messages, turns, bounds), messages, cuts(messages), bounds)
 
 
@@ -75,7 +75,8 @@ def _cut_at_or_before(index: int, places: Sequence[int]) -> int:
 
 
 def _grown(start: int, messages: Sequence[Message], places: Sequence[int], bounds: TailBounds) -> int:
-    """`start` moved back over whole steps until the tail has its least size, unless a step would make it too large."""
+    """`start` moved back over whole steps until the tail has its minimum size, unless a step would make it too
+    large."""
     total = sum(map(counted_tokens, messages[start:]))
     for place in reversed([place for place in places if place < start]):
         step = sum(map(counted_tokens, messages[place:start]))
@@ -94,7 +95,7 @@ def _start_of_turns(messages: Sequence[Message], turns: int) -> int:
 
 def _answered_at(messages: Sequence[Message]) -> dict[int, int]:
     """For each message with calls, the index of the last message with a result of them. A result belongs to the nearest
-    message before it that waits for one with its id, since providers repeat their ids."""
+    earlier message that waits for one with its id, since providers reuse ids."""
     waiting: dict[str, list[int]] = {}
     found: dict[int, int] = {}
     for index, message in enumerate(messages):

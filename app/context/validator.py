@@ -1,11 +1,11 @@
-"""The check and repair of a conversation before every send: a request is never sent broken.
+"""Checks and repairs a conversation before every request, so that no invalid request is sent.
 
 A conversation is sound if
 - it begins with a user or control message and does not end with the assistant,
 - every assistant message with calls is followed at once by one tool message with exactly their results, in call order,
   and there is no other tool message,
 - call ids are unique and not empty,
-- no message is empty, and reasoning is whole and of the model that will read it.
+- no message is empty, and reasoning is complete and from the model that will read it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ __all__ = ["Repair", "SoundnessCheck", "repair"]
 
 
 def repair(messages: Sequence[Message], rule: ReasoningRule) -> tuple[list[Message], list[Repair]]:
-    """A sound conversation made of `messages`, and what had to be done.
+    """A sound conversation made from `messages`, and the repairs.
 
-    Sound input comes back as the same objects, without repairs. A result in the wrong place moves to its call, a
-    missing one is stated as interrupted, one without a call becomes text in a control message. All that is made up has
-    an id derived from what it replaces, so repairing twice gives the same bytes, and repairing the answer changes
-    nothing.
+    Sound input comes back as the same objects, without repairs. A misplaced result moves to its call, a missing one is
+    marked as interrupted, one without a call becomes text in a control message. Everything added has an id derived from
+    what it replaces, so repairing twice gives the same bytes, and repairing the result changes nothing.
     """
     if SoundnessCheck(rule).advance(messages):
         return list(messages), []
@@ -33,7 +32,7 @@ def repair(messages: Sequence[Message], rule: ReasoningRule) -> tuple[list[Messa
 
 
 class SoundnessCheck:
-    """Checks a growing conversation and looks at each message once, so that a step costs what is new in it."""
+    """Checks a growing conversation and reads each message once, so that a step only pays for new messages."""
 
     def __init__(self, rule: ReasoningRule) -> None:
         self._rule = rule
@@ -43,7 +42,7 @@ class SoundnessCheck:
         self._sound = True
 
     def advance(self, messages: Sequence[Message]) -> bool:
-        """Whether all of `messages` may be sent now; those seen before must not have changed."""
+        """Whether all of `messages` may be sent now; messages checked before must not have changed."""
         while self._sound and self._next < len(messages):
             self._sound = self._accepts(messages[self._next])
             self._next += 1

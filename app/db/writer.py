@@ -7,6 +7,7 @@ only after the commit, so callers that await it may publish what was written.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -28,6 +29,10 @@ anything else, since it does not run on the event loop."""
 MAX_BATCH = 200
 """Maximum writes per commit, which bounds how long the first of them waits for the last. Not applied after a refusal:
 then each commit may wait for another process, and all pending writes go into the next one."""
+
+MAX_BATCH_S = 0.1
+"""Seconds after which a batch takes no further write: large ones would wait for each other in memory, and be published
+all at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +109,12 @@ class Writer:
         loop = asyncio.get_running_loop()
         refused: Exception | None = None
         while self._jobs:
-            most = MAX_BATCH if refused is None else len(self._jobs)
+            most, seconds = (MAX_BATCH, MAX_BATCH_S) if refused is None else (len(self._jobs), math.inf)
             batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
             started = time.monotonic()
-            refused = await loop.run_in_executor(self._thread, self._commit, batch)
+            refused, made = await loop.run_in_executor(self._thread, self._commit, batch, seconds)
+            self._jobs.extendleft(reversed(batch[made:]))
+            del batch[made:]
             if refused is None:
                 self.commits += 1
                 self.writes += len(batch)
@@ -116,19 +123,24 @@ class Writer:
                 _settle(job)
         self._task = None
 
-    def _commit(self, batch: list[_Job]) -> Exception | None:
-        """Runs and commits a batch, in the writer's thread. Errors are recorded in the jobs; returns the error that
-        prevented the whole commit, if any."""
+    def _commit(self, batch: list[_Job], seconds: float) -> tuple[Exception | None, int]:
+        """Runs and commits the first writes of a batch, as many as start within `seconds`, in the writer's thread.
+        Errors are recorded in the jobs. Returns the error that prevented the whole commit, if any, and the number of
+        writes run; if the commit failed, that is all of them."""
+        started, made = time.monotonic(), 0
         try:
             with self._engine.begin() as connection:
                 for job in batch:
                     _attempt(connection, job)
+                    made += 1
+                    if time.monotonic() - started > seconds:
+                        break
         except Exception as error:
             refused = _translated(error)
             for job in batch:
                 job.error = job.error or refused
-            return refused
-        return None
+            return refused, len(batch)
+        return None, made
 
 
 def _attempt(connection: Connection, job: _Job) -> None:

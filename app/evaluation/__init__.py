@@ -1,7 +1,7 @@
-"""Measured retention: what a model still knows of a recorded session after its context was made smaller.
+"""Measured retention: what a model still knows about a recorded session after compaction.
 
-A recorded history is replayed under each policy: one round is made by the real ladder, then the model is asked probe
-questions whose answers are known. Nothing here reads settings or prints; the command line does.
+A recorded history is replayed under each policy: the real ladder makes one round, then the model is asked probe
+questions with known answers. Nothing here reads settings or prints; the command line does.
 """
 
 from app.evaluation.evaluate import Evaluation, evaluate, work_of

@@ -1,4 +1,4 @@
-"""Replays histories under policies and asks the probes, a few histories side by side."""
+"""Replays histories under policies and asks the probes, a few histories in parallel."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from app.evaluation.scoring import found
 from app.messages import Message, Usage
 
 MAX_PARALLEL = 3
-"""Histories side by side: enough to hide a provider's latency, few enough for a local model and most rate limits."""
+"""Histories in parallel: enough to hide a provider's latency, few enough for a local model and most rate limits."""
 
 Progress = Callable[[str, str, str], None]
-"""Told the history, the policy and what happens, in words."""
+"""Called with the history, the policy and a description of the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is to be measured. `window` is the one that rounds are made for; None is, for each history and policy, one
-    that the history has just filled. `summary_template` are an operator's sections of a summary."""
+    """What to measure. `window` is the window that rounds are made for; with None it is, for each history and policy,
+    one that the history has just filled. `summary_template` replaces the sections of a summary."""
 
     model: str
     histories: Sequence[RecordedHistory]
@@ -36,7 +36,7 @@ class Evaluation:
     parallel: int = MAX_PARALLEL
     summary_template: str | None = None
     rows: dict[tuple[str, str], Row] = field(default_factory=dict)
-    """What is done; filled while `evaluate` works, so that one that was stopped still has something to show."""
+    """The finished rows; filled while `evaluate` works, so that an aborted evaluation still has results."""
 
     def in_order(self) -> list[Row]:
         """The finished rows, by history and policy."""
@@ -44,13 +44,13 @@ class Evaluation:
 
 
 def work_of(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """The rows that there will be, as history and policy."""
+    """All rows to fill, as history and policy."""
     return [(history.name, policy) for history in evaluation.histories for policy in (BASELINE, *evaluation.policies)]
 
 
 async def evaluate(evaluation: Evaluation, models: Models, progress: Progress) -> None:
-    """Fills the evaluation's rows. Errors of a model end in their row; those of the caller, such as a model that is not
-    known, are raised as `PalimpsestError`."""
+    """Fills the evaluation's rows. Errors of a model are recorded in their row; those of the caller, such as an unknown
+    model, are raised as `PalimpsestError`."""
     for name in filter(None, (evaluation.model, evaluation.judge)):
         models.info(name)
         models.calls.resolve(name)
@@ -68,7 +68,7 @@ async def evaluate(evaluation: Evaluation, models: Models, progress: Progress) -
 class _History:
     """One history under all policies.
 
-    The full context is asked first: so the provider has it in its cache when a round asks for a summary in the
+    The full context comes first, so that the provider has it cached when a round asks for a summary in the
     conversation, as it would after an agent's own last step.
     """
 
@@ -110,7 +110,7 @@ class _History:
             summary_template=self._evaluation.summary_template,
         )
         before = replay.tokens
-        self._tell(policy, f"makes a round: {before:,} tokens in a window of {replay.window:,}")
+        self._tell(policy, f"compacting: {before:,} tokens in a window of {replay.window:,}")
         result = await replay.compact()
         row = _row(self._history.name, policy, before, replay, result)
         if row.error is not None:
@@ -120,8 +120,8 @@ class _History:
         await self._probe(row, replay)
 
     async def _probe(self, row: Row, replay: Replay) -> None:
-        """Asks all probes, one by one: each finds the context in the provider's cache, and no question helps with
-        another. What an error leaves unanswered stays out of the row."""
+        """Asks all probes one by one: the provider has the context cached for each, and no question helps with another.
+        Questions left unanswered because of an error are not in the row."""
         answers: list[Answer] = []
         probing, judging = Usage(), Usage()
         error: str | None = None

@@ -1,4 +1,4 @@
-"""Recorded histories and the questions that are asked about them."""
+"""Recorded histories and the probe questions about them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from app.interchange import import_history
 from app.messages import Message, Role, Value
 
 Kind = Literal["task", "files", "decisions", "errors", "next_step"]
-"""What a probe asks for: what was wanted, what was touched, what was settled, what went wrong, what comes next."""
+"""What a probe asks about: the task, the files touched, the decisions made, the errors seen, or the next step."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SUFFIX = ".json.gz"
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Largest history, unpacked; a session of days has some ten megabytes."""
+"""Maximum size of a history, unpacked; a session of several days has some ten megabytes."""
 
 _GZIP = b"\x1f\x8b"
 
@@ -36,14 +36,14 @@ Fact = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class InvalidHistoryError(PalimpsestError):
-    """A file is no recorded history, or asks what nobody could answer."""
+    """A file is not a recorded history, or has a probe without a valid answer."""
 
     code = "invalid_history"
     title = "The recorded history is not valid"
 
 
 class Probe(Value):
-    """A question, and the facts that a right answer states."""
+    """A question, and the facts that a correct answer states."""
 
     kind: Kind
     question: Annotated[str, Field(min_length=1)]
@@ -51,11 +51,11 @@ class Probe(Value):
 
 
 class RecordedHistory(Value):
-    """A session as it was, with its probes.
+    """A recorded session with its probes.
 
-    `messages` are in the form of `GET /v1/sessions/{id}/messages` where `format` is `palimpsest`, else in that of the
-    provider: an exported conversation loses exit codes and marks, so its computed facts are poorer. The next step is
-    that after the last message.
+    `messages` have the form of `GET /v1/sessions/{id}/messages` if `format` is `palimpsest`, else the provider's: an
+    exported conversation loses exit codes and marks, so its computed facts are poorer. The next step is the one after
+    the last message.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,60}$")]
@@ -66,19 +66,19 @@ class RecordedHistory(Value):
     probes: Annotated[tuple[Probe, ...], Field(min_length=1)]
 
     def conversation(self) -> list[Message]:
-        """The messages as the runtime would hold them. Raises `InvalidHistoryError`."""
+        """The messages as the runtime would have them. Raises `InvalidHistoryError`."""
         try:
             if self.format != "palimpsest":
                 return list(import_history(self.format, self.messages).messages)
             return [_message(stored, seq) for seq, stored in enumerate(self.messages, 1)]
         except (ValidationError, AttributeError, KeyError, TypeError) as error:
-            raise InvalidHistoryError(f"{self.name}: a message is not in the form {self.format!r}.") from error
+            raise InvalidHistoryError(f"{self.name}: a message does not have the format {self.format!r}.") from error
         except PalimpsestError as error:
             raise InvalidHistoryError(f"{self.name}: {error.detail}") from error
 
 
 def _message(stored: dict[str, Any], seq: int) -> Message:
-    """A message as the API shows it, numbered anew and counted by the present estimate."""
+    """A message as the API shows it, renumbered and recounted."""
     parts = []
     for part in stored["parts"]:
         if part["type"] == "tool_call":
@@ -108,7 +108,7 @@ def parse_history(data: bytes, source: str) -> RecordedHistory:
     try:
         history = RecordedHistory.model_validate(orjson.loads(_unpacked(data)))
     except (OSError, EOFError, orjson.JSONDecodeError) as error:
-        raise InvalidHistoryError(f"{source} is no JSON, nor JSON in gzip.") from error
+        raise InvalidHistoryError(f"{source} is neither JSON nor gzipped JSON.") from error
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(map(str, fault["loc"])) or "the file"
@@ -128,21 +128,21 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _check(history: RecordedHistory, source: str) -> None:
-    """An answer that stands in its question, or nowhere in the history, would measure nothing."""
+    """Checks the probes: an answer that is in its question, or nowhere in the history, would measure nothing."""
     conversation = history.conversation()
     said = "\n".join(text for message in conversation for text in texts_of(message))
     if not any(message.role is Role.USER for message in conversation):
-        raise InvalidHistoryError(f"{source}: nobody asks for anything in it.")
+        raise InvalidHistoryError(f"{source}: it has no user message.")
     for probe in history.probes:
         for fact in probe.facts:
             if states(probe.question, fact):
-                raise InvalidHistoryError(f"{source}: the question {probe.question!r} holds its answer {fact[0]!r}.")
+                raise InvalidHistoryError(f"{source}: the question {probe.question!r} contains its answer {fact[0]!r}.")
             if not states(said, fact):
-                raise InvalidHistoryError(f"{source}: {fact[0]!r} is nowhere in the history.")
+                raise InvalidHistoryError(f"{source}: {fact[0]!r} does not occur in the history.")
 
 
 def texts_of(message: Message) -> list[str]:
-    """All that a message says: texts, arguments as values, and outputs."""
+    """All texts of a message: its text, arguments as values, and outputs."""
     texts = [message.text]
     for call in message.tool_calls:
         texts += list(_strings(call.arguments))
@@ -162,21 +162,21 @@ def _strings(value: Any) -> list[str]:
 
 
 def packaged_names() -> list[str]:
-    """The histories that come with the program."""
+    """The packaged histories."""
     folder = files("app.evaluation").joinpath("histories")
     return sorted(file.name.removesuffix(SUFFIX) for file in folder.iterdir() if file.name.endswith(SUFFIX))
 
 
 def load_packaged(name: str) -> RecordedHistory:
-    """A history that comes with the program. Raises `InvalidHistoryError`; reads the disk."""
+    """A packaged history. Raises `InvalidHistoryError`; reads the disk."""
     if name not in packaged_names():
-        raise InvalidHistoryError(f"There is no recorded history {name!r}; there are {', '.join(packaged_names())}.")
+        raise InvalidHistoryError(f"Unknown recorded history {name!r}; available are {', '.join(packaged_names())}.")
     file = files("app.evaluation").joinpath("histories", name + SUFFIX)
     return parse_history(file.read_bytes(), name)
 
 
 def read_history(given: str) -> RecordedHistory:
-    """The history in the file of this name, else the packaged one. Raises `InvalidHistoryError`; reads the disk."""
+    """The history in this file, else the packaged one of this name. Raises `InvalidHistoryError`; reads the disk."""
     path = Path(given)
     if not path.exists() and given in packaged_names():
         return load_packaged(given)
@@ -185,7 +185,6 @@ def read_history(given: str) -> RecordedHistory:
     except OSError as error:
         known = ", ".join(packaged_names())
         raise InvalidHistoryError(
-            f"{given} cannot be read ({error.strerror}), and is none of the histories that come with the program:"
-            f" {known}."
+            f"{given} cannot be read ({error.strerror}), and is not one of the packaged histories: {known}."
         ) from error
     return parse_history(data, given)

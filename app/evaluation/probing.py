@@ -1,4 +1,4 @@
-"""Asks a model what it knows, and a judge whether an answer is right."""
+"""Asks a model what it knows, and a judge whether an answer is correct."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from app.llm.retry import delay_s
 from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_length
 
 ANSWER_TOKENS = 400
-"""Room for an answer: a few names and a sentence."""
+"""Output tokens for an answer: a few names and a sentence."""
 
 REASONING_TOKENS = 4_096
-"""Room on top of it, since a model that reasons counts that against the same limit."""
+"""Additional output tokens, since a model that reasons counts that against the same limit."""
 
 MAX_ATTEMPTS = 3
 
@@ -53,14 +53,14 @@ _VERDICT = re.compile(r"^\W*(\d+)\W+(yes|no)\b", re.IGNORECASE | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's answer, and what it cost."""
+    """A model's answer, and its cost."""
 
     text: str
     usage: Usage
 
 
 def question(text: str) -> Message:
-    """A probe as the last message of a request; it enters no history."""
+    """A probe as the last message of a request; it is not added to the history."""
     return _message(_QUESTION.format(question=text))
 
 
@@ -72,7 +72,7 @@ def _message(text: str) -> Message:
 
 
 def answer_room(request: ModelRequest) -> int:
-    """Output tokens that an answer may have, never more than the window leaves for one."""
+    """Maximum output tokens of an answer, never more than the window leaves for one."""
     return min(ANSWER_TOKENS + REASONING_TOKENS, request.max_output_tokens or ANSWER_TOKENS)
 
 
@@ -87,7 +87,7 @@ async def ask(models: ModelCalls, request: ModelRequest, probe: Probe) -> Reply:
 
 
 async def judge(models: ModelCalls, model: str, probe: Probe, answer: str) -> tuple[tuple[bool, ...] | None, Usage]:
-    """Whether another model finds each fact in the answer; None where its verdict cannot be read. Raises
+    """Whether another model finds each fact in the answer; None if its verdict cannot be parsed. Raises
     `PalimpsestError`."""
     facts = "\n".join(f"{number}: {' / '.join(fact)}" for number, fact in enumerate(probe.facts, 1))
     text = _JUDGE.format(question=probe.question, facts=facts, answer=answer)
@@ -103,7 +103,7 @@ def verdict(text: str, facts: int) -> tuple[bool, ...] | None:
 
 
 async def _call(models: ModelCalls, request: ModelRequest) -> Reply:
-    """One answer, asked for again where that may help."""
+    """One answer, requested again if that may help."""
     attempt = 0
     while True:
         attempt += 1
@@ -127,7 +127,7 @@ async def _call_once(models: ModelCalls, request: ModelRequest) -> Reply:
                 case TextDelta(_, text):
                     pieces.append(text)
                     if sum(map(utf8_length, pieces)) > MAX_ANSWER_BYTES:
-                        raise ProviderError("The answer has no end.", code="provider_bad_response")
+                        raise ProviderError("The answer does not end.", code="provider_bad_response")
                 case UsageReport(usage):
                     reported = usage if usage.total_tokens else reported
                 case Finish():

@@ -25,18 +25,18 @@ from app.messages import Message
 from app.tools.registry import ToolRegistry, default_tools
 
 SMALLEST_WINDOW = 4_096
-"""Windows below this leave no room for a system text, a summary and an answer."""
+"""Smaller windows leave no room for a system text, a summary and an answer."""
 
 QUESTION_TOKENS = 300
-"""Room for a question with what stands around it."""
+"""Room for a question with the text around it."""
 
 ENVIRONMENT = PromptEnvironment("bubblewrap", False, 60, 3600, 30_000)
-"""What the histories were recorded in; the environment's text is a part of every request."""
+"""The environment that the histories were recorded in; its text is part of every request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """How models are reached, and what is known of them."""
+    """How models are reached, and what is known about them."""
 
     calls: ModelCalls
     info: Callable[[str], ModelInfo]
@@ -56,10 +56,10 @@ class Replay:
         window: int | None = None,
         summary_template: str | None = None,
     ) -> None:
-        """`messages` are those of `history.conversation()`, given so that all replays of a history send the same bytes
-        and share the provider's cache. Without a `policy` the context stays whole. `window` takes the place of the
-        model's own; left out, with a policy it is one that the history has just filled, or the model's own where that
-        is smaller. Raises `PalimpsestError` for a model that is not known."""
+        """`messages` are those of `history.conversation()`, passed in so that all replays of a history send the same
+        bytes and share the provider's cache. Without a `policy` the context stays whole. `window` replaces the model's
+        own; without it, a `policy` gets a window that the history has just filled, or the model's own if that is
+        smaller. Raises `PalimpsestError` for an unknown model."""
         self.history = history
         self._models = models
         self._settings = preset(policy or "reactive")
@@ -79,7 +79,7 @@ class Replay:
         if policy is not None:
             filled = filled_window(self._conversation.estimate, info, self._settings)
             limit = window or min(filled, info.context_window)
-            # As an operator's own word: the share of a window that an answer may have follows from it.
+            # Like an operator's own setting: the answer's share of the window follows from it.
             config = replace(
                 config,
                 budget=make_budget(
@@ -100,7 +100,7 @@ class Replay:
 
     @property
     def fits(self) -> bool:
-        """Whether the context as it is now fits the model's real window, with room for an answer."""
+        """Whether the current context fits the model's real window, with room for an answer."""
         return self.tokens + QUESTION_TOKENS + answer_room(self.request()) <= self.real_window
 
     def request(self) -> ModelRequest:
@@ -108,8 +108,8 @@ class Replay:
         return self._conversation.request(self.config)
 
     async def compact(self) -> RoundResult:
-        """Makes the round that the policy makes at its trigger, which under `reactive` may be no more than to clear old
-        outputs; below the trigger one as somebody gets who asks for it."""
+        """Makes the round that the policy makes at its trigger, which under `reactive` may only clear old outputs;
+        below the trigger, a manual round."""
         notes = RoundNotes()
         ladder = Ladder(notes, self._conversation, self._models.calls, self._window_of)
         compactor = Compactor(RoundSetup(notes, self._conversation, ladder, Interrupt(), _unchanged))
@@ -125,8 +125,8 @@ class Replay:
 
 
 def filled_window(tokens: int, info: ModelInfo, settings: CompactionSettings) -> int:
-    """The largest window in which a context of so many tokens has just reached the policy's trigger: there the round
-    would come, and the window is as large beside the context as it would be then."""
+    """The largest window in which a context of `tokens` tokens has just reached the policy's trigger: there a round
+    would be made, with a window as large relative to the context as it would be then."""
     low, high = SMALLEST_WINDOW, max(SMALLEST_WINDOW + 1, tokens * 4)
     while high - low > 1:
         middle = (low + high) // 2
@@ -136,16 +136,16 @@ def filled_window(tokens: int, info: ModelInfo, settings: CompactionSettings) ->
 
 
 async def _unchanged(config: AgentConfig) -> AgentConfig:
-    """There is no workspace that notes could be read from."""
+    """There is no workspace to read notes from."""
     return config
 
 
 async def _nothing() -> None:
-    """No step is under way that would have to be told."""
+    """There is no step to prepare."""
 
 
 def _problem(compactor: Compactor) -> str:
-    """Why the context could not be made smaller, if it was not."""
+    """Why the context was not made smaller, if it was not."""
     problem = compactor.problem or NOTHING._asdict()
     return f"{problem['detail']} ({problem['code']})"
 

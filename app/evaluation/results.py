@@ -1,4 +1,4 @@
-"""What an evaluation found: answers, rows, and the sums over them."""
+"""The results of an evaluation: answers, rows, and sums over them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from app.messages import Usage, Value
 from app.sessions import Rung
 
 BASELINE = "full"
-"""The row of the context as it was, nothing left out."""
+"""The row of the full context."""
 
 RUNGS: tuple[Rung, ...] = get_args(Rung)
 
 
 class Answer(Value):
-    """One probe and what became of it. `found` says of each fact whether the answer states it by its words, `judged`
-    whether the judge finds it there; null without a judge, or where the verdict could not be read."""
+    """One probe and its answer. `found` says for each fact whether the answer contains its words, `judged` whether the
+    judge finds it there; null without a judge, or if the verdict could not be parsed."""
 
     kind: Kind
     question: str
@@ -28,9 +28,9 @@ class Answer(Value):
 
 
 class Row(Value):
-    """One history under one policy, or the full context. Tokens are estimates of the whole request; `window` is the
-    one that the round was made for, and `rung` what made the context smaller. `error` is why there are no answers, or
-    not all; `notes` are rungs that failed."""
+    """One history under one policy, or the full context. Tokens are estimates of the whole request; `window` is the one
+    that the round was made for, and `rung` what made the context smaller. `error` says why answers are missing; `notes`
+    are rungs that failed."""
 
     history: str
     policy: str
@@ -54,9 +54,9 @@ class Row(Value):
 
 
 class Sums(Value):
-    """Rows of one policy together. A recall is the share of facts that were found, null where none was asked for;
-    `rungs` says how many contexts were made smaller by which rung, from the mildest to the harshest; `cached` is the
-    share of the summary requests' tokens that the provider read from its cache, null where no model was asked."""
+    """The sums over one policy's rows. A recall is the share of facts that were found, null without any; `rungs` says
+    how many contexts each rung made smaller, from mildest to harshest; `cached` is the share of the summary requests'
+    tokens that the provider read from its cache, null if no model was asked."""
 
     policy: str
     rows: int
@@ -89,8 +89,8 @@ class Report(Value):
 
 
 def report(model: str, judge: str | None, rows: Sequence[Row], *, scripted: bool) -> Report:
-    """Sums the rows. A mean over other histories is no comparison, so those that a policy did not finish are left out
-    of all sums; the baseline's failures alone count for the baseline only."""
+    """Sums the rows. Means over different histories cannot be compared, so histories that a policy did not finish are
+    left out of all sums; failures of the baseline count only for the baseline."""
     histories = tuple(dict.fromkeys(row.history for row in rows))
     policies = tuple(dict.fromkeys(row.policy for row in rows))
     unfinished = {row.history for row in rows if row.policy != BASELINE and not row.complete}
@@ -132,11 +132,11 @@ def recall(answers: Iterable[Answer]) -> float | None:
 
 
 def share(facts: Iterable[bool]) -> float | None:
-    """The share that is true; None of nothing."""
+    """The share that is true; None without any."""
     known = list(facts)
     return sum(known) / len(known) if known else None
 
 
 def cached(usage: Usage) -> float | None:
-    """The share of what was read that came from the provider's cache; None where nothing was read."""
+    """The share of the tokens read that came from the provider's cache; None if nothing was read."""
     return usage.cache_read_tokens / usage.prompt_tokens if usage.prompt_tokens else None

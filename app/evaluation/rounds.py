@@ -1,4 +1,4 @@
-"""What a round of compaction comes to, for one that is only measured: nothing of it is stored."""
+"""The result of a round of compaction that is only measured: nothing is stored."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from app.sessions import Rung
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What a round came to. `rung` is what made the context smaller, None where nothing did, and `problem` then says
-    why; `usage` is what its model calls cost, failed ones included, and `failures` are the rungs that did not do."""
+    """The result of a round. `rung` is what made the context smaller, None if nothing did, and then `problem` says why;
+    `usage` is the cost of its model calls, including failed ones, and `failures` are the rungs that failed."""
 
     rung: Rung | None
     usage: Usage
@@ -29,7 +29,7 @@ class RoundResult:
 
 
 class RoundNotes:
-    """A sink that keeps what one round says of itself."""
+    """A sink that keeps what one round records."""
 
     def __init__(self) -> None:
         self._made: RoundCompleted | None = None
@@ -58,11 +58,10 @@ class RoundNotes:
         return _ready(completed.summary.seq)
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
-        """Nobody watches."""
+        """Do nothing: nobody watches."""
 
     def result(self, problem: str) -> RoundResult:
-        """What the round came to; `problem` is said where it came to nothing, unless its
-        last rung has said why."""
+        """The result of the round; `problem` is used if it failed, unless its last rung reported why."""
         failures, made, pruned = tuple(self._failures), self._made, self._pruned
         if made is not None:
             return RoundResult(made.rung, self._usage, failures, made.messages_compacted, len(made.pruned), made.prose)
@@ -74,7 +73,7 @@ class RoundNotes:
 
 
 def _ready(value: int) -> Awaitable[int]:
-    """What is there already, and may as well not be awaited."""
+    """A result that is ready and need not be awaited."""
     future = asyncio.get_running_loop().create_future()
     future.set_result(value)
     return future

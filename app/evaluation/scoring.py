@@ -1,4 +1,4 @@
-"""Whether an answer states what it should: by the words, after evening out how they are written."""
+"""Whether an answer states what it should: compares words after normalizing how they are written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 _MARKUP = re.compile(r"[`*_\"'“”‘’«»]")
-"""What a model may put around a name without changing it; the same is taken out of what is looked for."""
+"""What a model may put around a name without changing it; removed from the expected text as well."""
 
 _POSSESSIVE = re.compile(r"['’]s(?![a-z0-9])")
 _BLANKS = re.compile(r"\s+")
@@ -16,8 +16,8 @@ _DASHES = str.maketrans({"‐": "-", "‑": "-", "–": "-", "—": "-", "−": 
 
 
 def normalised(text: str) -> str:
-    """The text in one case and form, without markup and the genitive's s, with single blanks and plain hyphens, and
-    numbers without commas between thousands."""
+    """The text in one case and form, without markup and possessive 's, with single blanks, plain hyphens, and numbers
+    without commas between thousands."""
     even = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).translate(_DASHES)
     even = _MARKUP.sub("", _POSSESSIVE.sub("", even))
     even = re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", even)
@@ -25,8 +25,8 @@ def normalised(text: str) -> str:
 
 
 def states(answer: str, fact: Iterable[str]) -> bool:
-    """Whether the answer has the fact in one of its spellings, as words of their own: `7` is not stated by `17`, nor
-    `app.py` by `myapp.py`. Scripts without blanks between words are looked for as they are."""
+    """Whether the answer has the fact in one of its spellings, as separate words: `7` is not stated by `17`, nor
+    `app.py` by `myapp.py`. Scripts without blanks between words are matched anywhere."""
     text = normalised(answer)
     return any(_occurs(normalised(spelling), text) for spelling in fact)
 
@@ -48,7 +48,7 @@ def _occurs(wanted: str, text: str) -> bool:
 
 
 def _cuts(text: str, place: int) -> bool:
-    """Whether a boundary at this place goes through a word or a number."""
+    """Whether a boundary at this index splits a word or a number."""
     if not 0 < place < len(text):
         return False
     return text[place - 1] in _ASCII_WORD and text[place] in _ASCII_WORD

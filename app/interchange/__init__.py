@@ -1,7 +1,7 @@
-"""Conversations from and to elsewhere: OpenAI's Chat Completions and Anthropic's Messages.
+"""Converts conversations from and to OpenAI's Chat Completions and Anthropic's Messages.
 
-`import_history` makes messages of ours out of a conversation, repaired where it is broken; `to_wire` writes ours in
-either format. What one writes the other reads back, and then writes again byte for byte. All of it is a function of
+`import_history` makes Palimpsest messages from a conversation, repaired if necessary; `to_wire` writes messages in
+either format. What one writes the other reads back, and then writes again byte for byte. Everything is a function of
 values.
 """
 

@@ -15,11 +15,11 @@ from app.messages import ImagePart, Part, Role, TextPart, ToolResultPart, ToolSt
 Block = Mapping[str, Any]
 
 _TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
-"""Types of block that hold plain text, and the field it is in."""
+"""Types of blocks that contain plain text, and the field it is in."""
 
 
 def read_content(content: Any, turn: Turn, index: int) -> None:
-    """Adds what a message's content holds to `turn`. Raises `invalid_history` for what is neither text nor blocks."""
+    """Adds a message's content to `turn`. Raises `invalid_history` if it is neither text nor blocks."""
     if content is None:
         return
     if isinstance(content, str):
@@ -37,7 +37,7 @@ def read_content(content: Any, turn: Turn, index: int) -> None:
 
 
 def _read_block(block: Block, turn: Turn, index: int) -> None:
-    """Adds one block; every kind that is not known, or not in its place, as a note."""
+    """Adds one block; unknown and misplaced kinds are added as a note."""
     kind = block.get("type")
     speaks = turn.role is Role.ASSISTANT
     if kind in _TEXTS and isinstance(text := block.get(_TEXTS[kind]), str):
@@ -69,7 +69,7 @@ def _image(block: Block) -> ImagePart | TextPart:
 
 
 def _add_image(image: ImagePart | TextPart, turn: Turn) -> None:
-    """Adds an image; one of the assistant's, which no provider takes, follows in a message of its own."""
+    """Adds an image; the assistant's images, which no provider accepts, follow in a separate message."""
     if isinstance(image, ImagePart) and turn.role is Role.ASSISTANT:
         turn.after.extend([text_part(notes.ASSISTANT_IMAGES), image])
     else:
@@ -77,7 +77,7 @@ def _add_image(image: ImagePart | TextPart, turn: Turn) -> None:
 
 
 def _add_thinking(block: Block, turn: Turn) -> None:
-    """A signed block is kept as it is; which model wrote it is not known, so it is shown to none."""
+    """A signed block is kept unchanged; it is unknown which model wrote it, so it is shown to none."""
     signed = {name: block[name] for name in ("type", "thinking", "signature") if name in block}
     data = signed if block.get("signature") else None
     if data is not None or block["thinking"]:
@@ -90,7 +90,7 @@ def _add_leftovers(block: Block, turn: Turn, known: set[str]) -> None:
 
 
 def _document(block: Block, role: Role, index: int) -> str:
-    """The text of a document or of a search's result, under its title; empty for one that is no text."""
+    """The text of a document or search result, under its title; empty if it is not text."""
     source, content = block.get("source"), block.get("content")
     if isinstance(source, Mapping):
         content = source.get("data") if source.get("type") == "text" else source.get("content")
@@ -113,20 +113,20 @@ def _name(holder: Block, index: int) -> str:
 
 
 def call_key(value: Any) -> str:
-    """The id that a call and its result have in common; empty where they have none."""
+    """The id that a call and its result share; empty if they have none."""
     return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
 
 
 def arguments(value: Any) -> str:
-    """A call's arguments as text: to the letter where they came as text, else as compact JSON."""
+    """A call's arguments as text: unchanged if they came as text, else as compact JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else orjson.dumps(value).decode()
 
 
 def add_result(turn: Turn, index: int, key: Any, content: Any, *, name: str = "", error: bool = False) -> None:
-    """Adds a tool's result: its texts a line each, its images after the message. A value that is no content at all, as
-    some programs put there, stands as its JSON."""
+    """Adds a tool's result: its texts on separate lines, its images after the message. A value that is not content, as
+    some programs write it, becomes its JSON."""
     inner = Turn(Role.TOOL)
     read_content(content if isinstance(content, str | list | None) else arguments(content), inner, index)
     texts: list[str] = []

@@ -1,7 +1,7 @@
-"""Writes messages of ours in the format of OpenAI's Chat Completions or Anthropic's Messages.
+"""Writes messages in the format of OpenAI's Chat Completions or Anthropic's Messages.
 
-The sends of the adapters are encoded elsewhere: they are for one model, cached and marked. This is the history as it
-is, in a form that other programs read.
+The adapters encode their requests separately: those are for one model, cached and marked. This is the full history, in
+a form that other programs read.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from app.messages import (
 Wire = dict[str, Any]
 
 BEFORE_ASSISTANT = "[The conversation begins with the assistant's message.]"
-"""Stands in front of a history that begins with the assistant, since Anthropic's format begins with the user."""
+"""Starts an exported history that begins with the assistant, since Anthropic's format begins with the user."""
 
 
 def to_wire(messages: Sequence[Message], format: WireFormat) -> list[Wire]:
     """The messages in a wire format.
 
-    Control messages go out in the user's role. Voided attempts, blank texts and messages that say nothing are left out,
-    as no provider takes them; so is reasoning that Anthropic's format cannot carry because no provider has signed it.
-    Summaries are left out too, those in force and those of reverted rounds alike: this is the whole history, so all
-    that a summary stands for is there, and who goes on with it elsewhere would read it twice, as words of the user's.
-    Consecutive messages of one role are one in Anthropic's format.
+    Control messages are sent in the user's role. Voided attempts, blank texts and messages that say nothing are left
+    out, as no provider accepts them; so is reasoning without a provider's signature, which Anthropic's format cannot
+    carry. Summaries are left out too, whether in force or reverted: the whole history includes everything that they
+    cover, and another program would read it twice, as the user's words. In Anthropic's format consecutive messages of
+    one role become one.
     """
     shown = [message for message in messages if is_shown(message)]
     if format == "openai":
@@ -48,20 +48,20 @@ def to_wire(messages: Sequence[Message], format: WireFormat) -> list[Wire]:
 
 
 def begun_by_user(wires: list[Wire], format: WireFormat) -> list[Wire]:
-    """The beginning of a history as a valid request begins: Anthropic's format wants the user's turn first, so that a
-    short one of our own is put in front of the assistant's."""
+    """The beginning of a history, made valid: Anthropic's format needs a user turn first, so a short one is inserted
+    before the assistant's."""
     if format == "openai" or not wires or wires[0]["role"] == "user":
         return wires
     return [{"role": "user", "content": BEFORE_ASSISTANT}, *wires]
 
 
 def is_shown(message: Message) -> bool:
-    """Whether anything of the message goes out; reasoning alone is no message in either format."""
+    """Whether any of the message is sent; reasoning alone is no message in either format."""
     return is_told(message) and any(_says(part) for part in message.parts)
 
 
 def is_told(message: Message) -> bool:
-    """Whether the message is part of what was said: neither a voided attempt nor a summary of other messages."""
+    """Whether the message is part of the conversation: neither a voided attempt nor a summary of other messages."""
     return message.voided_at is None and not message.is_summary
 
 
@@ -72,7 +72,7 @@ def _says(part: Part) -> bool:
 
 
 def _texts_and_images(message: Message) -> Iterator[TextPart | ImagePart]:
-    """What is shown besides reasoning, calls and results."""
+    """Everything shown except reasoning, calls and results."""
     for part in message.parts:
         if isinstance(part, ImagePart) or (isinstance(part, TextPart) and part.text.strip()):
             yield part
@@ -110,7 +110,7 @@ def _openai_block(part: TextPart | ImagePart) -> Wire:
 
 
 def _content(blocks: Sequence[Wire]) -> str | list[Wire]:
-    """One text as a string, which is the form that every server takes; anything else as blocks."""
+    """A single text as a string, which every server accepts; anything else as blocks."""
     if len(blocks) == 1 and blocks[0]["type"] == "text":
         return str(blocks[0]["text"])
     return list(blocks)
@@ -127,12 +127,12 @@ def _anthropic(messages: Sequence[Message]) -> list[Wire]:
 
 
 def wire_role(message: Message) -> str:
-    """Whose turn it is in a format that knows two roles."""
+    """Whose turn it is in a format with two roles."""
     return "assistant" if message.role is Role.ASSISTANT else "user"
 
 
 def _anthropic_blocks(message: Message) -> Iterator[Wire]:
-    """A message's blocks in order, results before all else as the API wants them."""
+    """A message's blocks in order, with results first, as the API requires."""
     yield from (_anthropic_result(result) for result in message.tool_results)
     for part in message.parts:
         match part:

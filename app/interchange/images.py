@@ -13,16 +13,16 @@ from app.interchange.turns import image_part, text_part
 from app.messages import ImagePart, TextPart
 
 MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What both providers take."""
+"""The types that both providers accept."""
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)((?:;[^,;]*)*),", re.IGNORECASE)
 _WHITE_SPACE = re.compile(r"\s+")
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""Markers that begin a frame and tell its size; the three others share the range only."""
+"""Markers that begin a frame and give its size; the three others only share the range."""
 
 
 def from_url(url: Any) -> ImagePart | TextPart:
-    """An image of a data URL; a note for one that would have to be fetched."""
+    """The image in a data URL; a note if it would have to be fetched."""
     if not isinstance(url, str):
         return text_part(notes.unread_image("it has no address"))
     head = _DATA_URL.match(url)
@@ -34,7 +34,7 @@ def from_url(url: Any) -> ImagePart | TextPart:
 
 
 def from_source(source: Any) -> ImagePart | TextPart:
-    """An image of Anthropic's `source` object."""
+    """The image in Anthropic's `source` object."""
     if not isinstance(source, Mapping):
         return text_part(notes.unread_image("it has no source"))
     match source.get("type"):
@@ -46,7 +46,7 @@ def from_source(source: Any) -> ImagePart | TextPart:
 
 
 def from_base64(media_type: Any, data: Any) -> ImagePart | TextPart:
-    """The image, with its size where its header tells it; a note for what is no image that providers take."""
+    """The image, with its size if its header has it; a note if providers would not accept it."""
     kind = str(media_type).lower().replace("image/jpg", "image/jpeg")
     if kind not in MEDIA_TYPES:
         return text_part(notes.unread_image(f"media type {str(media_type)[:100]}"))
@@ -61,7 +61,7 @@ def from_base64(media_type: Any, data: Any) -> ImagePart | TextPart:
 
 
 def image_size(raw: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels as the file's header has them, None where it does not say."""
+    """Width and height in pixels from the file's header; None if it does not have them."""
     size: tuple[int, int] | None = None
     if raw[:8] == b"\x89PNG\r\n\x1a\n" and len(raw) >= 24:
         size = int.from_bytes(raw[16:20], "big"), int.from_bytes(raw[20:24], "big")
@@ -75,7 +75,7 @@ def image_size(raw: bytes) -> tuple[int, int] | None:
 
 
 def _webp_size(raw: bytes) -> tuple[int, int] | None:
-    """Of the three kinds of WebP: lossy, lossless, extended."""
+    """The size of any of the three kinds of WebP: lossy, lossless, extended."""
     if len(raw) < 30:
         return None
     if raw[12:16] == b"VP8 ":

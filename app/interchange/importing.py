@@ -1,4 +1,4 @@
-"""Makes messages of ours out of a foreign conversation."""
+"""Makes messages from a foreign conversation."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from app.messages import FinishReason, Message, Role, TextPart, new_id, now
 
 @dataclass(frozen=True, slots=True)
 class ImportedHistory:
-    """A conversation in our form. `messages` are numbered from 1, which is only their order; `system_prompt` is what
-    the conversation began with, if it was asked for."""
+    """An imported conversation. `messages` are numbered from 1, only to give their order; `system_prompt` is the system
+    message that the conversation began with, if it was wanted."""
 
     messages: tuple[Message, ...]
     system_prompt: str | None = None
@@ -38,13 +38,13 @@ def import_history(
     at: datetime | None = None,
     new_id: Callable[[], str] = new_id,
 ) -> ImportedHistory:
-    """The conversation as messages of ours, sound but for its ends.
+    """The conversation as messages, sound except for its ends.
 
-    A system message that it begins with becomes the system prompt, or with `keep_system` a control message as all
-    others do. Calls get ids of ours; missing, misplaced, repeated and orphaned ones are put right. Nothing is left out
-    without a word: what has no counterpart becomes text that names it, a missing result says that it is, and in the
-    place of a message that holds nothing stands a control message that says whose it was. Raises `InvalidRequestError`
-    (code `invalid_history`) for what is no message at all, with its `index`, and where no message holds anything.
+    A leading system message becomes the system prompt, or with `keep_system` a control message like all others. Calls
+    get new ids; missing, misplaced, duplicate and orphaned ones are repaired. Nothing is left out silently: content
+    without a counterpart becomes text that names it, a missing result is marked as such, and an empty message is
+    replaced by a control message that names its role. Raises `InvalidRequestError` (code `invalid_history`) for
+    anything that is not a message, with its `index`, and if all messages are empty.
     """
     turns = [_or_note(turn) for turn in _holding(read_turns(format, messages))]
     prompt = None if keep_system else _prompt(turns)
@@ -56,21 +56,21 @@ def import_history(
 
 
 def _holding(turns: list[Turn]) -> list[Turn]:
-    """The turns. Raises `InvalidRequestError` where there are some and none holds anything."""
+    """The turns. Raises `InvalidRequestError` if there are some and all are empty."""
     if turns and not any(turn.holds_something for turn in turns):
-        raise InvalidRequestError("history.messages: none of them holds anything.", code="invalid_history")
+        raise InvalidRequestError("history.messages: all messages are empty.", code="invalid_history")
     return turns
 
 
 def _or_note(turn: Turn) -> Turn:
-    """The turn, or a note in its place where it holds nothing, which no provider would take."""
+    """The turn, or a note if it is empty, which no provider would accept."""
     if turn.holds_something:
         return turn
     return Turn(Role.CONTROL, [text_part(notes.empty_message(turn.role))])
 
 
 def _prompt(turns: Sequence[Turn]) -> str | None:
-    """The text of a system message in front; None without one, or where it is not text alone."""
+    """The text of a leading system message; None without one, or if it is not only text."""
     if not turns or turns[0].role is not Role.SYSTEM:
         return None
     first = turns[0]

@@ -1,4 +1,4 @@
-"""The texts that stand for what cannot be taken over, so that nothing is left out without a word."""
+"""The notes that replace what cannot be imported, so that nothing is left out silently."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import orjson
 from app.messages import Role
 
 NOTE_CHARS = 2_000
-"""Characters of foreign content that a note repeats; the head of an unknown block says what it is, and encoded media
-behind it would say nothing."""
+"""Maximum characters of foreign content in a note; the head of an unknown block says what it is, and encoded media
+after it would say nothing."""
 
 METADATA = frozenset(
     {
@@ -34,16 +34,16 @@ METADATA = frozenset(
         "detail",
     }
 )
-"""Fields that say how a message was made, sent or billed and nothing of what was said."""
+"""Fields that say how a message was made, sent or billed, but not what was said."""
 
 
 def empty_message(role: Role) -> str:
-    """In the place of a message that holds nothing."""
+    """Replaces an empty message."""
     return f"[A message of the {role} stood here, without content.]"
 
 
 def unknown_block(block: Mapping[str, Any]) -> str:
-    """For a content block that has no counterpart here."""
+    """Replaces a content block without a counterpart."""
     return f"[Content of a kind that cannot be taken over: {_shown(block)}]"
 
 
@@ -52,22 +52,22 @@ def unread_image(why: str) -> str:
 
 
 def linked_image(url: str) -> str:
-    """For an image that is somewhere else; nothing is ever fetched on behalf of a history."""
+    """Replaces an image that is stored elsewhere; nothing is ever fetched for a history."""
     return f"[An image that was not fetched: {_clipped(url)}]"
 
 
 def document(names: Sequence[str]) -> str:
-    """Above a document's text: its title, and where it comes from."""
+    """Heads a document's text: its title and its source."""
     return f"[Document: {_clipped(', '.join(names)) or 'untitled'}]"
 
 
 def speaker(name: Any) -> str:
-    """For the name that a message gives its speaker."""
+    """Gives the name that a message has for its speaker."""
     return f"[Name of the speaker: {_shown(name)}]"
 
 
 def result_image(number: int) -> str:
-    """At an image's place within a tool's result, which holds text alone."""
+    """Marks an image's position within a tool's result, which can only be text."""
     return f"[Image {number} of this result follows after the results.]"
 
 
@@ -76,7 +76,7 @@ ASSISTANT_IMAGES = "[From the assistant's message:]"
 
 
 def leftovers(fields: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
-    """A note for each field that carries something and is neither `known` nor metadata."""
+    """A note for each field that has a value and is neither `known` nor metadata."""
     for name, value in fields.items():
         if name not in known and name not in METADATA and value not in (None, "", [], {}, False):
             yield f"[Field {_clipped(name)} of the original: {_shown(value)}]"

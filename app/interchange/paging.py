@@ -11,8 +11,8 @@ from app.messages import Message, Role
 
 
 def settled(messages: Sequence[Message]) -> list[Message]:
-    """The messages without voided attempts, and without a step that is still under way at their end: an answer that is
-    being written, or calls of which not all have results. Summaries stay, and are no step."""
+    """The messages without voided attempts, and without an unfinished step at their end: an answer that is being
+    written, or calls without all their results. Summaries stay, and are not a step."""
     live = [message for message in messages if message.voided_at is None]
     said = [place for place, message in enumerate(live) if is_told(message)]
     for place in reversed(said[-2:]):
@@ -27,8 +27,8 @@ def settled(messages: Sequence[Message]) -> list[Message]:
 
 
 def page_length(messages: Sequence[Message], limit: int, format: WireFormat) -> int | None:
-    """How many of `messages` a page of `limit` takes: up to the first place from there on where it may end; None where
-    that takes messages that come after these."""
+    """How many of `messages` a page of `limit` takes: up to the first valid page end from there on; None if that needs
+    later messages."""
     shown = [place for place, message in enumerate(messages) if is_shown(message)]
     for last, following in pairwise(shown):
         if following >= limit and _may_part(messages[last], messages[following], format):
@@ -37,7 +37,7 @@ def page_length(messages: Sequence[Message], limit: int, format: WireFormat) -> 
 
 
 def _may_part(last: Message, following: Message, format: WireFormat) -> bool:
-    """Whether a page may end between two messages that are shown."""
+    """Whether a page may end between two shown messages."""
     if last.tool_calls:
         return False
     return format == "openai" or wire_role(last) != wire_role(following)

@@ -1,4 +1,4 @@
-"""Brings calls and results together: each batch of calls gets exactly its results, right after it."""
+"""Matches calls and results: each batch of calls gets exactly its results, right after it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _OURS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9
 
 
 def paired(turns: Sequence[Turn], new_id: Callable[[], str]) -> Iterator[Turn]:
-    """The turns in order, with call ids of ours: an assistant's turn with calls is followed by one tool turn with their
+    """The turns in order, with new call ids: an assistant's turn with calls is followed by one tool turn with their
     results in call order, and there is no other tool turn.
 
-    A result that is missing is stated as interrupted, one without a call becomes text. An id that is a UUIDv7 and not
-    used twice stays, so that what was exported comes back as it was.
+    A missing result is marked as interrupted, one without a call becomes text. An id that is a UUIDv7 and not used
+    twice is kept, so that an exported history comes back unchanged.
     """
     answers = _answers(turns)
     claimed = set(answers.values())
@@ -43,7 +43,7 @@ def paired(turns: Sequence[Turn], new_id: Callable[[], str]) -> Iterator[Turn]:
 def _with_results(
     turns: Sequence[Turn], at: int, answers: dict[Place, Place], used: set[str], new_id: Callable[[], str]
 ) -> Iterator[Turn]:
-    """The turn without the results in it, and those of its calls."""
+    """The turn without its results, then a turn with the results of its calls."""
     parts: list[Part] = []
     results: list[Part] = []
     for place, part in enumerate(turns[at].parts):
@@ -78,9 +78,9 @@ def _unique(key: str, used: set[str], new_id: Callable[[], str]) -> str:
 def _answers(turns: Sequence[Turn]) -> dict[Place, Place]:
     """The place of each call's result.
 
-    A result belongs to the nearest turn before it with an open call of its id, and there to the first such call, since
-    providers repeat their ids; one without any id to the first open call of the nearest turn that has one. What is left
-    is tried once more with calls that come after it.
+    A result belongs to the nearest earlier turn with an open call of its id, and there to the first such call, since
+    providers reuse ids; a result without an id belongs to the first open call of the nearest turn that has one. What is
+    left is then matched with later calls.
     """
     waiting: dict[str, _Waiting] = {}
     anyone = _Waiting()
@@ -105,7 +105,7 @@ def _answers(turns: Sequence[Turn]) -> dict[Place, Place]:
 
 
 class _Waiting:
-    """Calls that wait for a result. Each call is looked at a fixed number of times, however many there are."""
+    """Calls that wait for a result. Each call is visited a fixed number of times, however many there are."""
 
     def __init__(self) -> None:
         self._turns: list[tuple[int, deque[Place]]] = []

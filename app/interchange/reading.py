@@ -1,4 +1,4 @@
-"""Reads foreign messages, one by one, in all the forms that the two formats have had."""
+"""Reads foreign messages one by one, in every form that the two formats have had."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _ROLES: Mapping[WireFormat, Mapping[str, Role]] = {
 }
 
 _REASONING = ("reasoning_content", "reasoning")
-"""Where servers of OpenAI's format put the text of their model's reasoning; some fill both with the same."""
+"""Where servers of OpenAI's format put their model's reasoning text; some fill both with the same text."""
 
 MAX_PARTS = 200_000
-"""Texts, images, calls and results of one history; each takes some 5 kB of memory while it is taken over, however
+"""Maximum texts, images, calls and results of one history; each takes some 5 kB of memory during the import, however
 short it is."""
 
 _SPOKEN = frozenset({"role", "content", "name", "refusal"})
@@ -37,11 +37,11 @@ _OF_TOOL = frozenset({"role", "content", "name", "tool_call_id", "is_error"})
 
 
 def read_turns(format: WireFormat, messages: Sequence[Any]) -> list[Turn]:
-    """What each message says. Raises `InvalidRequestError` (code `invalid_history`, with the `index`) for what is no
-    message at all.
+    """The content of each message. Raises `InvalidRequestError` (code `invalid_history`, with the `index`) for anything
+    that is not a message.
 
-    Anthropic's format takes consecutive messages of the assistant for one, and transcripts of it have a message for
-    each block: there they become one turn, so that reasoning and parallel calls stay together.
+    Anthropic's format treats consecutive assistant messages as one, and transcripts in it have a message per block:
+    these become one turn, so that reasoning and parallel calls stay together.
     """
     turns: list[Turn] = []
     parts = 0
@@ -105,7 +105,7 @@ def _note(text: str) -> Part:
 
 
 def _read_reasoning(message: Mapping[str, Any], turn: Turn) -> frozenset[str]:
-    """Adds the reasoning; gives the fields that need no note, since the same text may stand in several."""
+    """Adds the reasoning; returns the fields that need no note, since several may have the same text."""
     for name in _REASONING:
         if isinstance(text := message.get(name), str) and text:
             turn.parts.append(reasoning_part(text))
@@ -130,7 +130,7 @@ def _calls(message: Mapping[str, Any], index: int) -> Iterator[Part]:
 def _call(call: Mapping[str, Any], index: int) -> Part:
     key = call_key(call.get("id"))
     if call.get("type") == "custom" and isinstance(custom := call.get("custom"), Mapping):
-        # A tool that takes free text: an object is what every provider takes back.
+        # A tool that takes free text: every provider accepts an object back.
         text = orjson.dumps({"input": custom.get("input")}).decode()
         return call_part(key, str(custom.get("name") or ""), text)
     return call_part(key, *_function(call.get("function"), index))
@@ -146,6 +146,6 @@ def _function(function: Any, index: int) -> tuple[str, str]:
 
 
 def function_key(name: str) -> str:
-    """What brings an old `function_call` and its result together: they have no id, only the function's name. NUL is in
-    no id, since incoming text has none."""
+    """The key that connects an old `function_call` with its result: they have no id, only the function's name. Ids
+    never contain NUL, since incoming text does not."""
     return f"\x00{name}"

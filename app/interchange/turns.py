@@ -1,4 +1,4 @@
-"""What is read of a foreign conversation before its calls and results are brought together."""
+"""A foreign conversation as it is read, before calls and results are matched."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ WireFormat = Literal["openai", "anthropic"]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One foreign message. Parts have no ids yet, and calls and results carry the ids of their origin; `after` holds
-    what has to follow the message, and the results of its calls, in a message of its own."""
+    """One foreign message. Parts have no ids yet, and calls and results carry their original ids; `after` holds what
+    must follow the message and the results of its calls, in a separate message."""
 
     role: Role
     parts: list[Part] = field(default_factory=list)
@@ -22,17 +22,17 @@ class Turn:
 
     @property
     def holds_something(self) -> bool:
-        """Whether there is anything in it besides white space."""
+        """Whether it has anything except white space."""
         return bool(self.after) or any(not isinstance(part, TextPart) or part.text.strip() for part in self.parts)
 
     def add_text(self, text: str) -> None:
-        """Adds a text; an empty one says nothing."""
+        """Adds a text unless it is empty."""
         if text:
             self.parts.append(text_part(text))
 
 
 def invalid(index: int, detail: str) -> InvalidRequestError:
-    """The error for what is no message at all; `index` counts from 0."""
+    """The error for anything that is not a message; `index` counts from 0."""
     return InvalidRequestError(f"history.messages[{index}]: {detail}.", code="invalid_history", index=index)
 
 

@@ -181,8 +181,7 @@ def tool_call(connection: Connection, session_id: str, call_id: str) -> ToolCall
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """A raw output: `ref` is its key in the store, None if `text` is complete; `swept_at` is when it was removed
-    because of its age."""
+    """A raw output: `ref` is its key in the store, None if `text` is complete; `swept_at` is when it was removed."""
 
     text: bytes
     ref: str | None

@@ -74,7 +74,7 @@ class StoredHistory:
 def _result(
     connection: Connection, session_id: str, call_id: str
 ) -> tuple[ToolResultPart, str | None, datetime | None]:
-    """A call's result, the key of its raw output if it is in a file, and when that was removed because of its age."""
+    """A call's result, the key of its raw output if it is in a file, and when that was removed."""
     by_type = {row.type: row for row in parts.of_call(connection, session_id, call_id)}
     if "tool_call" not in by_type:
         raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
@@ -87,9 +87,10 @@ def _result(
 
 
 def swept(at: datetime) -> GoneError:
-    """The error for a raw output that was removed because of its age."""
+    """The error for a raw output that was removed because of its age, or to make room for newer ones of its session."""
     return GoneError(
-        f"The raw output was removed on {at.date().isoformat()}; the operator keeps outputs only for a limited time.",
+        f"The raw output was removed on {at.date().isoformat()}: raw outputs are kept for a limited time, and up to a"
+        " limited size for each session.",
         code="output_swept",
         swept_at=rfc3339(at),
     )

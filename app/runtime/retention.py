@@ -29,9 +29,6 @@ BATCH = 100
 """Outputs or sessions looked up at a time. Outputs are marked in one write, which takes some milliseconds of the
 writer's time; each session is removed in its own write."""
 
-LEFT_BEHIND = timedelta(days=1)
-"""How far back the first sweep looks for outputs marked as removed just before a crash."""
-
 log = structlog.get_logger(__name__)
 
 
@@ -73,12 +70,8 @@ class Retention:
             yield
 
     async def _run(self) -> None:
-        is_first = True
         while True:
             try:
-                if is_first:
-                    await self._outputs.delete(await self._setup.database.read(_left_behind))
-                    is_first = False
                 await self.sweep()
             except SupersededError:
                 return
@@ -148,7 +141,3 @@ class Retention:
         except PalimpsestError as error:
             log.warning("swept_session_left_behind", session_id=session_id, reason=error.detail)
         return True
-
-
-def _left_behind(connection: Connection) -> Sequence[str]:
-    return rows.swept_since(connection, now() - LEFT_BEHIND)

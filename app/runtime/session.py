@@ -99,6 +99,8 @@ class SessionOwner:
         except (StaleOwnerError, SupersededError):
             log.warning("session_taken_over", session_id=self._session_id)
         finally:
+            # It knows this owner, and what knows each other is only found by a search for garbage, which comes rarely.
+            self._desk = None
             channel.running = False
             channel.parts.clear()
             self._setup.bus.release(self._session_id)

@@ -32,8 +32,10 @@ from app.sandbox.host import HostSandbox, HostWorkspaces
 from app.sandbox.namespace import Handshake, Namespace
 from app.sandbox.orphans import end_left_commands
 from app.sandbox.process import Commands, Spawn, memory_file
-from app.sandbox.syscalls import filter_program, limit_shared_segments
-from app.sandbox.usage import NICENESS, DiskUse, can_see_trees
+from app.sandbox.process_tree import NICENESS, can_see_trees
+from app.sandbox.syscalls import filter_program, limit_ipc
+from app.sandbox.threads import FileThreads
+from app.sandbox.usage import DiskUse
 from app.sandbox.view import HOME, USER_ID, View
 from app.sandbox.watch import HostDisk, HostWatch, in_thread
 from app.sandbox.workspace import Workspace
@@ -68,6 +70,7 @@ class BubblewrapSandbox(HostSandbox):
         config: SandboxConfig,
         workspace: Workspace,
         commands: Commands,
+        threads: FileThreads,
         *,
         bwrap: Path,
         view: View,
@@ -76,7 +79,7 @@ class BubblewrapSandbox(HostSandbox):
         host_network: bool,
         gateway: Gateway,
     ) -> None:
-        super().__init__(config, workspace, commands)
+        super().__init__(config, workspace, commands, threads)
         self._gateway = gateway
         self._exposed = view.network and not host_network
         self._bwrap = bwrap
@@ -104,7 +107,7 @@ class BubblewrapSandbox(HostSandbox):
         await self.start()
 
         async def work(ending: asyncio.Event) -> ExecResult:
-            proxy = Proxy(self._gateway, self._config.allowed_hosts)
+            proxy = Proxy(self._gateway, self._config.session_id, self._config.allowed_hosts)
             try:
                 with proxy.noting() as refusals:
                     result = await confined(ending, proxy)
@@ -147,8 +150,8 @@ class BubblewrapSandbox(HostSandbox):
         if self._cgroups is not None:
             self._cgroups.add(self._config.session_id, pid)
         elif self._view.uid is not None:
-            with suppress(OSError):  # the kernel has no System V segments, or does not let this server set their limit
-                limit_shared_segments(pid, self._config.limits.memory_mb * 2**20 // 2)
+            with suppress(OSError):  # the kernel has no such IPC, or does not let this server bound it
+                limit_ipc(pid, self._config.limits.memory_mb * 2**20 // 2)
 
     async def _connect(self, proxy: Proxy, pid: int) -> None:
         """Opens the way to the allowed hosts, where there are any, in the network of a command's first process."""
@@ -157,7 +160,7 @@ class BubblewrapSandbox(HostSandbox):
 
     async def stop(self) -> None:
         await super().stop()
-        await asyncio.to_thread(self._free)
+        await self._threads.bulk.run(self.session_id, self._free)
 
     def _free(self) -> None:
         delete_tree(self._view.scratch)
@@ -237,6 +240,7 @@ class BubblewrapFactory:
             config,
             Workspace(workspace, uid),
             commands,
+            self._directories.threads,
             bwrap=self._bwrap,
             view=view,
             cgroups=self._cgroups,

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 import aiodocker
 
-from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
+from app.errors import NotFoundError, SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import process
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, OpenFile, Sandbox, SandboxConfig
 from app.sandbox.copying import copy_too_large
@@ -57,6 +57,9 @@ class _Session:
         self.running = RunningCommands(engine, place)
         self.watch = ContainerWatch(engine, place, self.disk, self.running)
         self.lock = asyncio.Lock()
+        """Held while the container is created or removed."""
+        self.deleted = False
+        """Whether container and volume were removed for good; nothing creates them again."""
         self.commands = Commands()
 
 
@@ -176,27 +179,52 @@ class DockerSandbox:
 
     async def stop(self) -> None:
         # Removed, not only stopped: a container that nobody uses takes disk, and the workspace is in its volume.
-        await self._engine.remove(self._name)
+        async with self._session.lock:
+            await self._engine.remove(self._name)
         await self._session.egress.close()
         await self._session.commands.end_all()
 
     async def remove(self) -> None:
-        await self._engine.remove(self._name)
-        await self._session.egress.close()
-        await self._session.commands.end_all()
-        await self._engine.remove_volume(self._name)
+        session = self._session
+        try:
+            async with session.lock:
+                await self._engine.remove(self._name)
+                await session.egress.close()
+                await self._engine.remove_volume(self._name)
+                session.deleted = True
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        await session.commands.end_all()
 
     async def _ensure(self, *, running: bool) -> None:
-        """Makes sure that the container exists and, if asked for, runs."""
+        """Makes sure that the container exists and, if asked for, runs. Raises `NotFoundError` (code
+        `session_not_found`) after `remove`."""
         if running:
             await self._session.running.ended()
         try:
-            async with self._session.lock:
-                shown = await self._adopted() or await self._create()
-                if running and not shown["State"]["Running"]:
-                    await self._start()
+            await self._pull_and_make(running)
         except aiodocker.DockerError as exc:
             raise SandboxUnavailableError(f"The sandbox cannot be started: {exc.message}") from exc
+
+    async def _pull_and_make(self, running: bool) -> None:
+        try:
+            await self._make(running)
+        except _NoImageError:
+            await self._engine.pull(self._config.image)  # without the lock, since it may take minutes
+            await self._make(running)
+
+    async def _make(self, running: bool) -> None:
+        # The Engine may create what it was asked for although the caller was cancelled, so the lock is held until it
+        # has answered: a removal that follows finds the container.
+        await asyncio.shield(self._engine.in_background(self._make_locked(running)))
+
+    async def _make_locked(self, running: bool) -> None:
+        async with self._session.lock:
+            if self._session.deleted:
+                raise NotFoundError("The session has been deleted.", code="session_not_found")
+            shown = await self._adopted() or await self._create()
+            if running and not shown["State"]["Running"]:
+                await self._start()
 
     async def _adopted(self) -> dict[str, Any] | None:
         """The container as it is. One made with other settings is removed; its workspace stays."""
@@ -221,8 +249,7 @@ class DockerSandbox:
         except aiodocker.DockerError as exc:
             if exc.status != 404:
                 raise
-            await self._engine.pull(self._config.image)
-            container = await self._engine.create(self._wanted, self._name)
+            raise _NoImageError(exc.status, exc.message) from exc
         await self._archives.put("/", own_directories())
         async with self._engine.answering():
             return await container.show()
@@ -231,6 +258,10 @@ class DockerSandbox:
         if self._config.network:
             await self._engine.ensure_network()
         await self._engine.start(self._name)
+
+
+class _NoImageError(aiodocker.DockerError):
+    """The Engine does not have the image."""
 
 
 class _Bounded:
@@ -294,9 +325,11 @@ class DockerFactory:
             await self._engine.find_remote(self._image)
 
     def open(self, config: SandboxConfig) -> DockerSandbox:
-        name = container_name(config.session_id)
-        made = _Session(self._engine, name, config.limits.disk_mb * 2**20, self._gateway)
-        session = self._sessions.setdefault(config.session_id, made)
+        session = self._sessions.get(config.session_id)
+        if session is None or session.deleted:  # the id of a deleted session may be used for a new one
+            name = container_name(config.session_id)
+            session = _Session(self._engine, name, config.limits.disk_mb * 2**20, self._gateway)
+            self._sessions[config.session_id] = session
         return DockerSandbox(self._engine, config, self._instance_id, session)
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:

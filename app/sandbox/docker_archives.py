@@ -16,7 +16,7 @@ import aiohttp
 
 from app.sandbox.engine import Engine
 
-PIECE = 256 * 1024
+PIECE = 64 * 1024
 """Bytes of an archive taken at a time."""
 
 # Go's os.FileMode bits, in which the Engine describes a path

@@ -66,7 +66,7 @@ class ContainerEgress:
             if self._proxy is None or life != self._life:
                 await self._close()
                 listener = await self._enter(shown["State"]["Pid"], shown["Id"])
-                proxy = Proxy(self._gateway, hosts)
+                proxy = Proxy(self._gateway, self._container, hosts)
                 proxy.serve(listener)
                 self._proxy, self._life = proxy, life
             return self._proxy

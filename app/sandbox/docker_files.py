@@ -10,6 +10,7 @@ what that can reach is the container's own file system with its own user's right
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
@@ -160,7 +161,9 @@ class ContainerFiles:
             raise paths.closed(path)
         if code != 0 and not output:
             raise SandboxError(f"{paths.show(path)} cannot be listed: {_last_line(messages)}")
-        entries = parse_listing(output, mark, names, complete=len(output) < size)
+        complete = len(output) < size
+        # Ten thousand entries take longer than others should wait for the event loop.
+        entries = await asyncio.to_thread(parse_listing, output, mark, names, complete=complete)
         return sorted(entries, key=lambda info: info.path)[:limit]
 
     async def archive(self) -> AsyncIterator[bytes]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from app.sandbox.base import WORKSPACE
 from app.sandbox.engine import Engine
-from app.sandbox.usage import can_see_trees
+from app.sandbox.process_tree import can_see_trees
 from app.sandbox.watch import in_thread
 
 _LAYER = re.compile(r"(?<=,upperdir=)[^, ]+")

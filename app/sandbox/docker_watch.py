@@ -26,7 +26,8 @@ from app.sandbox.docker_ending import RunningCommands, stays
 from app.sandbox.docker_place import Here, Place
 from app.sandbox.docker_streams import run_script
 from app.sandbox.engine import Engine
-from app.sandbox.usage import ENTRY_BYTES, DiskUse, descendants
+from app.sandbox.process_tree import descendants
+from app.sandbox.usage import ENTRY_BYTES, DiskUse
 from app.sandbox.watch import HostDisk, in_thread
 
 HERE_S = 0.25

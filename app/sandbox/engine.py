@@ -201,13 +201,23 @@ class Engine:
                     raise
 
     async def remove(self, name: str) -> None:
-        """Removes a container with all that runs in it; does nothing where there is none."""
+        """Removes a container with all that runs in it, and returns when it is gone; does nothing where there is
+        none."""
         async with self.answering():
             try:
-                await self.container(name).delete(force=True, v=True)
+                await self._delete(self.container(name))
             except aiodocker.DockerError as exc:
-                if exc.status not in (404, 409):  # 409: it is being removed already
+                if exc.status != 404:
                     raise
+
+    async def _delete(self, container: DockerContainer) -> None:
+        try:
+            await container.delete(force=True, v=True)
+        except aiodocker.DockerError as exc:
+            if exc.status != 409:
+                raise
+            # It is being removed already, and uses its volume until that has ended.
+            await container.wait(condition="removed")
 
     async def has_volume(self, name: str) -> bool:
         """Whether there is a volume of that name."""

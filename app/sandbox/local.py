@@ -167,7 +167,8 @@ class LocalFactory:
         if config.allowed_hosts:
             raise egress.unavailable("commands of local-unsafe have the network of this machine")
         workspace = Workspace(self._directories.workspace(config.session_id))
-        return LocalSandbox(config, workspace, self._directories.commands(config.session_id))
+        commands = self._directories.commands(config.session_id)
+        return LocalSandbox(config, workspace, commands, self._directories.threads)
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         return await asyncio.to_thread(self._remove_orphans, live_sessions)

@@ -28,6 +28,7 @@ _DENIED = {
     "open_by_handle_at": (304, 265), "lookup_dcookie": (212, 18), "acct": (163, 89), "quotactl": (179, 60),
     "swapon": (167, 224), "swapoff": (168, 225), "reboot": (169, 142), "syslog": (103, 116), "vhangup": (153, 58),
     "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
+    "vmsplice": (278, 75),
 }  # fmt: skip
 """Each call with its number on x86-64 and on aarch64."""
 _X86_ONLY = {"iopl": 172, "ioperm": 173}
@@ -127,9 +128,10 @@ def join_new_keyring() -> None:
         ctypes.CDLL(None).syscall(machine.denied["keyctl"], _JOIN_SESSION_KEYRING, None)
 
 
-def limit_shared_segments(pid: int, most: int) -> None:
-    """Bounds the System V segments of shared memory in the namespace of a process, in bytes. Nothing shows them where
-    no process is attached to them. Needs root; blocks. Raises `OSError`."""
+def limit_ipc(pid: int, most: int) -> None:
+    """Bounds what a namespace of System V's IPC may hold: segments of shared memory, in bytes, 32,768 semaphores, and
+    32 queues of messages. Nothing shows what no process uses. Needs root; blocks. Raises `OSError`."""
+    bounds = {"shmall": f"{most // os.sysconf('SC_PAGE_SIZE')}", "sem": "250 32768 32 128", "msgmni": "32"}
     failures: list[OSError] = []
 
     def enter() -> None:
@@ -138,7 +140,8 @@ def limit_shared_segments(pid: int, most: int) -> None:
             try:
                 if ctypes.CDLL(None, use_errno=True).setns(space, _CLONE_NEWIPC):
                     raise OSError(ctypes.get_errno(), "the namespace cannot be entered")
-                Path("/proc/sys/kernel/shmall").write_text(f"{most // os.sysconf('SC_PAGE_SIZE')}\n")
+                for name, bound in bounds.items():
+                    Path("/proc/sys/kernel", name).write_text(f"{bound}\n")
             finally:
                 os.close(space)
         except OSError as exc:

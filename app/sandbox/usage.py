@@ -1,17 +1,16 @@
-"""How much a sandbox on this host uses: memory of a tree of processes, space of some directories."""
+"""How much a session on this host has on the disk: directories, and files without a name that its processes hold."""
 
 from __future__ import annotations
 
 import os
-import signal
 import stat
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from app.sandbox.deletion import OPEN_DIRECTORY
+from app.sandbox.process_tree import FILES, living, shares, tasks, tree
 
 ENTRY_BYTES = 4096
 """What a name of a file counts for at least, so that they are bounded too, and with them the time of a count: a disk
@@ -19,16 +18,11 @@ has a place for about one file in every 16 KiB, as ext4 is made."""
 _STEP = 1000
 """Entries that are counted at once, and names that are held as one text: a million of them take a few MiB then."""
 
-NICENESS = 10
-"""A process of it gets about a tenth of the time that the server gets where both want all of it."""
+_MOST_TASKS = 64
+"""Threads of one process that are looked at where the kernel does not tell whether they share their open files."""
 
 _MARGIN = 64 * 2**20
 """Bytes that may have been written beyond the limit before a count is made at once; an eighth of a larger limit."""
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-
-_MOST_TASKS = 64
-"""Threads of one process whose open files are looked at; one that has more is not looked at as a whole."""
 
 
 class DiskUse:
@@ -200,7 +194,7 @@ class Tally:
     def _add(self, status: os.stat_result) -> None:
         size = max(ENTRY_BYTES, status.st_blocks * 512)
         if size > ENTRY_BYTES and status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
-            file = status.st_dev << 64 | status.st_ino
+            file = _number(status)
             if file in self._linked:
                 size = ENTRY_BYTES
             self._linked.add(file)
@@ -216,194 +210,79 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+class HeldFiles:
+    """A count of files without a name that the descendants of the process `root` hold open or mapped, on the disks
+    `devices`, made in steps like a tally. Each file counts once. The count is not whole if a process cannot be looked
+    into, or has sent files that nobody has received yet."""
+
+    def __init__(self, root: int, devices: Collection[int]) -> None:
+        self._root = root
+        self._devices = devices
+        self._sizes: dict[int, int] = {}
+        self._whole = True
+
+    @property
+    def found(self) -> Count:
+        return Count(sum(self._sizes.values()), self._whole)
+
+    def steps(self) -> Iterator[None]:
+        """Does the count, pausing after every `_STEP` files and after each process."""
+        for pid in list(tree(self._root)):
+            for task in self._tables(pid):
+                yield from self._files(f"/proc/{task}/fd")
+            yield from self._files(f"/proc/{living(pid)}/map_files", closed_is_fine=True)  # root alone may look
+            yield
+
+    def _tables(self, pid: int) -> Iterator[int]:
+        """One thread for each table of open files that the process has; as a rule all share one."""
+        first = living(pid)
+        yield first
+        others = (task for task in tasks(pid) if task != first)
+        for number, task in enumerate(others):
+            shared = shares(first, task, FILES)
+            if shared is None and number >= _MOST_TASKS:
+                self._whole = False
+                return
+            if not shared:
+                yield task
+
+    def _files(self, directory: str, *, closed_is_fine: bool = False) -> Iterator[None]:
+        try:
+            with os.scandir(directory) as entries:
+                for number, entry in enumerate(entries, 1):
+                    self._add(entry.path)
+                    if number % _STEP == 0:
+                        yield
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended
+        except OSError:
+            self._whole &= closed_is_fine
+
+    def _add(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            status = os.stat(path)
+            if stat.S_ISSOCK(status.st_mode):
+                self._whole &= not _has_files_on_the_way(path.replace("/fd/", "/fdinfo/"))
+            elif stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev in self._devices:
+                self._sizes[_number(status)] = status.st_blocks * 512
+
+
 def unnamed(root: int, devices: Collection[int]) -> Count:
-    """What files without a name take that the descendants of the process `root` hold open or mapped, each counted once,
-    on the disks `devices`. `whole` is False where a process cannot be looked into, or has sent files that nobody has
-    taken yet. Blocks."""
-    sizes: dict[tuple[int, int], int] = {}
-    whole = True
-    for pid in _tree(root):
-        tasks, living = _tasks(pid), _living(pid)
-        whole &= len(tasks) <= _MOST_TASKS
-        for task in tasks[:_MOST_TASKS]:
-            try:
-                for path in (*_links(f"/proc/{task}/fd"), *(_mapped(task) if task == living else ())):
-                    with suppress(FileNotFoundError):
-                        status = os.stat(path)
-                        if stat.S_ISSOCK(status.st_mode):
-                            whole &= not _has_files_on_the_way(path.replace("/fd/", "/fdinfo/"))
-                        elif stat.S_ISREG(status.st_mode) and status.st_nlink == 0 and status.st_dev in devices:
-                            sizes[status.st_dev, status.st_ino] = status.st_blocks * 512
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
-            except OSError:
-                whole = False
-    return Count(sum(sizes.values()), whole)
+    """What `HeldFiles` finds, in one go. Blocks."""
+    held = HeldFiles(root, devices)
+    for _ in held.steps():
+        pass
+    return held.found
 
 
-def _links(directory: str) -> list[str]:
-    return [f"{directory}/{name}" for name in os.listdir(directory)]
-
-
-def _mapped(pid: int) -> list[str]:
-    with suppress(PermissionError):  # root alone may look
-        return _links(f"/proc/{pid}/map_files")
-    return []
+def _number(status: os.stat_result) -> int:
+    """A file's identity in one number, which takes a third of a pair's memory."""
+    return status.st_dev << 64 | status.st_ino
 
 
 def _has_files_on_the_way(path: str) -> bool:
     with suppress(OSError):
-        line = next((line for line in Path(path).read_bytes().splitlines() if line.startswith(b"scm_fds:")), b": 0")
+        with open(path, "rb") as file:
+            line = next((line for line in file if line.startswith(b"scm_fds:")), b": 0")
         return int(line.split()[1]) > 0
     return False
-
-
-def put_behind(root: int) -> None:
-    """Gives all that descends from a process as little of the processor as its niceness says. The kernel looks at that
-    within an autogroup alone, and each process that calls `setsid` begins a new one (man 7 sched). Blocks."""
-    for pid in _tree(root):
-        with suppress(OSError):  # it has ended, or this kernel has no autogroups
-            group = Path(f"/proc/{pid}/autogroup")
-            if not group.read_text().endswith(f" nice {NICENESS}\n"):
-                group.write_text(str(NICENESS))
-
-
-def descendants(root: int) -> int:
-    """How many processes descend from one."""
-    return sum(1 for _ in _tree(root)) - 1
-
-
-class MemoryUse:
-    """What a process and its descendants use of the memory, known by looks at it."""
-
-    def __init__(self, limit: int) -> None:
-        """`limit` in bytes."""
-        self.limit = limit
-        self._shared = 0
-        self._shared_by_all = shared_memory()
-
-    def look(self, root: int) -> int:
-        """Bytes. Shared memory counts for each process that has it mapped, and what others on this host have shared
-        since the last look counts too, unless that makes it more than the limit. Then all is counted exactly, which
-        takes the kernel longer and has the processes stopped meanwhile. Blocks."""
-        appeared = max(0, shared_memory() - self._shared_by_all)
-        resident = sum(map(_resident, _tree(root)))
-        if resident + self._shared + appeared <= self.limit:
-            return resident + self._shared + appeared
-        with Standstill() as standstill:
-            standstill.stop(root)
-            own = sum(map(_unshared, _tree(root)))
-            self._shared = _shared_by(root)
-            self._shared_by_all = shared_memory()
-            return own + self._shared
-
-
-def shared_memory() -> int:
-    """Bytes of memory on this host that lie in files: shared mappings, System V segments, tmpfs."""
-    with suppress(OSError):
-        lines = Path("/proc/meminfo").read_bytes().splitlines()
-        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Shmem:")), 0)
-    return 0
-
-
-def _shared_by(root: int) -> int:
-    """Bytes of such memory that the descendants of a process have made: given back by `MADV_DONTNEED`, it stays in its
-    file, and no process has it mapped."""
-    held = unnamed(root, {_memory_device()}).used
-    with suppress(OSError):
-        if os.stat(f"/proc/{root}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino:
-            status = os.statvfs(f"/proc/{root}/root/dev/shm")
-            held += (status.f_blocks - status.f_bfree) * status.f_frsize
-    return held
-
-
-@cache
-def _memory_device() -> int:
-    """The device of files that the kernel makes for shared mappings, System V segments and `memfd_create`."""
-    file = os.memfd_create("palimpsest", os.MFD_CLOEXEC)
-    try:
-        return os.fstat(file).st_dev
-    finally:
-        os.close(file)
-
-
-class Standstill:
-    """Has processes stopped until it is left."""
-
-    def __init__(self) -> None:
-        self._stopped: list[int] = []
-
-    def __enter__(self) -> Standstill:
-        return self
-
-    def stop(self, root: int) -> None:
-        """Stops what descends from a process. Blocks."""
-        # A parent is stopped before its children, and continues after them, so that it does not see them stopped.
-        while new := [pid for pid in _tree(root) if pid != root and pid not in self._stopped]:
-            _signal(new, signal.SIGSTOP)
-            self._stopped += new
-
-    def __exit__(self, *_: object) -> None:
-        _signal(reversed(self._stopped), signal.SIGCONT)
-
-
-def _signal(pids: Iterable[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with suppress(OSError):
-            os.kill(pid, number)
-
-
-def _tree(root: int) -> Iterator[int]:
-    pending, seen = [root], {root}
-    while pending:
-        pid = pending.pop()
-        yield pid
-        below = [child for child in _children(pid) if child not in seen]
-        seen.update(below)
-        pending.extend(below)
-
-
-def _children(pid: int) -> Iterable[int]:
-    found: list[int] = []
-    with suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with suppress(OSError):
-                found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_bytes().split())
-    return found
-
-
-def _tasks(pid: int) -> list[int]:
-    """The threads of a process. Each may have opened files of its own, and the first, whose number is the process's,
-    may have ended before the others: the kernel shows nothing of the process under that number then."""
-    with suppress(OSError):
-        return [int(task) for task in os.listdir(f"/proc/{pid}/task")]
-    return []
-
-
-def _living(pid: int) -> int:
-    """A number by which memory and mappings of a process are seen: that of a thread where the first has ended."""
-    return pid if _pages(pid) else next(filter(_pages, _tasks(pid)), pid)
-
-
-def _resident(pid: int) -> int:
-    return (_pages(pid) or _pages(_living(pid))) * _PAGE
-
-
-def _pages(task: int) -> int:
-    with suppress(OSError, IndexError):
-        return int(Path(f"/proc/{task}/statm").read_bytes().split()[1])
-    return 0
-
-
-def _unshared(pid: int) -> int:
-    """What the process uses but shared memory, and its part of the files that others have mapped too."""
-    try:
-        lines = Path(f"/proc/{_living(pid)}/smaps_rollup").read_bytes().splitlines()
-    except OSError:  # closed to us, as it may be in a container
-        return _resident(pid)
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith((b"Pss_Anon:", b"Pss_File:")))
-
-
-def can_see_trees() -> bool:
-    """Whether this kernel tells a process's children."""
-    return os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")

@@ -36,11 +36,14 @@ ETC_FILES = (
 )
 ETC_NETWORK_FILES = ("gai.conf", "host.conf", "hosts", "nsswitch.conf", "resolv.conf")
 
+OPEN_FILES = 4096
+"""Descriptors of one process: each takes memory of the kernel, and time when the process ends."""
+
 # The workspace is entered by the user, as it is closed to a root without its rights. Limits are set inside, where the
 # namespace's own processes are counted and not all that the user has. RLIMIT_DATA and not RLIMIT_AS: runtimes such as
 # Go's and V8 reserve far more addresses than they ever use.
 _ENTER = (
-    f'cd {WORKSPACE} && ulimit -c 0 && ulimit -d "$1" && '
+    f'cd {WORKSPACE} && ulimit -c 0 && ulimit -n {OPEN_FILES} && ulimit -d "$1" && '
     '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && ulimit -f "$3" && shift 3 && exec "$@"'
 )
 

@@ -12,10 +12,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from app.sandbox.usage import Count, DiskUse, MemoryUse, Standstill, Tally, free_space, put_behind, unnamed
+from app.sandbox.memory import MemoryUse
+from app.sandbox.process_tree import Standstill, put_behind
+from app.sandbox.usage import DiskUse, HeldFiles, Tally, free_space
 
 T = TypeVar("T")
 
@@ -66,7 +69,8 @@ class HostDisk:
         self._see()
         began, before = time.monotonic(), self.use.grown
         tally = Tally(self._roots)
-        steps = tally.steps()
+        held = HeldFiles(tree, _disks([*self._roots, *self.mounts])) if tree is not None else None
+        steps = chain(tally.steps(), held.steps() if held is not None else ())
         with Standstill() as standstill:
             while True:
                 if tree is not None and self.use.pressing:
@@ -76,10 +80,9 @@ class HostDisk:
                         break
                 time.sleep(_TURN_S)
                 self._see()
-            held = Count(0, True) if tree is None else unnamed(tree, _disks([*self._roots, *self.mounts]))
-        found = tally.found
-        meanwhile = self.use.grown - before
-        self.use.counted(found.used + held.used, whole=found.whole and held.whole, meanwhile=meanwhile)
+        found = [tally.found, *([held.found] if held is not None else [])]
+        used, whole = sum(each.used for each in found), all(each.whole for each in found)
+        self.use.counted(used, whole=whole, meanwhile=self.use.grown - before)
         ended = time.monotonic()
         self._next_count = ended + REST * (ended - began)
 

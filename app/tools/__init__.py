@@ -1,5 +1,5 @@
-"""What an agent can do: tools by name, their schemas, and the way of their output to the model, the store and the
-live preview. Tools know a sandbox and the context of one call, nothing above."""
+"""What an agent can do: tools by name, their schemas, and how their output gets to the model, the store and the live
+preview. Tools know a sandbox and the context of one call, nothing of the layers above."""
 
 from app.tools.base import Arguments, OutputSink, Tool, ToolContext, ToolOutcome
 from app.tools.output import CollectedOutput, OutputCollector, OutputLimit, OutputStore, OutputWriter, left_out_line

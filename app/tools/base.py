@@ -17,7 +17,7 @@ from app.tools.output import OutputLimit
 
 
 class Arguments(BaseModel):
-    """Base of every tool's arguments; unknown names are refused, so that the model learns of its slip."""
+    """Base of every tool's arguments; unknown names are refused, so that the model notices its mistake."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -26,15 +26,16 @@ A = TypeVar("A", bound=Arguments, contravariant=True)
 
 
 class OutputSink(Protocol):
-    """Takes a call's output as it comes: keeps head and tail for the model, stores the rest, feeds the live preview."""
+    """Receives a call's output as it comes: keeps head and tail for the model, stores the rest, feeds the live
+    preview."""
 
     def write(self, stream: Stream, data: bytes) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class PastOutput:
-    """What is kept of a finished call. `path` is the file with its raw output, None where `data` is all of it; `size`
-    is how many bytes the call has written, and `shown` what the model saw of it when it ended."""
+    """What is kept of a finished call. `path` is the file with its raw output, None if `data` is all of it; `size` is
+    how many bytes the call wrote, and `shown` what the model saw when it ended."""
 
     name: str
     status: ToolStatus
@@ -47,8 +48,8 @@ class PastOutput:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A place in the history. `role` is a message's, or `summary`; `call_id` is there for a call and for its result,
-    which the role `tool` marks."""
+    """A search result in the history. `role` is a message's, or `summary`; `call_id` is set for a call and for its
+    result, which has the role `tool`."""
 
     message_id: str
     seq: int
@@ -58,22 +59,22 @@ class Finding:
 
 
 class SessionHistory(Protocol):
-    """The session's own past, whole, whatever the model still sees of it."""
+    """The session's complete past, whatever the model still sees of it."""
 
     async def output(self, call_id: str) -> PastOutput:
-        """What a call has put out, or the text of a message with this id. Raises `NotFoundError` (code
-        `call_not_found`, or `output_not_found` where the raw output is not stored any more) and `ConflictError` (code
-        `call_open`) for a call without a result."""
+        """The output of a call, or the text of the message with this id. Raises `NotFoundError` (code `call_not_found`,
+        or `output_not_found` if the raw output is no longer stored) and `ConflictError` (code `call_open`) for a call
+        without a result."""
         ...
 
     async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
-        """Places that have the words of `query`, best first, from before the message that holds the call `asked_by`.
-        Any text is a query."""
+        """Places with the words of `query`, best first, from before the message with the call `asked_by`. Any text is a
+        valid query."""
         ...
 
 
 class NoHistory:
-    """The past of a session that has none."""
+    """The past of a session without one."""
 
     async def output(self, call_id: str) -> PastOutput:
         raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
@@ -84,9 +85,9 @@ class NoHistory:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a call may use. `sandbox` gives the session's sandbox, started; a tool that needs none works without.
+    """What a call may use. `sandbox` returns the session's sandbox, started; tools that need none do not call it.
     `set_plan` replaces the session's plan. `limit` is how much of `output` the model will see: a tool whose answer can
-    be read on keeps within it, so that no answer is clipped in its middle."""
+    be read in parts stays within it, so that no answer is clipped in its middle."""
 
     call_id: str
     sandbox: Callable[[], Awaitable[Sandbox]]
@@ -100,8 +101,8 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """How a call ended. Its text went to `context.output`; `note` is appended to what the model sees, after the clip,
-    so it is never cut (an exit code, a time-out, where the rest is)."""
+    """How a call ended. Its text went to `context.output`; `note` is appended to what the model sees after clipping, so
+    it is never cut (an exit code, a timeout, where the rest is)."""
 
     status: ToolStatus = ToolStatus.COMPLETED
     exit_code: int | None = None
@@ -117,5 +118,5 @@ class Tool(Protocol[A]):
     arguments: type[Arguments]
 
     async def run(self, args: A, context: ToolContext) -> ToolOutcome:
-        """Carries the call out. Raises `ToolError` (or another `PalimpsestError`) for what the model should mend."""
+        """Carries out the call. Raises `ToolError` (or another `PalimpsestError`) for what the model should fix."""
         ...

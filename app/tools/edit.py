@@ -32,17 +32,17 @@ MAX_SNIPPET_LINES = 40
 MAX_LINE_CHARS = 200
 MAX_NAMED_MATCHES = 10
 MAX_COMPARED_LINES = 5000
-"""Lines that are compared to find the one most like a text that was not found; about 0.2 s."""
+"""Maximum lines compared to find the one most similar to a text that was not found; takes about 0.2 s."""
 
 MAX_EXACT_COMPARISONS = 5
 
 SIMILAR = 0.6
-"""Least similarity of a line worth naming, the cut-off of `difflib.get_close_matches`."""
+"""Minimum similarity of a line to be named, the cutoff of `difflib.get_close_matches`."""
 
 
 def replace_once(content: str, old: str, new: str) -> str:
-    """`content` with its only occurrence of `old` replaced. Raises `ToolError`, with a hint, where there is none or
-    more than one, overlapping ones included."""
+    """`content` with its only occurrence of `old` replaced. Raises `ToolError`, with a hint, if there is none or more
+    than one, including overlapping ones."""
     if not old:
         raise ToolError("old_text is empty. Name the text to replace; to fill an empty file, use write_file.")
     if old == new:
@@ -56,7 +56,7 @@ def replace_once(content: str, old: str, new: str) -> str:
 
 
 def hint(content: str, old: str) -> str:
-    """Why `old` was not found: other line ends, other white space, or the line most like its first one."""
+    """Why `old` was not found: other line endings, other white space, or the line most similar to its first one."""
     if _unix(old) in _unix(content):
         ends = "CRLF (\\r\\n)" if "\r\n" in content else "LF (\\n)"
         return f"It is there with other line ends: this file uses {ends}; write the same in old_text and new_text."
@@ -105,11 +105,11 @@ class EditFile:
     arguments: type[Arguments] = EditFileArguments
 
     def __init__(self) -> None:
-        # A text takes up to ten times its bytes while it is searched, so no two of them are at once.
+        # A text takes up to ten times its bytes while it is searched, so only one is at a time.
         self._turn = asyncio.Lock()
 
     async def run(self, args: EditFileArguments, context: ToolContext) -> ToolOutcome:
-        """The rest of the file keeps its bytes: line ends, byte order mark, last line, and what is not UTF-8."""
+        """The rest of the file keeps its bytes: line endings, byte order mark, last line, and anything not UTF-8."""
         sandbox = await context.sandbox()
         data = await read_text_bytes(sandbox, args.path)
         async with self._turn:
@@ -120,7 +120,7 @@ class EditFile:
 
 
 def _edit(data: bytes, args: EditFileArguments) -> tuple[bytes, str]:
-    # Surrogates stand for bytes that are not UTF-8 and turn into the same bytes again; clean arguments hold none.
+    # Surrogates represent bytes that are not UTF-8 and become the same bytes again; clean arguments contain none.
     content = data.decode("utf-8", "surrogateescape")
     changed = replace_once(content, args.old_text, args.new_text)
     at = content.find(args.old_text)
@@ -147,13 +147,13 @@ def _unix(text: str) -> str:
 
 
 def _squeezed(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that hold more than white space, without any, with their numbers."""
+    """The lines that are not blank, without white space, with their numbers."""
     squeezed = ((number, "".join(line.split())) for number, line in enumerate(lines_of(text), 1))
     return ((number, line) for number, line in squeezed if line)
 
 
 def _joined(text: str) -> str:
-    """Its squeezed lines. They are written one by one, since `join` makes a list of them first."""
+    """Its squeezed lines. Written one by one, since `join` would make a list of them first."""
     joined = StringIO()
     for _, line in _squeezed(text):
         joined.write(line)
@@ -176,7 +176,7 @@ def _nearest_line(content: str, old: str) -> tuple[int, str] | None:
         return matcher.ratio() if exact else matcher.quick_ratio()
 
     lines = enumerate(content.split("\n", MAX_COMPARED_LINES)[:MAX_COMPARED_LINES], 1)
-    # The exact ratio takes cubic time in the worst case, so only the few that pass the linear one get it.
+    # The exact ratio takes cubic time in the worst case, so only the few best by the linear one get it.
     likely = nlargest(MAX_EXACT_COMPARISONS, lines, key=likeness)
     ratio, _, best = max(((likeness(line, exact=True), -line[0], line) for line in likely), default=(0.0, 0, None))
     return best if ratio >= SIMILAR else None

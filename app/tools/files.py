@@ -17,16 +17,16 @@ from app.tools.output import OutputLimit
 from app.tools.text import CleanText, WorkspacePath, count_lines, escape_name, plural, read_text_bytes, skip_lines
 
 MAX_ENTRIES = 1000
-"""Entries of a directory that are listed; more help no model."""
+"""Maximum entries of a directory that are listed; more do not help a model."""
 
 READ_CHARS = 30_000
-"""Characters of one `read_file`, the default limit of what a model sees of any output."""
+"""Maximum characters of one `read_file`, the default limit of what a model sees of any output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Lines `first` to `last`, counted from 1, of a text of `total` lines; an empty text has 0 to 0 of 0. `cut` where
-    the only one of them is not whole."""
+    """Lines `first` to `last`, counted from 1, of a text of `total` lines; an empty text has 0 to 0 of 0. `cut` if the
+    only line is incomplete."""
 
     text: str
     first: int
@@ -35,7 +35,7 @@ class Excerpt:
     cut: bool = False
 
     def note(self, path: str = "FILE") -> str:
-        """What the reader must know to read on; empty where the excerpt is the whole. `path` names the file in a
+        """What the reader must know to continue reading; empty if the excerpt is complete. `path` names the file in a
         command."""
         if self.total == 0:
             return "[the file is empty]"
@@ -50,15 +50,15 @@ class Excerpt:
         return f"[lines {self.first}-{self.last} of {self.total}{more}]"
 
     def _next_part(self, path: str) -> str:
-        """A command for as many bytes as the cut line has here. A byte that is not UTF-8 is shown as three, so what
-        looks like one counts as one: better some bytes twice than none."""
+        """A command for as many bytes as the cut line has here. An invalid byte is shown as three, so what looks like
+        one counts as one: better to repeat some bytes than to miss any."""
         size = len(self.text.encode()) - 2 * self.text.count("\ufffd")
         return f"`sed -n {self.first}p < {quote(path)} | tail -c +{size + 1} | head -c {size}`"
 
 
 def excerpt(text: str, start: int | None, end: int | None, limit: OutputLimit) -> Excerpt:
-    """Whole lines from `start` to `end`, both inclusive and counted from 1, within the limit, though always one line,
-    cut where it alone is too long. Raises `ToolError` for a range that holds no line of the text."""
+    """Whole lines from `start` to `end`, both inclusive and counted from 1, within the limit, but at least one line,
+    cut if it alone is too long. Raises `ToolError` for a range without any line of the text."""
     total = count_lines(text)
     first, last = start or 1, min(end or total, total)
     if total == 0:
@@ -91,11 +91,11 @@ class ReadFile:
 
     def __init__(self, max_chars: int = READ_CHARS) -> None:
         self._max_chars = max_chars
-        # A text takes up to ten times its bytes while it is read, so no two of them are at once.
+        # A text takes up to ten times its bytes while it is read, so only one is at a time.
         self._turn = asyncio.Lock()
 
     async def run(self, args: ReadFileArguments, context: ToolContext) -> ToolOutcome:
-        """What is not UTF-8 is shown as U+FFFD, and the note says so."""
+        """Anything not UTF-8 is shown as U+FFFD, with a note."""
         data = await read_text_bytes(await context.sandbox(), args.path)
         async with self._turn:
             part, valid = await asyncio.to_thread(self._read, data, args, context.limit.at_most(self._max_chars))
@@ -111,7 +111,7 @@ class ReadFile:
             text, valid = data.decode(), True
         except UnicodeDecodeError:
             text, valid = data.decode("utf-8", "replace"), False
-        # As it will be shown, where it counts for more than a NUL.
+        # As it will be shown, since U+FFFD counts for more than a NUL.
         text = text.replace("\x00", "\ufffd")
         return excerpt(text, args.start_line, args.end_line, limit), valid
 
@@ -139,7 +139,7 @@ class WriteFile:
 
 
 async def file_exists(sandbox: Sandbox, path: str) -> bool:
-    """Whether a regular file is there, without reading it. Raises what the sandbox raises for other kinds of entry."""
+    """Whether a regular file exists, without reading it. Raises what the sandbox raises for other kinds of entries."""
     try:
         await sandbox.read(path, max_bytes=0)
     except TooLargeError:

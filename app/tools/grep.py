@@ -1,4 +1,4 @@
-"""A search in a stored output with a model's regular expression, which may cost no more than its time."""
+"""Searches a stored output with a model's regular expression, within a time limit."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ CONTEXT = 2
 
 MAX_MATCHES = 200
 MAX_LINE_CHARS = 500
-"""Characters of a line that are shown, around the match; as in `search_files`."""
+"""Maximum characters of a line that are shown, around the match; as in `search_files`."""
 
 SEARCH_S = 2.0
-"""Seconds of processor time that a search may take, so that a busy machine finds no less."""
+"""Seconds of CPU time per search, so that a busy machine finds no less."""
 
 BLOCK = 16 * 1024
-"""Bytes of short lines that are looked at together, which is many times as fast as one by one."""
+"""Bytes of short lines that are searched together, which is many times as fast as one by one."""
 
 
 def compile_pattern(pattern: str) -> Pattern:
-    """Raises `ToolError` for what cannot be searched for."""
+    """Raises `ToolError` for an invalid pattern."""
     try:
         return Pattern(pattern)
     except PatternError as exc:
@@ -39,10 +39,10 @@ def compile_pattern(pattern: str) -> Pattern:
 
 
 class Grep:
-    """Matches with their line numbers and two lines of context, as `grep -n -C 2` prints them, in bounded length.
+    """Matches with their line numbers and two lines of context, as `grep -n -C 2` prints them, limited in length.
 
-    After `run`, `text` is what is shown and `matches` how many there are in it. `go_on` is the line to go on with where
-    the search ended early, because of its time (`timed_out`) or of the length of its result.
+    After `run`, `text` is what is shown and `matches` the number of matches in it. `go_on` is the line to continue from
+    if the search ended early, because of its time (`timed_out`) or the length of its result.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Grep:
         return "".join(self._shown)
 
     def run(self, file: BinaryIO, start: int, end: int | None) -> None:
-        """Searches from where the file stands, which is line `start`, to the line `end`, or to the file's end."""
+        """Searches from the file's position, which is line `start`, to line `end`, or to the end of the file."""
         line = start
         while self.go_on is None and (end is None or line <= end):
             at = file.tell()
@@ -89,7 +89,7 @@ class Grep:
             line += block.count(b"\n")
 
     def _pass_over(self, block: bytes, line: int) -> bool:
-        """Whether no line of the block matches, and none is context of what was found before it."""
+        """Whether no line of the block matches, and none is context of an earlier match."""
         if self._block_pattern is None or self._after or self._clock() >= self._deadline:
             return False
         text = block.decode("utf-8", "replace").replace("\x00", "\ufffd").replace("\r\n", "\n")
@@ -113,13 +113,13 @@ class Grep:
                 return
 
     def _look(self, piece: Piece) -> None:
-        """Shows the piece's matches; without one, it may be context."""
+        """Shows the piece's matches; without any, it may be context."""
         match = self._search(piece.text, 0) if piece.first and piece.last else None
         if match is None and piece.first and piece.last:
             self._take_context(piece)
             return
         found = False
-        # What is found in the end of a piece may go on in the next, which looks at it again.
+        # A match at the end of a piece may continue in the next one, which searches there again.
         limit = len(piece.text) if piece.last else len(piece.text) - OVERLAP
         at = max(self._skip, 0 if piece.first else 1)
         while self.go_on is None and (match := self._search(piece.text, at)) is not None:
@@ -139,7 +139,7 @@ class Grep:
         return self._pattern.search(text, at)
 
     def _show_match(self, piece: Piece, match: tuple[int, int]) -> int:
-        """Shows a match; gives the place from which to search on, beyond the line's end where all of it is shown."""
+        """Shows a match; returns the index to continue the search from, beyond the line's end if all of it is shown."""
         for before in self._before:
             self._show_context(before)
         self._before.clear()
@@ -165,11 +165,11 @@ class Grep:
         self._show(piece.line, "-", text if piece.last and len(text) == len(piece.text) else f"{text}…")
 
     def _show(self, line: int, mark: str, text: str) -> None:
-        """Adds a line to what is shown, unless there is no room for it, which ends the search."""
+        """Adds a line to what is shown, or ends the search if there is no room for it."""
         gap = "--\n" if self._last_line and line > self._last_line + 1 else ""
         entry = f"{gap}{line}{mark}{text}\n"
         if self.go_on is None and not self._shown:
-            # The first is shown in any case, if need be its start, so that going on gets ahead.
+            # The first entry is always shown, if necessary only its start, so that continuing makes progress.
             entry = self._left.start_of(entry)
         elif self.go_on is None and self._left.start_of(entry) != entry:
             self.go_on = line + (line == self._last_line)

@@ -1,4 +1,4 @@
-"""`history_search`: words of the session's own past, found again."""
+"""`history_search`: searches the session's own past for words."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def _heading(finding: Finding) -> str:
 
 
 def _snippet(text: str) -> str:
-    """The text on one line, so that it cannot pass for a heading."""
+    """The text on one line, so that it cannot look like a heading."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_SNIPPET_CHARS else f"{line[:MAX_SNIPPET_CHARS]}…"

@@ -1,4 +1,4 @@
-"""Which tools a session is offered that names none, by the window of its model."""
+"""Which tools a session gets if it names none, by its model's window."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FILES = (*_LEAST, ReadFile.name, EditFile.name)
 _SEARCH = (*_FILES, SearchFiles.name, HistorySearch.name)
 
 LEAN_SETS: tuple[tuple[int, tuple[str, ...]], ...] = ((3_071, _LEAST), (6_143, _FILES), (8_192, _SEARCH))
-"""Largest window in tokens of each set. `recall` is in all of them, since old outputs are cleared soon in a small
-window and their marks name it; whatever else is left out, a command does too."""
+"""Largest window in tokens of each set. `recall` is in all of them, since a small window soon clears old outputs and
+their placeholders name it; a command can do whatever else is left out."""
 
 
 def tools_for(window: int) -> tuple[str, ...] | None:
-    """The names of the tools for a window of so many tokens, None for all of them. Depends on nothing else, so that one
-    window always gives one set, and a provider's cache finds it again."""
+    """The names of the tools for a window of this many tokens, None for all of them. Depends on nothing else, so that a
+    window always gives the same set and a provider's cache matches."""
     return next((names for most, names in LEAN_SETS if window <= most), None)

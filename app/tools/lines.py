@@ -1,4 +1,4 @@
-"""Lines of a stored output, read as a stream: where they are, and a range of them."""
+"""Lines of a stored output, read as a stream: their positions, and ranges of them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import BinaryIO, NamedTuple
 from app.tools.output import OutputLimit
 
 PIECE = 64 * 1024
-"""Bytes of a line that are looked at together; a longer line comes in pieces, so that memory stays bounded, and the
-backtracking of a pattern too."""
+"""Bytes of a line that are processed together; a longer line comes in pieces, which bounds memory and a pattern's
+backtracking."""
 
 OVERLAP = 4096
-"""Characters of a long line that are searched again with its next piece. There, a longer match may be missed."""
+"""Characters of a long line that are searched again with its next piece. A longer match there may be missed."""
 
 _BLOCK = 1024 * 1024
 
 
 class Piece(NamedTuple):
     """A line, or a part of a long one, which then begins with `shared` characters of the part before it. `line` counts
-    from 1; `end` is the line's end where this is its last piece."""
+    from 1; `end` is the line ending, if this is the line's last piece."""
 
     line: int
     text: str
@@ -33,7 +33,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """Lines `first` to `last` of a text of `total` lines; `cut` where the only one of them is not whole."""
+    """Lines `first` to `last` of a text of `total` lines; `cut` if the only line is incomplete."""
 
     text: str
     first: int
@@ -43,7 +43,7 @@ class LineRange:
 
 
 def locate(file: BinaryIO, line: int) -> tuple[int | None, int]:
-    """The byte at which a line begins, None where there is no such line, and the number of lines."""
+    """The byte offset of a line, None if the line does not exist, and the number of lines."""
     found = 0 if line == 1 else None
     offset, passed, ended = 0, 0, True
     while block := file.read(_BLOCK):
@@ -65,8 +65,8 @@ def _after_ends(block: bytes, count: int) -> int:
 
 
 def pieces(file: BinaryIO, line: int = 1) -> Iterator[Piece]:
-    """The lines from where the file stands, the first of them numbered `line`, split at LF alone. NUL and what is not
-    UTF-8 become U+FFFD."""
+    """The lines from the file's position, the first numbered `line`, split only at LF. NUL and anything not UTF-8
+    become U+FFFD."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     shared, first = "", True
     data = file.readline(PIECE)
@@ -79,14 +79,14 @@ def pieces(file: BinaryIO, line: int = 1) -> Iterator[Piece]:
             text = shared + decoder.decode(data, final=last).replace("\x00", "\ufffd")
         body = text.removesuffix("\n").removesuffix("\r") if data.endswith(b"\n") else text
         yield Piece(line, body, min(len(shared), len(body)), first, last, text[len(body) :])
-        # One character more than is searched again, so that `^` does not match at the start of a later piece.
+        # One more character than is searched again, so that `^` does not match at the start of a later piece.
         shared = "" if last else text[-OVERLAP - 1 :]
         line, first, data = line + last, last, following
 
 
 def read_range(file: BinaryIO, start: int, end: int, limit: OutputLimit) -> LineRange | None:
-    """Whole lines from `start` to `end`, both included, within the limit, though always one line, cut where it alone is
-    too long. None for a start beyond the last line."""
+    """Whole lines from `start` to `end`, both inclusive, within the limit, but at least one line, cut if it alone is
+    too long. None if `start` is beyond the last line."""
     offset, total = locate(file, start)
     if offset is None:
         return None

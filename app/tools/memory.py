@@ -1,6 +1,6 @@
 """`memory_read`, `memory_write`, `memory_search`: notes that outlive the context, as files of the workspace.
 
-`MEMORY.md` is put before the agent whenever its context is made anew; `memory/*.md` hold what is too long for that.
+`MEMORY.md` is shown to the agent whenever its context is rebuilt; `memory/*.md` hold what is too long for that.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ MEMORY_FILE = "MEMORY.md"
 MEMORY_DIRECTORY = "memory"
 
 MAX_MEMORY_CHARS = 50_000
-"""Characters of `MEMORY.md`. It is part of every prompt, where it gets a tenth of the context at most; this is that
-tenth of a window of 128,000 tokens."""
+"""Maximum characters of `MEMORY.md`. It is part of every prompt, with at most a tenth of the context; this is a tenth
+of a window of 128,000 tokens."""
 
 MAX_NOTE_BYTES = 1024 * 1024
-"""Largest file of the memory that is read; a larger one is no note."""
+"""Largest memory file that is read; a larger one is not a note."""
 
 MAX_NOTES = 200
-"""Files of `memory/` that are listed and searched, in order of their names."""
+"""Maximum files of `memory/` that are listed and searched, in order of their names."""
 
 MAX_SEARCHED_BYTES = 10 * 1024 * 1024
-"""Bytes of notes that one search reads."""
+"""Maximum bytes of notes that one search reads."""
 
 MAX_MATCHES = 100
 MAX_WORDS = 20
-"""Words of a query that are looked for; each costs a look at every line."""
+"""Maximum words of a query; each is looked for in every line."""
 MAX_LINE_CHARS = 500
 
 
@@ -145,7 +145,7 @@ class MemorySearch:
 
 
 async def read_note(sandbox: Sandbox, path: str) -> str | None:
-    """A note's text, None where there is no such file; what is not UTF-8 becomes U+FFFD. Raises `ToolError` for a
+    """A note's text, None if the file does not exist; anything not UTF-8 becomes U+FFFD. Raises `ToolError` for a
     binary file and for one above `MAX_NOTE_BYTES`, and what the sandbox raises for a link or a directory."""
     try:
         data = await sandbox.read(path, max_bytes=MAX_NOTE_BYTES)
@@ -161,7 +161,7 @@ async def read_note(sandbox: Sandbox, path: str) -> str | None:
 async def note_files(sandbox: Sandbox) -> list[FileInfo]:
     """The regular files `memory/*.md`, by name."""
     try:
-        # Other entries count too, since nobody can list the notes alone.
+        # Other entries count too, since the listing cannot be filtered.
         entries = await sandbox.list(MEMORY_DIRECTORY, limit=5 * MAX_NOTES)
     except (NotFoundError, InvalidRequestError):
         return []
@@ -169,13 +169,13 @@ async def note_files(sandbox: Sandbox) -> list[FileInfo]:
 
 
 def words_of(query: str) -> list[str]:
-    """The words of a query, each once, as they are looked for."""
+    """The words of a query, without duplicates, casefolded."""
     return list(dict.fromkeys(word.casefold() for word in re.findall(r"[^\s\"]+", query)))
 
 
 def find_lines(notes: list[Note], query: str) -> tuple[list[str], int]:
-    """`path:line:text` of the lines that have most of a query's words, at most `MAX_MATCHES` of them, and how many
-    have any. Words after the first `MAX_WORDS` are passed over."""
+    """`path:line:text` of the lines with the most words of a query, at most `MAX_MATCHES` of them, and how many lines
+    have any. Words after the first `MAX_WORDS` are ignored."""
     words = words_of(query)[:MAX_WORDS]
     total = 0
 
@@ -194,7 +194,7 @@ def find_lines(notes: list[Note], query: str) -> tuple[list[str], int]:
 
 
 async def _all_notes(sandbox: Sandbox) -> tuple[list[Note], list[str]]:
-    """All notes that can be read, and a remark for each that cannot."""
+    """All readable notes, and a remark for each unreadable one."""
     notes: list[Note] = []
     unread: list[str] = []
     size = 0
@@ -212,7 +212,7 @@ async def _all_notes(sandbox: Sandbox) -> tuple[list[Note], list[str]]:
 
 
 def _listing(files: list[FileInfo], limit: OutputLimit) -> str:
-    """The notes with their sizes, as many as are within the limit: what is said after an output is never clipped."""
+    """The notes with their sizes, as many as fit the limit: what follows an output is never clipped."""
     if not files:
         return ""
     lines = "".join(f"{escape_name(file.path)} ({plural(file.size, 'byte')})\n" for file in files)

@@ -1,4 +1,4 @@
-"""Clip and spill: of a call's output the model sees head and tail, the whole is stored, memory stays bounded."""
+"""Clip and spill: the model sees head and tail of a call's output, all of it is stored, memory stays bounded."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from typing import Protocol
 from app.sandbox.base import Stream
 
 KEEP_S = 1.0
-"""Seconds of new output after which the store is given what there is: what a crash of the server can lose of it. Calls
-that are through sooner need no file."""
+"""Seconds of new output that a crash of the server can lose: after that time it is passed to the store. Faster calls
+need no file."""
 
 OnLive = Callable[[Stream, str, int], None]
-"""Takes a piece of the live preview: stream, text, offset in code points. Both streams share one sequence."""
+"""Receives a piece of the live preview: stream, text, offset in code points. Both streams share one sequence."""
 
 
 class OutputWriter(Protocol):
     """Stores one call's raw output."""
 
     def add(self, data: bytes) -> None:
-        """Takes bytes at once; what waits to be stored is bounded. Errors of the storage are told by `close`."""
+        """Takes bytes at once; those waiting to be stored are bounded. `close` reports storage errors."""
         ...
 
     def flush(self) -> None:
-        """Has what was added so far stored soon, so that it outlives the server."""
+        """Stores what was added so far soon, so that it outlives the server."""
         ...
 
     async def close(self) -> int:
-        """Finishes the storing and gives the number of bytes that are stored, fewer than were added where it failed.
-        May be called again, also after its caller was cancelled."""
+        """Finishes storing and returns the number of stored bytes, fewer than were added if storing failed. May be
+        called again, even after its caller was cancelled."""
         ...
 
 
 class OutputStore(Protocol):
-    """Where raw outputs are kept, under `{session_id}/{call_id}`."""
+    """Where raw outputs are stored, under `{session_id}/{call_id}`."""
 
     def writer(self, key: str) -> OutputWriter: ...
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLimit:
-    """The most that a model sees of one call's output: characters, and tokens by `measure`, since a character of
-    Chinese costs as much as four of English."""
+    """The maximum that a model sees of one call's output: characters, and tokens by `measure`, since a Chinese
+    character costs as much as four English ones."""
 
     chars: int
     tokens: int | None = None
     measure: Callable[[str], int] = len
 
     def fits(self, text: str) -> bool:
-        """Whether a text of no more than `chars` characters is within `tokens` too."""
+        """Whether a text of at most `chars` characters is within `tokens` too."""
         return self.tokens is None or self.measure(text) <= self.tokens
 
     def at_most(self, chars: int) -> OutputLimit:
@@ -61,13 +61,13 @@ class OutputLimit:
         return replace(self, chars=self.chars // 2, tokens=None if self.tokens is None else self.tokens // 2)
 
     def less(self, text: str) -> OutputLimit:
-        """What `text`, which is within the limit, leaves of it."""
+        """What remains of the limit after `text`, which is within it."""
         tokens = None if self.tokens is None else self.tokens - self.measure(text)
         return replace(self, chars=self.chars - len(text), tokens=tokens)
 
     def start_of(self, text: str) -> str:
-        """As much of the text's start as is within the limit, at least one character, so that whoever reads on from its
-        end gets ahead."""
+        """As much of the text's start as fits the limit, at least one character, so that reading on from its end makes
+        progress."""
         text = text[: max(1, self.chars)]
         if self.fits(text):
             return text
@@ -78,8 +78,8 @@ class OutputLimit:
         return text[:fitting]
 
     def lines_of(self, text: str) -> str:
-        """As many of the text's first lines as are within the limit, with their ends; the start of the first one where
-        that is too long by itself."""
+        """As many of the text's first lines as fit the limit, with their ends; the start of the first one if that alone
+        is too long."""
         start = self.start_of(text)
         whole = start if len(start) == len(text) else start[: start.rfind("\n") + 1]
         return whole or start
@@ -105,7 +105,7 @@ def left_out_line(characters: int) -> str:
 
 
 class ClippedText:
-    """The first half and the last half of a text of any length that comes in pieces, `limit` characters in all."""
+    """The first and last half of a text of any length that arrives in pieces, `limit` characters in total."""
 
     def __init__(self, limit: int) -> None:
         self.length = 0
@@ -117,7 +117,7 @@ class ClippedText:
 
     @property
     def left_out(self) -> int:
-        """Characters between head and tail that are gone."""
+        """Characters left out between head and tail."""
         head = sum(map(len, self._head))
         return max(0, self.length - head - self._tail_limit)
 
@@ -132,7 +132,7 @@ class ClippedText:
             self._add_tail(text)
 
     def parts(self) -> tuple[str, str]:
-        """Head and tail; together the whole text where nothing is left out."""
+        """Head and tail; together the whole text if nothing is left out."""
         self._trim()
         return "".join(self._head), "".join(self._tail)
 
@@ -150,7 +150,7 @@ class ClippedText:
 
 
 def _later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle | None:
-    """A call after a delay; None where the output comes in outside of the event loop, as that of a short tool does."""
+    """Schedules a call; None if the output arrives outside the event loop, as that of a short tool does."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -161,10 +161,11 @@ def _later(delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle | No
 class OutputCollector:
     """The `OutputSink` of one call.
 
-    Bytes of both streams form one sequence in order of arrival. They are decoded as UTF-8 piece by piece; what is not
+    Bytes of both streams form one sequence in order of arrival. They are decoded as UTF-8 piece by piece; anything not
     UTF-8, and NUL, becomes U+FFFD. At most `limit.chars` characters are kept in memory, half of them from the start,
-    half from the end. Raw bytes are kept in memory while the text is whole, then go to the store, `max_bytes` at most;
-    the rest is counted. `finish` must be called, also after an error or a cancellation: it then gives what came so far.
+    half from the end. Raw bytes are kept in memory while the text is complete, then go to the store, up to `max_bytes`;
+    the rest is only counted. `finish` must be called, even after an error or a cancellation: it then returns what came
+    so far.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class OutputCollector:
         on_live: OnLive | None = None,
         left_out: Callable[[int], str] = left_out_line,
     ) -> None:
-        """`left_out` words the line between head and tail, given the number of characters that are missing there."""
+        """`left_out` makes the line between head and tail from the number of characters missing there."""
         self._key = key
         self._limit = limit
         self._max_bytes = max_bytes
@@ -222,7 +223,7 @@ class OutputCollector:
         return CollectedOutput(text, missing > 0, self._bytes, self._key if stored else None)
 
     def _keep_so_far(self) -> None:
-        """Has the store keep what a call that takes a while has printed by now."""
+        """Stores what a longer call has printed so far."""
         self._timer = None
         if self._finished:
             return
@@ -260,7 +261,7 @@ class OutputCollector:
         """Head and tail within both limits."""
         head, tail = self._clipped.parts()
         while not self._limit.fits(head + tail):
-            # Most texts are of one kind throughout, so a proportional cut fits at once.
+            # Most texts are uniform, so a proportional cut fits at once.
             share = (self._limit.tokens or 0) / self._limit.measure(head + tail)
             keep = int((len(head) + len(tail)) * min(share, 0.95)) // 2
             whole = head + tail

@@ -1,4 +1,4 @@
-"""Regular expressions written by a model or a client: they take time in proportion to the text, and bounded memory."""
+"""Regular expressions from a model or a client: linear in time, bounded in memory."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import re2
 
 MEMORY = 1024 * 1024
-"""Bytes that a compiled pattern may take. Of a hundred hostile ones the slowest compiled in 5 ms with it, and searched
+"""Maximum bytes of a compiled pattern. With it, the slowest of a hundred hostile patterns compiled in 5 ms and searched
 16 KiB of text in 0.4 s; see docs/decisions/0024."""
 
 MAX_CHARS = 2_000
 """Longest pattern, in characters."""
 
 _MISSING = re.compile(r"perl operator|bad repetition operator|escape sequence: \\[1-9gk]")
-"""How RE2 refuses what takes more than linear time."""
+"""How RE2 refuses syntax that takes more than linear time."""
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be used; the text says why."""
+    """An invalid pattern; the text says why."""
 
 
 class Pattern:
-    """A regular expression in RE2's syntax. Searching does not hold Python's lock."""
+    """A regular expression in RE2's syntax. Searching does not hold the GIL."""
 
     def __init__(self, text: str) -> None:
         """Raises `PatternError`."""
@@ -33,13 +33,13 @@ class Pattern:
         self._compiled = _compiled(text)
 
     def search(self, text: str, at: int = 0) -> tuple[int, int] | None:
-        """Where the first match from `at` on begins and ends."""
+        """Start and end of the first match from `at` on."""
         match = self._compiled.search(text, at)
         return None if match is None else (match.start(), match.end())
 
     def over_lines(self) -> Pattern | None:
-        """The pattern for texts of many lines, which is found where one of the lines matches; None where it has an
-        anchor of the whole text, which every line is by itself."""
+        """The pattern for texts of many lines, which matches if one of the lines does; None if it has an anchor of the
+        whole text, since each line is a text of its own."""
         if re.search(r"\\[Az]", self.text):
             return None
         wide = object.__new__(Pattern)

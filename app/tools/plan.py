@@ -1,4 +1,4 @@
-"""`update_plan`: the agent's own checklist, shown to people and kept out of reach of compaction."""
+"""`update_plan`: the agent's own checklist, shown to users and not affected by compaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKS = {"pending": " ", "in_progress": ">", "completed": "x"}
 
 
 def render_plan(items: Iterable[PlanItem]) -> str:
-    """The plan as a checklist, a line an item: `[ ]` pending, `[>]` in progress, `[x]` completed."""
+    """The plan as a checklist, one line per item: `[ ]` pending, `[>]` in progress, `[x]` completed."""
     return "\n".join(f"[{_MARKS[item.status]}] {' '.join(item.text.split())}" for item in items)
 
 

@@ -51,11 +51,11 @@ class Recall:
     arguments: type[Arguments] = RecallArguments
 
     def __init__(self, max_chars: int = READ_CHARS) -> None:
-        """`max_chars` bounds what one call returns, in characters."""
+        """`max_chars` is the maximum number of characters that one call returns."""
         self._max_chars = max_chars
 
     async def run(self, args: RecallArguments, context: ToolContext) -> ToolOutcome:
-        """Raises `ToolError` for a call that has no output, with what to do instead."""
+        """Raises `ToolError` for a call without output, with what to do instead."""
         if args.end_line is not None and args.end_line < (args.start_line or 1):
             raise ToolError(f"end_line ({args.end_line}) comes before start_line ({args.start_line}).")
         past = await _past_output(args.call_id, context)
@@ -125,7 +125,7 @@ def _beyond(file: BinaryIO, start: int) -> ToolError:
 
 
 def _range_note(found: LineRange) -> str:
-    """What the reader must know to read on; empty where the range is the whole."""
+    """What the reader must know to continue reading; empty if the range is complete."""
     if found.cut:
         more = f", read on after it with start_line={found.last + 1}" if found.last < found.total else ""
         return (
@@ -151,7 +151,7 @@ def _grep_note(search: Grep, total: int) -> str:
 
 
 def _ending(past: PastOutput, size: int) -> str:
-    """What the raw output does not say by itself."""
+    """What the raw output alone does not show."""
     notes = []
     if size < past.size:
         notes.append(f"[only the first {size:,} of the call's {past.size:,} bytes are stored]")
@@ -163,7 +163,7 @@ def _ending(past: PastOutput, size: int) -> str:
 
 
 def left_out_hint(call_id: str) -> Callable[[int], str]:
-    """Words the line between head and tail of a clipped output, given the number of characters that are missing."""
+    """Makes the line between head and tail of a clipped output from the number of missing characters."""
 
     def line(characters: int) -> str:
         return f'[… {characters:,} characters left out here; recall("{call_id}") returns them, by lines or by grep …]'

@@ -1,4 +1,4 @@
-"""The tools of a server by name: their schemas for a model, and a model's arguments made into values."""
+"""The tools of a server by name: their schemas for a model, and the parsing of a model's arguments."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class ToolRegistry:
         return tuple(self._tools)
 
     def schemas(self, allowed: Sequence[str] | None = None) -> list[ToolSchema]:
-        """The tools as a model sees them: all, or those `allowed`. The order is the registry's in either case, since a
-        changed order would lose the provider's prompt cache; names that no tool has are passed over."""
+        """The tools as a model sees them: all, or those `allowed`. The order is always the registry's, since a changed
+        order would lose the provider's prompt cache; unknown names are ignored."""
         return [schema for name, schema in self._schemas.items() if allowed is None or name in allowed]
 
     def get(self, name: str, allowed: Sequence[str] | None = None) -> AnyTool:
-        """Raises `ToolError`, which lists the tools, where there is none of that name."""
+        """Raises `ToolError`, which lists the tools, for an unknown name."""
         if name in self._tools and (allowed is None or name in allowed):
             return self._tools[name]
         known = ", ".join(schema.name for schema in self.schemas(allowed))
         raise ToolError(f"There is no tool {clean_text(name)[:100]!r}. The tools are: {known}.")
 
     def parse(self, name: str, arguments_text: str, allowed: Sequence[str] | None = None) -> tuple[AnyTool, Arguments]:
-        """The tool and its arguments. Raises `ToolError`, which says what to mend and shows the tool's short form."""
+        """The tool and its arguments. Raises `ToolError`, which says what to fix and shows the tool's short form."""
         tool = self.get(name, allowed)
         usage = f"Call it as {short_form(self._schemas[name])}."
         try:
@@ -67,8 +67,9 @@ class ToolRegistry:
 
 
 def default_tools(*, read_chars: int = READ_CHARS) -> list[AnyTool]:
-    """The tools of every server. `read_chars` bounds one `read_file`, `recall` or `memory_read`; it should be the limit
-    of what a model sees of an output, so that a long text is read on by lines rather than clipped in its middle."""
+    """The tools of every server. `read_chars` limits one `read_file`, `recall` or `memory_read`; it should equal the
+    limit of what a model sees of an output, so that a long text is read in ranges of lines rather than clipped in its
+    middle."""
     return [
         ExecuteCommand(),
         ReadFile(read_chars),
@@ -86,11 +87,10 @@ def default_tools(*, read_chars: int = READ_CHARS) -> list[AnyTool]:
 
 
 def load_object(text: str) -> dict[str, Any]:
-    """The JSON object in `text`; empty text is one without members. Raises `ValueError`, worded to follow `The
-    arguments`.
+    """The JSON object in `text`; empty text is an empty object. Raises `ValueError`, worded to follow `The arguments`.
 
     Models write line breaks and halves of surrogate pairs into strings, which JSON's grammar or orjson forbids; the
-    standard library takes both, so a slip in a long file's content does not cost another step.
+    standard library accepts both, so a slip in a long file's content does not cost another step.
     """
     if not text.strip():
         return {}

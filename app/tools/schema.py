@@ -1,4 +1,4 @@
-"""JSON Schemas of tool arguments, in the plain form that every provider takes."""
+"""JSON Schemas of tool arguments, in the plain form that every provider accepts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pydantic import BaseModel
 from app.llm.base import ToolSchema
 
 _DROPPED = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems"})
-"""Keywords that cost tokens in every request. Bounds are checked when a call is parsed, whose error names them; several
-providers ignore or refuse them in a schema."""
+"""Keywords that cost tokens in every request. Bounds are checked when a call is parsed, with an error that names them;
+several providers ignore or refuse them in a schema."""
 
 
 def provider_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of `model` without references, titles, bounds and `null`: several providers refuse the first, the next
-    two cost tokens, and a field that may be null may as well be left out."""
+    """The schema of `model` without references, titles, bounds and `null`: several providers refuse references, titles
+    and bounds cost tokens, and a field that may be null may as well be omitted."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     cleaned: dict[str, Any] = _clean(schema, definitions)
@@ -46,7 +46,7 @@ def _clean(node: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """`node` with its reference and its only alternative besides null put in place; its own keys win."""
+    """`node` with its reference and its only non-null alternative inlined; its own keys win."""
     if "$ref" in node:
         rest = {key: value for key, value in node.items() if key != "$ref"}
         return _resolve({**definitions[node["$ref"].rpartition("/")[2]], **rest}, definitions)

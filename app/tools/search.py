@@ -1,4 +1,4 @@
-"""`search_files`: a search that runs in the sandbox, where a hostile pattern can cost no more than its own time-out."""
+"""`search_files`: a search that runs in the sandbox, where a hostile pattern can cost no more than its timeout."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from app.tools.text import CleanText, WorkspacePath, escape_name
 MAX_MATCHES = 200
 MAX_LINE_CHARS = 500
 MAX_OUTPUT_BYTES = 2 * 1024 * 1024
-"""Where a search's raw output is cut inside the sandbox: a single line may be of any length."""
+"""Where a search's raw output is cut inside the sandbox: a single line may have any length."""
 
 MAX_ERROR_BYTES = 4096
 
 MAX_FILE_MB = 64
-"""Larger files are left out, and named: engines hold a line in memory as a whole, and one that runs out of the
-sandbox's memory ends the search of all files."""
+"""Larger files are skipped and named: engines hold a whole line in memory, and one that exhausts the sandbox's memory
+ends the search of all files."""
 _LEFT_OUT_SHOWN = 5
 
 _BAD_PATTERN, _NO_ENGINE, _TOO_LARGE = 4, 5, 6
 
-# One script for bash, dash and busybox. It names its engine and the files that are too large, each after a NUL, tries
+# One script for bash, dash and busybox. It prints its engine and the files that are too large, each after a NUL, tries
 # the pattern on an empty line, then searches. An entry is `path NUL line : text`; busybox has no `-Z`, so there it is
-# `path : line : text`. Names with a line break are passed over, since they could fake an entry. busybox searches binary
-# files too, hence the second look at a file. rg needs no find, and then names no large file.
+# `path : line : text`. Names with a line break are skipped, since they could fake an entry. busybox searches binary
+# files too, hence the second look at a file. rg needs no find; without find no large file is named.
 _SCRIPT = r"""
 LC_ALL=C.UTF-8; export LC_ALL
 if command -v rg >/dev/null 2>&1; then engine=rg
@@ -80,7 +80,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search printed: its engine's name, the first of the files that were too large for it, and the matches."""
+    """What a search printed: its engine's name, the first files that were too large for it, and the matches."""
 
     engine: str
     left_out: list[str]
@@ -113,7 +113,7 @@ class Collected:
 
 
 def parse_matches(output: bytes, separator: bytes) -> list[Match]:
-    """The entries of an engine's output, as `path separator line : text`; other lines are its remarks and dropped."""
+    """The entries of an engine's output, as `path separator line : text`; other lines are remarks and dropped."""
     entry = re.compile(rb"(.+?)" + re.escape(separator) + rb"(\d+):(.*)", re.DOTALL)
     found = (entry.fullmatch(line.rstrip(b"\r")) for line in output.split(b"\n"))
     return [
@@ -148,7 +148,7 @@ def search_script(pattern: str, root: str, globs: list[str]) -> str:
 
 
 def expand_glob(glob: str) -> list[str]:
-    """A glob of file names without its alternatives in braces, which find does not know: `*.{py,pyi}` becomes two.
+    """A glob of file names without its alternatives in braces, which find does not support: `*.{py,pyi}` becomes two.
     Raises `ToolError` for one that names folders or excludes files."""
     name = glob.removeprefix("**/")
     if "/" in name or name.startswith("!"):
@@ -160,7 +160,7 @@ def expand_glob(glob: str) -> list[str]:
 
 
 async def search_root(sandbox: Sandbox, path: str) -> str:
-    """The file or directory to search, relative to the workspace and fit for a command line. Raises what the sandbox
+    """The file or directory to search, relative to the workspace and safe for a command line. Raises what the sandbox
     raises for a path that leaves the workspace, does not exist or goes through a link."""
     path = "/".join(resolve(path)) or "."
     try:
@@ -190,7 +190,7 @@ class SearchFiles:
     arguments: type[Arguments] = SearchFilesArguments
 
     async def run(self, args: SearchFilesArguments, context: ToolContext) -> ToolOutcome:
-        """Uses rg where the sandbox has it, else find and grep (Perl's syntax where it is built in, else POSIX)."""
+        """Uses rg if the sandbox has it, else find and grep (Perl's syntax if it is built in, else POSIX)."""
         if "\n" in args.pattern:
             raise ToolError("The pattern cannot hold a line break: files are searched line by line.")
         globs = expand_glob(args.glob) if args.glob else []

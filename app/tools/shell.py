@@ -13,7 +13,7 @@ from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.text import CleanText
 
 MAX_COMMAND_CHARS = 32_000
-"""Linux takes 131,072 bytes in one argument, and a character has up to four."""
+"""Linux accepts 131,072 bytes in one argument, and a character has up to four."""
 
 
 class ExecuteCommandArguments(Arguments):

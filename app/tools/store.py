@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -15,17 +15,17 @@ from pathlib import Path
 from app.errors import NotFoundError, StorageError, StorageFullError
 
 MAX_WAITING_BYTES = 4 * 1024 * 1024
-"""Bytes of one output that may wait for the disk. Above it `add` waits for the write under way, which is the only way
+"""Maximum bytes of one output that wait for the disk. Above it `add` blocks until the current write ends, the only way
 to slow down a flood, since a sink cannot await; a disk takes 4 MiB in a few milliseconds."""
 
 BATCH_BYTES = 64 * 1024
-"""Bytes that are worth a trip to a thread, about 20 µs; what is less waits for more or for the end."""
+"""Minimum bytes for a write in a thread, which costs about 20 µs; fewer wait for more or for the end."""
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
 
 
 class FileOutputWriter:
-    """Appends to one file through a thread; bytes gather while a write is under way, and go out as one."""
+    """Appends to one file in a thread; bytes that arrive during a write are written together."""
 
     def __init__(self, path: Path, pool: ThreadPoolExecutor) -> None:
         self._path = path
@@ -72,7 +72,7 @@ class FileOutputWriter:
                 self._stored += written
                 view = view[written:]
         except OSError:
-            # A full disk costs the stored copy, not the call: `close` tells how much there is.
+            # A full disk costs the stored copy, not the call: `close` reports how much was stored.
             self._failed = True
 
     def _open(self) -> int:
@@ -81,7 +81,7 @@ class FileOutputWriter:
 
     def _close(self, job: Future[None] | None, rest: bytearray) -> int:
         if job is not None:
-            job.result()  # Submitted earlier to the same pool, hence started: waiting here cannot starve it.
+            job.result()  # Submitted earlier to the same pool, hence started: waiting here cannot deadlock it.
         self._write(rest)
         if self._fd is not None:
             os.close(self._fd)
@@ -90,14 +90,14 @@ class FileOutputWriter:
 
 
 class FileOutputStore:
-    """An `OutputStore` in a directory of its own, made on first use, with mode 0700."""
+    """An `OutputStore` in its own directory, created on first use with mode 0700."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="output-store")
 
     def path(self, key: str) -> Path:
-        """The file of a stored output, for range reads. Raises `NotFoundError` for a key that no output can have."""
+        """The file of a stored output, for range reads. Raises `NotFoundError` for an invalid key."""
         session_id, slash, call_id = key.partition("/")
         if not slash:
             raise NotFoundError("There is no such output.", code="output_not_found")
@@ -115,16 +115,20 @@ class FileOutputStore:
         except FileNotFoundError as exc:
             raise NotFoundError("There is no such output.", code="output_not_found") from exc
 
+    async def sizes(self, keys: Sequence[str]) -> list[int]:
+        """Bytes that each of these keys takes on the disk, 0 where there is nothing."""
+        return await asyncio.to_thread(lambda: [_size(self.path(key)) for key in keys])
+
     async def read(self, key: str, start: int = 0, length: int | None = None) -> bytes:
-        """At most `length` bytes from `start` on, to the end without one. Raises `NotFoundError`."""
+        """At most `length` bytes from `start` on, or all of them. Raises `NotFoundError`."""
         try:
             return await asyncio.to_thread(_read_range, self.path(key), start, length)
         except FileNotFoundError as exc:
             raise NotFoundError("There is no such output.", code="output_not_found") from exc
 
     async def copy(self, keys: Mapping[str, str]) -> None:
-        """Stores what is under a key under another one too; of what is gone there is no copy. It takes no space where
-        the disk can name a file twice. Raises `StorageError` where the disk refuses."""
+        """Stores what is under a key under another one too; missing outputs are skipped. It takes no space if the disk
+        supports hard links. Raises `StorageError` if the disk refuses."""
         pairs = [(self.path(old), self.path(new)) for old, new in keys.items()]
         try:
             await asyncio.to_thread(_copy_all, pairs)
@@ -133,7 +137,7 @@ class FileOutputStore:
             raise kind(f"Raw outputs cannot be copied: {exc.strerror}.") from exc
 
     async def delete(self, keys: Iterable[str]) -> None:
-        """Removes what is stored under these keys; what is gone already is no error."""
+        """Removes what is stored under these keys; missing outputs are no error."""
         await asyncio.to_thread(_delete_all, [self.path(key) for key in keys])
 
     async def remove_orphans(self, live_sessions: Collection[str]) -> None:
@@ -141,11 +145,11 @@ class FileOutputStore:
         await asyncio.to_thread(_delete_others, self._directory, frozenset(live_sessions))
 
     async def delete_session(self, session_id: str) -> None:
-        """Removes all outputs of a session; does nothing where there are none."""
+        """Removes all outputs of a session, if any."""
         await asyncio.to_thread(shutil.rmtree, self._session_directory(session_id), ignore_errors=True)
 
     async def aclose(self) -> None:
-        """Ends the store's threads after the writes under way."""
+        """Ends the store's threads after the pending writes."""
         await asyncio.to_thread(self._pool.shutdown)
 
     def _session_directory(self, session_id: str) -> Path:
@@ -157,6 +161,14 @@ class FileOutputStore:
         return segment
 
 
+def _size(path: Path) -> int:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return max(found.st_size, found.st_blocks * 512)  # the smallest file takes a block
+
+
 def _copy_all(pairs: Iterable[tuple[Path, Path]]) -> None:
     for old, new in pairs:
         new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -165,7 +177,7 @@ def _copy_all(pairs: Iterable[tuple[Path, Path]]) -> None:
                 os.link(old, new)
             except FileNotFoundError:
                 raise
-            except OSError:  # no links here, or too many of this file
+            except OSError:  # no hard links here, or too many of this file
                 shutil.copyfile(old, new)
 
 

@@ -1,4 +1,4 @@
-"""Text that comes from a model or from a workspace, made fit to be stored, sent and shown."""
+"""Makes text from a model or a workspace fit to be stored, sent and shown."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from app.messages import clean_text
 from app.sandbox.base import Sandbox
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
-"""Largest file that the text tools load; a larger one is read in parts by a command."""
+"""Largest file that the text tools load; larger ones are read in parts by commands."""
 
 _BLOCK_CHARS = 64 * 1024
 
 BINARY_PROBE_BYTES = 8000
-"""A NUL among the first 8,000 bytes marks a binary file, the rule that git and grep use too."""
+"""A NUL in the first 8,000 bytes marks a binary file, the rule that git and grep use too."""
 
 
 def _clean(value: Any) -> Any:
@@ -31,15 +31,15 @@ def _whole_path(value: Any) -> Any:
 
 
 CleanText = Annotated[str, BeforeValidator(_clean)]
-"""Text of a model: NUL and lone surrogates become U+FFFD."""
+"""Text from a model: NUL and lone surrogates become U+FFFD."""
 
 WorkspacePath = Annotated[str, BeforeValidator(_whole_path), Field(min_length=1, max_length=4096)]
-"""A path of a model. One that could only be used after a change is refused, since another file would be meant."""
+"""A path from a model. Paths with invalid characters are refused, since changing them would mean another file."""
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines with their ends, split at LF alone: `"".join` gives the text again, and line numbers agree with those
-    of grep and of compilers, which know neither form feeds nor U+2028."""
+    """The lines with their ends, split only at LF: `"".join` gives the text again, and line numbers agree with grep and
+    compilers, which know neither form feeds nor U+2028."""
     lines = text.split("\n")
     ended = [line + "\n" for line in lines[:-1]]
     return [*ended, lines[-1]] if lines[-1] else ended
@@ -60,7 +60,7 @@ def count_lines(text: str) -> int:
 
 
 def skip_lines(text: str, start: int, count: int) -> int:
-    """Where so many more lines have ended from `start` on; the end of the text where it has fewer."""
+    """The index after `count` more lines from `start` on; the end of the text if it has fewer."""
     while count > 0 and start < len(text):
         ends = text.count("\n", start, start + _BLOCK_CHARS)
         if ends < count:
@@ -74,15 +74,15 @@ def skip_lines(text: str, start: int, count: int) -> int:
 
 
 def escape_name(name: str) -> str:
-    """A file's name on one line, as it is where printable; backslashes and all else as in a Python literal, so that no
-    name can fake an entry, a colour or a direction of writing."""
+    """A file's name on one line, unchanged if printable; backslashes and everything else as in a Python literal, so
+    that no name can fake an entry, a color or a writing direction."""
     if name.isprintable() and "\\" not in name:
         return name
     return "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode() for c in name)
 
 
 def clip_line(line: str, most: int) -> str:
-    """A line of at most so many characters, and a mark where some are left out."""
+    """At most `most` characters of a line, with a mark if some are left out."""
     return line if len(line) <= most else f"{line[:most]}…"
 
 

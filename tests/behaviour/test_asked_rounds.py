@@ -174,5 +174,5 @@ async def test_no_model_is_asked_for_a_summary_that_would_save_nothing(client: C
     await compact(client, session_id)
     failed = await ended(client, session_id, 1)
     assert (failed.type, failed.data["code"]) == ("compaction.failed", "not_small_enough")
-    assert f"not less than the {would['tokens_before']:,} of now" in failed.data["detail"]
+    assert f"not less than the current {would['tokens_before']:,}" in failed.data["detail"]
     assert summaries_of(provider) == []

@@ -96,11 +96,11 @@ async def test_a_round_that_comes_to_nothing_has_an_exit_status(at_server: Termi
     session = (await client.create())["id"]
     made = await at_server.run("compact", session)
     assert made.status == 1
-    assert "\nround 1 came to nothing (nothing_to_compact): There is nothing old enough" in made.out
+    assert "\nround 1 came to nothing (nothing_to_compact): Nothing is old enough to compact" in made.out
     assert made.out.endswith("; the context is as it was\n")
     assert made.err == ""
     listed = (await at_server.ok("sessions", "compactions", session)).out
-    assert "  asked for · There is nothing old enough" in listed
+    assert "  asked for · Nothing is old enough to compact" in listed
     assert listed.endswith(" (nothing_to_compact)\n")
 
 

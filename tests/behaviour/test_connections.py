@@ -91,12 +91,37 @@ async def test_a_flood_costs_bounded_memory(guarded: ServerProcess, kind: str) -
     assert await answers(guarded)
 
 
+TINY_HEADERS = b"x:\r\n" * 15_000
+HELD_HEADS = {
+    "heads of tiny headers": (250, b"GET / HTTP/1.1\r\nhost: x\r\n" + TINY_HEADERS),
+    "a queue of heads": (40, (b"GET / HTTP/1.1\r\nhost: x\r\n" + TINY_HEADERS + b"\r\n") * 30),
+    "a queue of large heads": (100, (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 60_000 + b"\r\n\r\n") * 30),
+}
+
+
+@pytest.mark.parametrize("kind", HELD_HEADS)
+async def test_heads_that_are_held_cost_bounded_memory(guarded: ServerProcess, kind: str) -> None:
+    connections, data = HELD_HEADS[kind]
+    assert await answers(guarded)
+    before = memory_mb(guarded)
+    async with AsyncExitStack() as stack:
+        with watched(guarded, kind):
+            for _ in range(connections):
+                _, writer = await stack.enter_async_context(connected(guarded))
+                with suppress(OSError, TimeoutError):
+                    writer.write(data)
+                    await asyncio.wait_for(writer.drain(), 1)
+            assert await answers(guarded)
+        print(f"{kind}: {memory_mb(guarded) - before:.0f} MiB more")
+        assert memory_mb(guarded) - before < MOST_MORE_MB
+
+
 async def test_a_head_that_is_too_large_is_told_so(guarded: ServerProcess) -> None:
     async with connected(guarded) as (reader, writer):
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\na: " + b"x" * (MAX_HEAD_BYTES + 1) + b"\r\n\r\n")
         assert (await reader.read(100)).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
     async with connected(guarded) as (reader, writer):
-        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\na: " + b"x" * (MAX_HEAD_BYTES - 100) + b"\r\n\r\n")
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\na: " + b"x" * (MAX_HEAD_BYTES - 400) + b"\r\n\r\n")
         assert (await reader.read(100)).startswith(b"HTTP/1.1 200 OK\r\n")
 
 

@@ -213,7 +213,7 @@ async def test_a_prompt_of_the_request_comes_before_that_of_the_conversation(
 async def test_a_history_of_nothing_is_refused(client: Client, form: str) -> None:
     for messages, code, says in (
         ([], "validation_error", "history.messages: there should be at least 1 item"),
-        ([{"role": "user", "content": ""}], "invalid_history", "none of them holds anything"),
+        ([{"role": "user", "content": ""}], "invalid_history", "all messages are empty"),
     ):
         answer = await client.http.post("/v1/sessions", json={"history": {"format": form, "messages": messages}})
         problem = answer.json()

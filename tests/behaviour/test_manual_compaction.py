@@ -231,7 +231,7 @@ async def test_where_there_is_nothing_to_compact_a_round_fails_once(
     assert (item["status"], item["tokens_after"]) == ("failed", None)
     assert item["error"] == {"code": event.data["code"], "detail": event.data["detail"]}
     if said == 0:
-        assert event.data["detail"].startswith("There is nothing old enough")
+        assert event.data["detail"].startswith("Nothing is old enough to compact")
     assert len(provider.requests) - calls <= 1
     assert await context(client, session_id) == shown
     events = await assert_rounds(client, session_id)

@@ -66,6 +66,40 @@ async def test_old_outputs_are_removed_and_that_is_said(start_server: StartServe
     assert provider.refusals == []
 
 
+async def test_the_oldest_outputs_make_room_for_new_ones(start_server: StartServer, provider: FakeProvider) -> None:
+    server = start_server(session_output_max_bytes=250_000)  # FLOOD prints 108,894
+    provider.script_for("other", Reply(FLOOD), Reply(Text("done")))
+    printed = [Reply(FLOOD), Reply(FLOOD), Reply(FLOOD), Reply(SHORT), Reply(Text("done"))]
+    provider.script_for("task", *printed, recalled, Reply(Text("I see")))
+    async with Client(server.url) as client:
+        other, _ = await client.run("other")
+        session, events = await client.run("task")
+        calls = [event.data["call_id"] for event in of_type(events, "tool.result")]
+
+        async def statuses() -> list[int]:
+            base = f"/v1/sessions/{session['id']}/tool-calls"
+            return [(await client.http.get(f"{base}/{call}/output")).status_code for call in calls]
+
+        async def gone() -> bool:
+            return 410 in await statuses()
+
+        await becomes(gone)
+        assert await statuses() == [410, 200, 200, 200]
+        outputs = server.settings.data_dir / "outputs"
+        await becomes(lambda: asyncio.to_thread(lambda: len(list((outputs / session["id"]).iterdir())) == 2))
+        assert len(list((outputs / other["id"]).iterdir())) == 1
+        results = {result["status"]: result["output"] for result in await run_in(client, session["id"], "look")}
+        assert results.keys() == {"completed", "error"}
+        assert "limited size for each session" in results["error"]
+        await assert_sound(client, session["id"])
+    server.stop()
+    removed = outputs / session["id"] / calls[0]
+    removed.touch()  # as after a crash between the mark and the removal
+    start_server()
+    await becomes(lambda: asyncio.to_thread(lambda: not removed.exists()))
+    assert provider.refusals == []
+
+
 async def test_old_sessions_are_removed_but_none_that_runs(start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
     provider.script_for("old", Reply(FLOOD), Reply(Text("done")))

@@ -17,10 +17,13 @@ from tests.behaviour.attack import memory_mb, watched
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_slow_reader import ESTABLISHED
-from tests.provider import FakeProvider
+from tests.provider import FakeProvider, Reply, Text
 
 FIRST, READERS = 5, 40
 """The first ones warm the server's threads and caches up, which costs about 30 MB however many come after them."""
+
+ARCHIVES = 3, 5
+"""Fewer where there are only eight at once for a session: see `app/api/download_budget.py`."""
 
 MOST_MB = 1
 """What each of the others may cost, with all that the server does for it."""
@@ -98,15 +101,48 @@ async def test_readers_that_take_nothing_cost_little_and_are_dropped(
 
 
 async def attack(server: ServerProcess, target: str, kind: str) -> None:
+    first, readers = ARCHIVES if kind == "archive" else (FIRST, READERS)
     async with AsyncExitStack() as stack:
-        for _ in range(FIRST):
+        for _ in range(first):
             await stack.enter_async_context(stalled(server, target))
         before = memory_mb(server)
         with watched(server, kind):
-            for _ in range(READERS):
+            for _ in range(readers):
                 await stack.enter_async_context(stalled(server, target))
             held = memory_mb(server)
-        print(f"{kind}: {before:.0f} MB before, {held:.0f} MB with {READERS} readers")
-        assert held - before < READERS * MOST_MB
+        print(f"{kind}: {before:.0f} MB before, {held:.0f} MB with {readers} readers")
+        assert held - before < readers * MOST_MB
         if kind in ENDLESS:
             assert await asyncio.to_thread(all_dropped, server), "the server never let go of some"
+
+
+LARGE = "\x01" * 160_000
+"""A task of nearly the size that a body may have: each character takes six bytes of JSON."""
+
+
+@pytest.fixture
+async def serving(provider: FakeProvider, tmp_path: Path) -> AsyncIterator[tuple[ServerProcess, Client]]:
+    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "") as server:
+        async with Client(server.url) as client:
+            yield server, client
+
+
+async def test_readers_of_all_sessions_share_what_they_read(
+    serving: tuple[ServerProcess, Client], provider: FakeProvider
+) -> None:
+    """What each holds of a large event, in pieces, is what the kernel did not take."""
+    server, client = serving
+    provider.script_for(LARGE, Reply(Text("done")))
+    session, _ = await client.run(LARGE)
+    path = f"/v1/sessions/{session['id']}"
+    async with AsyncExitStack() as stack:
+        for _ in range(READERS * 2):
+            await stack.enter_async_context(stalled(server, "/v1/events"))
+        before = memory_mb(server)
+        with watched(server, "events of all sessions"):
+            for number in range(3):
+                assert (await client.http.patch(path, json={"title": f"{number}"})).is_success
+            assert (await client.http.delete(path)).is_success
+            held = memory_mb(server)
+        print(f"{before:.0f} MB before, {held:.0f} MB with {READERS * 2} readers")
+        assert held - before < READERS * MOST_MB

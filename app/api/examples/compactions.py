@@ -45,7 +45,7 @@ FAILED = CompactionEvent(
     status="failed",
     tokens_before=24_502,
     error=RoundError(
-        code="nothing_to_compact", detail="There is nothing old enough: all that the context holds has to stay."
+        code="nothing_to_compact", detail="Nothing is old enough to compact: everything in the context must stay."
     ),
     created_at=AT,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 
 from app.api.body import JsonRoute
 from app.api.deps import Services, SessionId
+from app.api.download_budget import ArchiveShare, DownloadShare, ListingShare
 from app.api.downloads import ArchiveResponse, RawResponse, safe_headers
 from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
@@ -46,26 +48,31 @@ FilePath = Annotated[
 ]
 
 
-@router.get("/files", responses=problems(*SANDBOXED))
+@router.get("/files", response_model=FileList, responses=problems(*SANDBOXED, "too_many_downloads"))
 async def list_files(
     services: Services,
     session_id: SessionId,
+    share: ListingShare,
     path: Annotated[
         Text,
         Query(max_length=4096, description="A directory beneath the workspace; left out, the workspace itself."),
     ] = "",
-) -> FileList:
-    """The entries of a directory."""
-    return await services.files.list(session_id, path)
+) -> Response:
+    """The entries of a directory, sorted by path: at most 10,000, and no more than fit into 2 MiB; `truncated` says
+    that there are others."""
+    listing = await services.files.list(session_id, path)
+    body = await asyncio.to_thread(lambda: listing.model_dump_json().encode())
+    share.shrink(len(body))
+    return Response(body, media_type="application/json")
 
 
 @router.get(
     "/files/{path:file}",
     response_class=Response,
-    responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "range_not_satisfiable")},
+    responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "range_not_satisfiable", "too_many_downloads")},
 )
 @router.head("/files/{path:file}", include_in_schema=False)
-async def download_file(services: Services, session_id: SessionId, path: FilePath) -> Response:
+async def download_file(services: Services, session_id: SessionId, path: FilePath, share: DownloadShare) -> Response:
     """A file's content; takes `Range`."""
     raw = await services.files.open(session_id, _named(path))
     return RawResponse(raw, name=path.rsplit("/", 1)[-1], media_type="application/octet-stream")
@@ -89,9 +96,12 @@ async def upload_file(services: Services, request: Request, session_id: SessionI
 @router.get(
     "/archive",
     response_class=Response,
-    responses={**TAR_CONTENT, **problems("session_not_found", "sandbox_unavailable", "sandbox_error")},
+    responses={
+        **TAR_CONTENT,
+        **problems("session_not_found", "sandbox_unavailable", "sandbox_error", "too_many_downloads"),
+    },
 )
-async def get_archive(services: Services, session_id: SessionId) -> Response:
+async def get_archive(services: Services, session_id: SessionId, share: ArchiveShare) -> Response:
     """The workspace as a tar file."""
     archive = await services.files.archive(session_id)
     return ArchiveResponse(archive, media_type="application/x-tar", headers=safe_headers(f"{session_id}.tar"))

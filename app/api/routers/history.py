@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 
 from app.api.body import JsonRoute
 from app.api.deps import CallId, Cursor, Limit, Services, SessionId
+from app.api.download_budget import DownloadShare
 from app.api.downloads import RawResponse
 from app.api.openapi import RAW_CONTENT
 from app.api.problems import problems
@@ -74,11 +75,12 @@ async def get_tool_call(services: Services, session_id: SessionId, call_id: Call
             "output_swept",
             "call_open",
             "range_not_satisfiable",
+            "too_many_downloads",
         ),
     },
 )
 @router.head("/tool-calls/{call_id}/output", include_in_schema=False)
-async def get_tool_output(services: Services, session_id: SessionId, call_id: CallId) -> Response:
+async def get_tool_output(services: Services, session_id: SessionId, call_id: CallId, share: DownloadShare) -> Response:
     """The full raw output of a call, pruned from the context or not; takes `Range`."""
     raw = await services.history.tool_output(session_id, call_id)
     return RawResponse(raw, name=f"{call_id}.txt", media_type="text/plain; charset=utf-8")

@@ -40,7 +40,7 @@ message_parts = Table(
     Column("body", Json, nullable=False, comment="The part's other fields."),
     Column("output_ref", Text, comment="Where the raw output is stored, if not whole in the body."),
     Column("compacted_at", UtcTime, comment="When its output was cleared from the context."),
-    Column("output_swept_at", UtcTime, comment="When its raw output was removed because of its age."),
+    Column("output_swept_at", UtcTime, comment="When its raw output was removed."),
 )
 Index("ix_message_parts_message", message_parts.c.session_id, message_parts.c.message_id, message_parts.c.index)
 Index("ix_message_parts_call", message_parts.c.session_id, message_parts.c.call_id)

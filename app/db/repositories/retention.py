@@ -35,12 +35,28 @@ def old_outputs(connection: Connection, before: datetime, limit: int) -> list[St
     return [StoredOutput(*row) for row in connection.execute(query.limit(limit))]
 
 
+def outputs_of(connection: Connection, session_id: str) -> list[StoredOutput]:
+    """Raw outputs of one session, the oldest first."""
+    part = message_parts.c
+    query = (
+        select(part.session_id, part.call_id, part.output_ref)
+        .join(messages, and_(messages.c.session_id == part.session_id, messages.c.id == part.message_id))
+        .where(part.session_id == session_id, part.output_ref.is_not(None), part.output_swept_at.is_(None))
+        .order_by(messages.c.seq, part.index)
+    )
+    return [StoredOutput(*row) for row in connection.execute(query)]
+
+
 def mark_swept(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
     """Marks outputs as removed, except those whose session has started running; returns their keys."""
     ids = {output.session_id for output in outputs}
     idle = set(connection.execute(select(sessions.c.id).where(sessions.c.id.in_(ids), _IDLE)).scalars())
-    due = [output for output in outputs if output.session_id in idle]
-    for output in due:
+    return mark_removed(connection, [output for output in outputs if output.session_id in idle], at)
+
+
+def mark_removed(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
+    """Says of outputs that they are removed; gives the keys."""
+    for output in outputs:
         connection.execute(
             update(message_parts)
             .where(
@@ -50,7 +66,7 @@ def mark_swept(connection: Connection, outputs: Collection[StoredOutput], at: da
             )
             .values(output_swept_at=at)
         )
-    return [output.key for output in due]
+    return [output.key for output in outputs]
 
 
 def swept_since(connection: Connection, since: datetime) -> Sequence[str]:

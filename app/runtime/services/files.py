@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
+import orjson
 from sqlalchemy import Connection
 
 from app.db.engine import Database
@@ -15,11 +17,19 @@ from app.runtime.lease import Lease
 from app.runtime.sandboxes import Sandboxes
 from app.runtime.values.files import FileList, FileView
 from app.runtime.values.history import RawOutput
+from app.sandbox import paths
 from app.sandbox.base import FileInfo, OpenFile, Sandbox
 from app.sessions import Session
 
 LISTED_FILES = 10_000
 """Maximum entries listed of one directory."""
+
+LISTED_BYTES = 2 * 1024 * 1024
+"""Bytes of a listing's answer: 10,000 entries whose paths have 120 characters. Each entry repeats the directory's path,
+which may have 4,095 bytes."""
+
+ENTRY_BYTES = 96
+"""Bytes of an entry in the answer without its path, at most."""
 
 TURN_S = 5.0
 """Seconds that a request waits for a sandbox before it is refused."""
@@ -33,17 +43,23 @@ class FileService:
         self._database = database
         self._sandboxes = sandboxes
         self._fence = fence
+        self._building = asyncio.Lock()
 
     async def list(self, session_id: str, path: str) -> FileList:
-        """The entries of a directory; an empty path is the workspace itself."""
+        """The entries of a directory; an empty path is the workspace itself. Those beyond `LISTED_FILES` and
+        `LISTED_BYTES` are left out."""
         lease = await self._lease(session_id)
         try:
             await lease.admit(TURN_S)
-            found = await lease.sandbox.list(path or ".", limit=LISTED_FILES + 1)
+            most = most_listed(path)
+            found = await lease.sandbox.list(path or ".", limit=most + 1)
         finally:
             lease.release()
-        items = tuple(_file_view(info) for info in found[:LISTED_FILES])
-        return FileList(path=path or ".", items=items, truncated=len(found) > LISTED_FILES)
+        # Ten thousand entries take longer to build than others should wait for the event loop. One listing after the
+        # other, since threads that compute take turns with it, each 5 ms long.
+        async with self._building:
+            items = await asyncio.to_thread(lambda: tuple(_within_bounds(found, most)))
+        return FileList(path=path or ".", items=items, truncated=len(found) > len(items))
 
     async def open(self, session_id: str, path: str) -> RawOutput:
         """A file to send; the sandbox is held until it is closed."""
@@ -134,6 +150,23 @@ class Archive:
         if self._lease is not None:
             self._lease.release()
             self._lease = None
+
+
+def most_listed(path: str) -> int:
+    """How many entries of the directory at `path` are looked at: as many as may be listed, and no more than the answer
+    has room for, whatever their names are. Raises as `Sandbox.list` does for a path that leads nowhere."""
+    above = len("/".join(paths.resolve(path or ".")).encode())
+    return min(LISTED_FILES, LISTED_BYTES // (ENTRY_BYTES + above))
+
+
+def _within_bounds(found: Sequence[FileInfo], most: int) -> Iterator[FileView]:
+    """The first `most` entries, or as many of them as the answer has room for."""
+    room = LISTED_BYTES
+    for info in found[:most]:
+        room -= ENTRY_BYTES + len(orjson.dumps(info.path))
+        if room < 0:
+            return
+        yield _file_view(info)
 
 
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC).timestamp()

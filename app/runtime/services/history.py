@@ -60,7 +60,7 @@ class HistoryService:
 
     async def tool_output(self, session_id: str, call_id: str) -> RawOutput:
         """The raw output of a call. Raises `ConflictError` (code `call_open`) while it has none, and `GoneError` if it
-        was removed because of its age."""
+        was removed."""
         stored = await self._database.read(lambda c: history.stored_output(c, session_id, call_id))
         if stored.swept_at is not None:
             raise swept(stored.swept_at)

@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -29,10 +30,6 @@ from app.sandbox.egress.messages import (
 )
 from app.sandbox.egress.refusals import Refusals, RefusedError, printable
 
-SANDBOX_CONNECTIONS = 32
-"""Connections of one sandbox that are served at the same time."""
-SANDBOX_LOOKUPS = 2
-"""Names that are resolved at the same time for one sandbox."""
 ACCEPT_S = 0.002
 """Between two connections of one sandbox, in seconds: a flood of them would take the event loop from everyone."""
 RETRY_S = 0.1
@@ -45,13 +42,13 @@ LINGER_S = 2.0
 
 
 class Proxy:
-    """Serves what comes from one sandbox. `hosts` are the patterns of what it may reach."""
+    """Serves what comes from one sandbox. `session` is the one that it belongs to, and `hosts` are the patterns of what
+    it may reach."""
 
-    def __init__(self, gateway: Gateway, hosts: tuple[str, ...]) -> None:
+    def __init__(self, gateway: Gateway, session: str, hosts: tuple[str, ...]) -> None:
         self._gateway = gateway
+        self._share = gateway.shares.of(session)
         self._hosts = hosts
-        self._lookups = asyncio.Semaphore(SANDBOX_LOOKUPS)
-        self._slots = asyncio.Semaphore(SANDBOX_CONNECTIONS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._noted: list[Refusals] = []
 
@@ -87,9 +84,10 @@ class Proxy:
         listener.setblocking(False)
         with listener:
             while True:
-                await self._slots.acquire()
                 connection = await self._next(listener)
-                self._start(self._serve(connection)).add_done_callback(lambda _: self._slots.release())
+                served = asyncio.Event()
+                self._start(self._serve(connection, served)).add_done_callback(partial(_set, served))
+                await served.wait()
                 await asyncio.sleep(ACCEPT_S)
 
     async def _next(self, listener: socket.socket) -> socket.socket:
@@ -99,10 +97,12 @@ class Proxy:
             except OSError:  # out of descriptors, or the client has left
                 await asyncio.sleep(RETRY_S)
 
-    async def _serve(self, connection: socket.socket) -> None:
+    async def _serve(self, connection: socket.socket, served: asyncio.Event) -> None:
+        """Serves a connection, and sets `served` once that begins."""
         reader, writer = await asyncio.open_connection(sock=connection)
         try:
-            async with self._gateway.slots:
+            async with self._gateway.shares.serving(self._share):
+                served.set()
                 await self._answer(Peer(h11.SERVER, reader, writer))
                 writer.close()
                 async with asyncio.timeout(IDLE_S):
@@ -138,12 +138,16 @@ class Proxy:
     async def _pass(self, client: Peer, request: h11.Request, target: Target) -> None:
         if not is_covered(target.host, self._hosts):
             raise RefusedError("it is not among the session's allowed_hosts")
-        reader, writer = await self._gateway.connect(target.host, target.port, self._lookups)
+        reader, writer = await self._gateway.connect(target.host, target.port, self._share)
         host = Peer(h11.CLIENT, reader, writer)
         try:
             await (_tunnel(client, host, target) if target.path is None else _relay(client, host, request, target))
         finally:
             writer.transport.abort()
+
+
+def _set(event: asyncio.Event, _: asyncio.Task[None]) -> None:
+    event.set()
 
 
 async def _tunnel(client: Peer, host: Peer, target: Target) -> None:

@@ -1,1 +1,1 @@
-"""The agent without storage: its interrupt, its stream processor, its tool calls."""
+"""The agent without storage: its interrupt, stream processor and tool calls."""

@@ -1,4 +1,4 @@
-"""A conversation that has grown too large for its window, and the compactor at work on it."""
+"""A conversation that is too large for its window, and the compactor working on it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROSE = "## Next Step\nGo on with the next file." + " It is the one after this."
 SUMMARY = says(PROSE)
 
 UNPRUNED = ("execute_command",)
-"""As exempt tools: nothing of the histories here may be cleared then."""
+"""As exempt tools: nothing of these histories may be cleared."""
 
 
 def settings_of(policy: Policy = "reactive", **changes: Any) -> CompactionSettings:
@@ -58,13 +58,13 @@ def models_of(
 
 
 def counted(message: Message) -> Message:
-    """The message as it is stored: with its tokens."""
+    """The message with its tokens, as it is stored."""
     return message.model_copy(update={"tokens": counted_tokens(message)})
 
 
 def old_turn(steps: int = 60, tokens: int = 300) -> list[Message]:
-    """A long turn and two short ones after it. All its outputs are old then, and with `CLEARING` some of them, cleared,
-    have room in the tail."""
+    """A long turn and two short ones after it. All its outputs are old then; with `CLEARING`, some of them fit the tail
+    once cleared."""
     history = b.long_task(steps, tokens)
     for _ in range(2):
         seq = history[-1].seq + 1
@@ -73,12 +73,12 @@ def old_turn(steps: int = 60, tokens: int = 300) -> list[Message]:
 
 
 CLEARING = preset("reactive").model_copy(update={"prune_protect": 0, "prune_minimum": 0})
-"""Clears all that is old."""
+"""Clears everything old."""
 
 
 class Tight:
-    """A conversation in a small window. The model plays a script, and what happens is in `sink`; `window` is what the
-    model's window is said to be when a summary is asked for."""
+    """A conversation in a small window. The model plays a script, and what happens is recorded in `sink`; `window` is
+    the model's window as stated when a summary is requested."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Tight:
         self.begun = 0
 
     def another_compactor(self, *, unused: int = 0) -> Compactor:
-        """One that knows nothing of what was done before, as after a restart."""
+        """A compactor without any state, as after a restart."""
         rounds = RoundSetup(
             self.sink,
             self.conversation,
@@ -123,13 +123,13 @@ class Tight:
         return config(self.model, budget=self.budget, settings=self.settings, tools=self.tools, system=self.system)
 
     async def _refreshed(self, config: AgentConfig) -> AgentConfig:
-        """Reads the notes, which is done once `notes` is set, if it is there."""
+        """Reads the notes: waits until `notes` is set, if there is one."""
         if self.notes is not None:
             await self.notes.wait()
         return replace(config, system=self.system)
 
     def _budget_of(self, model: str, settings: CompactionSettings) -> Budget:
-        """The session's, unless a test says how the window is divided by other settings."""
+        """The session's budget, unless a test sets another one for other settings."""
         return self.budgets.get(settings.policy, self.budget)
 
     async def _take_notes(self) -> None:
@@ -149,7 +149,7 @@ class Tight:
         return await self.compactor.manual(self.config, asked)
 
     def refresh(self) -> None:
-        """Takes over what was changed of the configuration, as before a step."""
+        """Applies configuration changes, as before a step."""
         self.conversation.refresh(self.config)
 
     def reports(self, tokens: int) -> None:
@@ -158,7 +158,7 @@ class Tight:
         self.conversation.answered()
 
     def grow(self, steps: int, tokens: int = 1_000) -> None:
-        """More steps with an output of so many tokens each."""
+        """Adds steps with an output of `tokens` tokens each."""
         seq = self.conversation.history[-1].seq + 1
         for number in range(steps):
             for message in b.long_step(seq + 2 * number, f"c{seq + 2 * number}", tokens):
@@ -183,7 +183,7 @@ class Tight:
 
     @property
     def snapshot(self) -> tuple[object, ...]:
-        """What a round that comes to nothing leaves as it was."""
+        """What a failed round must leave unchanged."""
         conversation = self.conversation
         return (
             [message.id for message in conversation.history],
@@ -194,7 +194,7 @@ class Tight:
 
     @property
     def rungs(self) -> list[str]:
-        """What became of each rung, in order, and how a round ended."""
+        """The result of each rung, in order, and how a round ended."""
         return [said for change in self.sink.changes if (said := _said(change))]
 
 

@@ -1,4 +1,4 @@
-"""What a step needs around it: a provider that plays a script, tools that act, a conversation, an inbox."""
+"""The environment of a step: a scripted provider, tools that act, a conversation, a message source."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ BUDGET = Budget(limit=100_000, output_reserve=8_000, safety_buffer=2_000, usable
 
 
 class Mark(Enum):
-    """Places in a reply where the model does something else than write."""
+    """Points in a reply where the model does something other than write."""
 
     HANGS = "hangs"
-    """Says that it was reached, and writes no more until it is cancelled."""
+    """Signals that it was reached, and writes no more until it is cancelled."""
     DEAF = "deaf"
-    """As `HANGS`, and loses the first cancellation, as an HTTP client may while it connects."""
+    """Like `HANGS`, but loses the first cancellation, as an HTTP client may while it connects."""
 
 
 Reply = Sequence[StreamEvent | Exception | Mark | Callable[[], object]]
-"""What the model does when it is called once. At its place an exception is raised and a function called: something that
+"""What the model does in one call. An exception is raised and a function called when it is reached: something that
 happens elsewhere meanwhile."""
 
 
 class Script:
-    """A provider that plays its replies in turn and keeps the requests it was sent."""
+    """A provider that plays its replies in turn and keeps the requests that it got."""
 
     name = "acme"
 
@@ -118,23 +118,23 @@ def call(name: str, block: int = 1, arguments: str = "{}") -> list[StreamEvent]:
 
 
 def says(value: str = "Well.", report: UsageReport | None = None, finish: StopReason = "stop") -> Reply:
-    """A reply of text alone."""
+    """A reply of only text."""
     return [*text(value), report or usage(), Finish(finish)]
 
 
 def calls(*names: str, report: UsageReport | None = None, finish: StopReason = "tool_calls") -> Reply:
-    """A reply of calls alone."""
+    """A reply of only calls."""
     asked = [event for block, name in enumerate(names) for event in call(name, block)]
     return [*asked, report or usage(), Finish(finish)]
 
 
 def passing(detail: str = "Busy.", *, after_s: float = 0.0) -> ProviderError:
-    """An error that a retry may mend."""
+    """A transient error."""
     return ProviderError(detail, code="provider_overloaded", retryable=True, retry_after=after_s)
 
 
 def price(model: str, used: Usage) -> float | None:
-    """A dollar for a thousand tokens in, two for a thousand out."""
+    """A dollar per thousand tokens in, two per thousand out."""
     return (used.prompt_tokens + 2 * used.output_tokens) / 1000 if model == MODEL else None
 
 
@@ -157,7 +157,7 @@ def conversation(*history: Message) -> Conversation:
 
 
 async def turns() -> None:
-    """Lets all that can go on go on."""
+    """Lets everything run that can."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -167,7 +167,7 @@ class Nothing(Arguments):
 
 
 class Acting:
-    """A tool that does one thing; safe beside others unless told otherwise."""
+    """A tool that does one thing; safe to run in parallel unless stated otherwise."""
 
     description: ClassVar[str] = "Acts."
     arguments: type[Arguments] = Nothing
@@ -182,7 +182,7 @@ class Acting:
 
 @dataclass
 class Output:
-    """A collector without a limit; `storing` is awaited before the output is whole, as a store is."""
+    """A collector without a limit; `storing` is awaited before the output is complete, like a store."""
 
     text: str = ""
     truncated: bool = False
@@ -208,8 +208,8 @@ class Output:
 
 @dataclass
 class Scene:
-    """A session at work on a script; what happens is in `sink`. The tools are `good`, which writes `done`, `wrong`,
-    which crashes, and `hangs` and `hangs_alone`, which set `begun` and do not end."""
+    """A session running a script; what happens is recorded in `sink`. The tools are `good`, which writes `done`,
+    `wrong`, which crashes, and `hangs` and `hangs_alone`, which set `begun` and do not end."""
 
     script: Script
     conversation: Conversation = field(default_factory=conversation)
@@ -222,7 +222,7 @@ class Scene:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     def rng_again(self) -> random.Random:
-        """The generator of the retries, from its beginning."""
+        """The generator of the retries, from its start."""
         return random.Random(7)
 
     def step(self) -> Step:
@@ -231,20 +231,20 @@ class Scene:
         return Step(self.sink, self.conversation, models, self._tools(), self.interrupt)
 
     def compactor(self) -> Compactor:
-        """One that never has to do anything, in windows of this size."""
+        """A compactor that never has to act in windows of this size."""
 
         models = ModelCalls(self.resolve or (lambda _: (self.script, "one-2026")), self.cost_usd, self.max_attempts)
         ladder = Ladder(self.sink, self.conversation, models, lambda _: 128_000)
         return Compactor(RoundSetup(self.sink, self.conversation, ladder, self.interrupt, unchanged))
 
     async def run(self, number: int = 1, settings: AgentConfig | None = None) -> StepResult:
-        """One step, its generation begun as the loop would."""
+        """One step, its generation begun as in the loop."""
         settings = settings or config()
         opened = self.conversation.refresh(settings)
         return await self.step().run(number, settings, [opened] if opened is not None else [])
 
     async def run_until(self, reached: asyncio.Event, do: Callable[[], None]) -> StepResult:
-        """One step, at one place of which something happens."""
+        """One step; calls `do` once `reached` is set."""
         running = asyncio.create_task(self.run())
         async with asyncio.timeout(10):
             await reached.wait()
@@ -252,7 +252,7 @@ class Scene:
             return await running
 
     async def run_until_recorded(self, kind: type[Change], do: Callable[[], None]) -> StepResult:
-        """One step, in which something happens once a change of a kind is recorded."""
+        """One step; calls `do` once a change of this kind is recorded."""
         running = asyncio.create_task(self.run())
         async with asyncio.timeout(10):
             await self.sink.until(kind)
@@ -311,7 +311,7 @@ def _shown(output: Output, live: Callable[[Stream, str, int], None]) -> Output:
 
 @dataclass
 class Post:
-    """An inbox: `send` puts messages into it, which `deliver` gives all at once, behind those up to seq `after`."""
+    """A message source: `send` adds messages, which `deliver` returns all at once, after those up to seq `after`."""
 
     sink: KeptSink
     pending: list[Message] = field(default_factory=list)
@@ -338,11 +338,11 @@ async def unchanged(settings: AgentConfig) -> AgentConfig:
 
 
 async def nothing_to_prepare() -> None:
-    """All is known."""
+    """Everything is known."""
 
 
 async def nobody_asked() -> None:
-    """No round of compaction was asked for."""
+    """No manual round was requested."""
 
 
 def loop_of(

@@ -1,4 +1,4 @@
-"""A sink that keeps what it is told."""
+"""A sink that keeps what it records."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ _LETTERS: dict[type[Change], str] = {
 
 @dataclass
 class KeptSink:
-    """Keeps changes and live text in order, and gives seqs as the log would: at once, but for changes of the kinds in
-    `held`, which wait for `commit`, and of those in `refused`, which the database does not take."""
+    """Keeps changes and live text in order, and returns seqs like the log: at once, except for changes of the kinds in
+    `held`, which wait for `commit`, and of those in `refused`, which the database does not accept."""
 
     changes: list[Change] = field(default_factory=list)
     records: list[tuple[Change, ...]] = field(default_factory=list)
@@ -69,7 +69,7 @@ class KeptSink:
     held: frozenset[type[Change]] = frozenset()
     refused: dict[type[Change], Exception] = field(default_factory=dict)
     _waiting: list[tuple[asyncio.Future[int], int]] = field(default_factory=list)
-    _told: asyncio.Event = field(default_factory=asyncio.Event)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def open_round(self, opening: RoundOpening) -> Awaitable[int]:
         self.rounds.append(opening)
@@ -81,9 +81,9 @@ class KeptSink:
         seq = len(self.changes) + 1
         self.changes += changes
         self.records.append(changes)
-        self._told.set()
+        self._changed.set()
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        # What nobody waits for may fail without a word.
+        # What nobody awaits may fail silently.
         future.add_done_callback(lambda f: f.cancelled() or f.exception())
         kinds = {type(change) for change in changes}
         if errors := [error for kind, error in self.refused.items() if kind in kinds]:
@@ -95,8 +95,8 @@ class KeptSink:
         return future
 
     def complete_round(self, completed: RoundCompleted, *changes: Change) -> Awaitable[int | InForce]:
-        """Gives a seq a little behind the history, as where events were written since its last message; with
-        `reverted` nothing is stored, since that is in force by now."""
+        """Returns a seq a little after the history, as if events had been written since its last message; with
+        `reverted` nothing is stored, since that is in force now."""
         future: asyncio.Future[int | InForce] = asyncio.get_running_loop().create_future()
         if self.reverted is None:
             self.record(completed, *changes)
@@ -124,7 +124,7 @@ class KeptSink:
         return [change for change in self.changes if isinstance(change, kind)]
 
     def seq_of(self, wanted: Change) -> int:
-        """The seq that the record with a change was given."""
+        """The seq returned for the record with this change."""
         seq = 1
         for record in self.records:
             if any(change is wanted for change in record):
@@ -135,11 +135,11 @@ class KeptSink:
     async def until(self, kind: type[Change], times: int = 1) -> None:
         """Waits until that many changes of a kind have been recorded."""
         while len(self.of(kind)) < times:
-            self._told.clear()
-            await self._told.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
     @property
     def shape(self) -> str:
-        """What was recorded, a letter a change and a word a record: `GO P CS` is a generation and a step opened
+        """What was recorded, a letter per change and a word per record: `GO P CS` is a generation and a step opened
         together, a part closed, and response and step closed together."""
         return " ".join("".join(_LETTERS[type(change)] for change in record) for record in self.records)

@@ -1,4 +1,4 @@
-"""Work apart from the event loop: where it is done, and what comes of a cancel and an error."""
+"""Work off the event loop: where it runs, and the results of a cancel and of an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.agent.apart import LONG, apart
 FEW, MANY = range(LONG - 1), range(LONG)
 
 
-async def test_only_long_work_goes_to_a_thread() -> None:
+async def test_only_long_work_runs_in_a_thread() -> None:
     here = threading.get_ident()
     assert await apart(FEW, threading.get_ident) == here
     assert await apart(MANY, threading.get_ident) != here
@@ -32,7 +32,7 @@ def _fails() -> None:
 
 
 async def cancelled(work: Callable[[], object]) -> asyncio.CancelledError:
-    """What comes of work that is cancelled, twice, while its thread is at it."""
+    """The error of work that is cancelled, twice, while its thread is running."""
     began, go = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -53,7 +53,7 @@ async def cancelled(work: Callable[[], object]) -> asyncio.CancelledError:
     return caught.value
 
 
-async def test_a_cancel_takes_the_place_of_a_result() -> None:
+async def test_a_cancel_replaces_the_result() -> None:
     with capture_logs() as logs:
         assert (await cancelled(lambda: 1)).__cause__ is None
     assert logs == []

@@ -1,4 +1,4 @@
-"""Which calls wait, and what the model is told of a denied one."""
+"""Which calls wait, and what the model reads about a denied one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_which_calls_wait(policy: object, waits: list[bool]) -> None:
     assert which_wait([LS, RM, READ], Approval.model_validate({"policy": policy})) == waits
 
 
-def test_a_pattern_that_cannot_be_used_any_more_has_its_calls_wait() -> None:
+def test_calls_wait_if_a_pattern_is_no_longer_valid() -> None:
     assert which_wait([LS, READ], Approval(policy=ApprovalRules(commands=("a(?=b)",)))) == [True, False]
 
 
@@ -42,8 +42,8 @@ def test_a_denial_says_what_to_do() -> None:
     assert "within 90 s" in denial(Decision("deny", "timeout"), 90)
 
 
-def test_what_waited_runs_only_where_somebody_has_approved_it() -> None:
-    names = ("approved", "denied", "cancelled", "unknown", "asked nobody")
+def test_a_waiting_call_runs_only_if_approved() -> None:
+    names = ("approved", "denied", "cancelled", "unknown", "not held")
     calls = [ToolCallPart(id=new_id(), index=i, call_id=n, name="x", arguments_text="{}") for i, n in enumerate(names)]
     decisions = {
         "approved": Decision("approve", "user"),
@@ -54,4 +54,4 @@ def test_what_waited_runs_only_where_somebody_has_approved_it() -> None:
     results = {result.call_id: result for result in denials(calls, held, decisions)}
     assert list(results) == ["denied", "cancelled", "unknown"]
     assert {result.status for result in results.values()} == {ToolStatus.DENIED}
-    assert "within 90 s" in results["unknown"].output, "what nobody knows of was not answered in time"
+    assert "within 90 s" in results["unknown"].output, "a call without a decision was not answered in time"

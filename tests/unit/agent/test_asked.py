@@ -1,4 +1,4 @@
-"""What a round covers that somebody asks for, by which budget it is measured, and when no model is asked for it."""
+"""What a manual round covers, which budget measures it, and when no model is asked for it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.unit.agent.rounds import SUMMARY, Tight, settings_of
 from tests.unit.context import builders as b
 
 WIDE = b.budget_of(150_000)
-"""Beside it every context here is small: all of it would be a tail."""
+"""With it every context here is small: all of it would be a tail."""
 
 REACTIVE, THRESHOLD, HANDOFF = settings_of("reactive"), settings_of("threshold"), settings_of("handoff")
 
 
 def talk(turns: int, tokens: int = 600) -> list[Message]:
-    """A conversation of so many turns, each with a call whose output has so many tokens."""
+    """A conversation of `turns` turns, each with a call whose output has `tokens` tokens."""
     history: list[Message] = []
     for turn in range(turns):
         seq = 10 * turn + 1
@@ -50,57 +50,57 @@ def refusal(tight: Tight, settings: Any = REACTIVE) -> Refusal:
 
 
 class TestTail:
-    """How much stays of a context that is much smaller than what is usable."""
+    """How much of a context much smaller than usable stays."""
 
     @pytest.mark.parametrize(("turns", "kept"), [(9, 2), (3, 2), (2, 1)])
-    async def test_the_newest_turns_stay_where_anything_is_older(self, turns: int, kept: int) -> None:
+    async def test_the_newest_turns_stay_if_anything_is_older(self, turns: int, kept: int) -> None:
         tight = Tight(history=talk(turns), budget=WIDE)
         tail = covered(tight).tail
         assert [message.text for message in tail if message.role is Role.USER] == [
             f"Request {turn}." for turn in range(turns - kept, turns)
         ]
-        assert tail[0].text == f"Request {turns - kept}.", "and whole"
+        assert tail[0].text == f"Request {turns - kept}.", "in full"
 
-    async def test_of_a_single_turn_the_newest_steps_stay(self) -> None:
+    async def test_in_a_single_turn_the_newest_steps_stay(self) -> None:
         tight = Tight(history=b.long_task(20, 600), budget=WIDE)
         tail = covered(tight).tail
         shown = sum(map(counted_tokens, tight.conversation.transcript.messages))
         assert TAIL_SHARE * shown <= sum(map(counted_tokens, tail)) < (TAIL_SHARE + 0.1) * shown
         assert [message.id for message in tail] == [m.id for m in tight.conversation.history[-len(tail) :]]
 
-    async def test_turns_that_are_too_short_to_free_anything_go_with_newer_ones(self) -> None:
+    async def test_turns_too_short_to_free_anything_are_covered_with_newer_ones(self) -> None:
         history = [*talk(2, 10), *[m.model_copy(update={"seq": m.seq + 20, "id": f"n{m.seq}"}) for m in talk(2, 2_000)]]
         tight = Tight(history=history, budget=WIDE)
         assert [message.text for message in covered(tight).tail if message.role is Role.USER] == ["Request 1."]
 
-    async def test_all_goes_only_where_less_would_free_nothing(self) -> None:
+    async def test_everything_is_covered_only_if_less_would_free_nothing(self) -> None:
         tight = Tight(history=[b.user(1), b.assistant(2, b.text("word " * 2_000))], budget=WIDE)
         assert covered(tight).tail == ()
 
-    async def test_a_number_of_turns_beyond_all_there_are_is_halved_until_it_does(self) -> None:
+    async def test_more_turns_than_there_are_is_halved_until_it_frees_something(self) -> None:
         tight = Tight(history=talk(9), budget=WIDE)
         many = settings_of("reactive", min_turns_to_keep=10_000)
         assert sum(message.role is Role.USER for message in covered(tight, many).tail) == 4
 
-    async def test_so_does_the_number_of_messages_of_threshold(self) -> None:
+    async def test_so_is_the_number_of_messages_of_threshold(self) -> None:
         tight = Tight(history=b.long_task(4, 600), budget=WIDE)
         assert len(tight.conversation.history) == 9
         assert len(covered(tight, THRESHOLD).tail) == 4
 
-    async def test_in_a_context_that_is_large_enough_the_tail_of_the_policy_stays(self) -> None:
+    async def test_the_tail_of_the_policy_stays_in_a_large_enough_context(self) -> None:
         tight = Tight(history=b.long_task(60, 1_000), budget=WIDE)
         assert sum(map(counted_tokens, covered(tight).tail)) >= 15_000
 
 
 class TestBudget:
-    async def test_it_is_measured_by_its_own_and_fits_the_sessions(self) -> None:
+    async def test_a_round_has_its_own_budget_and_fits_the_sessions(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(30, 1_000), budget=WIDE)
         for own, wanted in ((b.budget_of(6_000), 6_000), (b.budget_of(900_000), WIDE.usable)):
             round = asked_round(tight.conversation, tight.config, ManualRound(7, HANDOFF), own)
             assert round.budget is own
             assert round.target.tokens == min(most(own, HANDOFF), wanted)
 
-    async def test_the_compactor_asks_for_it(self) -> None:
+    async def test_the_compactor_uses_it(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(30, 1_000), budget=WIDE)
         tight.budgets["threshold"] = b.budget_of(4_000)
         assert await tight.manual(THRESHOLD) is Room.MADE
@@ -110,7 +110,7 @@ class TestBudget:
 
 class TestNothingSaved:
     @pytest.mark.parametrize("settings", [REACTIVE, THRESHOLD, HANDOFF])
-    async def test_no_model_is_asked_where_nothing_would_be_freed(self, settings: Any) -> None:
+    async def test_no_model_is_asked_if_nothing_would_be_freed(self, settings: Any) -> None:
         tight = Tight(SUMMARY, history=talk(3, 1), budget=WIDE)
         before = tight.snapshot
         assert await tight.manual(settings) is Room.ENOUGH
@@ -120,11 +120,11 @@ class TestNothingSaved:
         assert f"{tight.conversation.size:,}" in failed.detail
         assert (tight.snapshot, tight.script.requests) == (before, [])
 
-    async def test_what_has_nothing_old_says_that(self) -> None:
+    async def test_nothing_old_enough_is_reported(self) -> None:
         assert refusal(Tight(history=[b.user(1)], budget=WIDE)).code == "nothing_to_compact"
 
-    async def test_a_context_that_is_too_large_is_clipped_all_the_same(self) -> None:
-        """Its last step alone is more than fits, and the model has not seen it."""
+    async def test_a_context_that_is_too_large_is_clipped_anyway(self) -> None:
+        """Its last step alone does not fit, and the model has not seen it."""
         history = [b.user(1), *b.long_step(2, "c1", 10), *b.long_step(4, "c2", 12_000)]
         tight = Tight(SUMMARY, history=history)
         assert await tight.manual(REACTIVE) is Room.MADE

@@ -1,4 +1,4 @@
-"""When room is made, in which order of means, what begins further up the ladder, and what a cancel leaves."""
+"""When the compactor acts, in which order of means, when it starts further up the ladder, and what a cancel leaves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.context.strict import faults
 REFUSED = says("No.", finish="refusal")
 HANGS: Reply = [TextDelta(0, "Half of it."), Mark.HANGS]
 WIDE = b.budget_of(150_000)
-"""A budget in which only what a test is about decides."""
+"""A budget in which only the tested value decides."""
 
 UNCUT = settings_of(prune_exempt_tools=UNPRUNED)
 
@@ -52,20 +52,20 @@ async def ended(work: Awaitable[Room]) -> Room:
 
 class TestDue:
     @pytest.mark.parametrize(("tokens", "room"), [(USABLE, Room.ENOUGH), (USABLE + 1, Room.MADE)])
-    async def test_reactive_acts_beyond_what_is_usable(self, tokens: int, room: Room) -> None:
+    async def test_reactive_acts_above_usable(self, tokens: int, room: Room) -> None:
         tight = Tight(SUMMARY, history=b.long_task(5, 1_000))
         tight.reports(tokens)
         assert await tight.make_room() is room
         assert (tight.begun, len(tight.sink.rounds)) == ((1, 1) if room is Room.MADE else (0, 0))
         assert [opening.reason for opening in tight.sink.rounds] == ["overflow"] * tight.begun
 
-    async def test_what_was_reported_counts_and_not_the_estimate(self) -> None:
+    async def test_the_report_counts_and_not_the_estimate(self) -> None:
         tight = Tight(history=b.long_task(40, 1_000))
         tight.reports(USABLE - 100)
         assert tight.conversation.estimate > USABLE, "also by what the report has taught"
         assert await tight.make_room() is Room.ENOUGH
 
-    async def test_so_it_does_where_the_window_is_assumed(self) -> None:
+    async def test_the_report_also_counts_in_an_assumed_window(self) -> None:
         assumed = replace(b.budget_of(USABLE), source="assumed")
         tight = Tight(history=b.long_task(40, 1_000), budget=assumed)
         tight.reports(USABLE - 100)
@@ -103,14 +103,14 @@ class TestDue:
         assert [opening.reason for opening in tight.sink.rounds] == ["threshold"] * (room is Room.MADE)
 
     @pytest.mark.parametrize(("tokens", "room"), [(USABLE, Room.ENOUGH), (USABLE + 1, Room.MADE)])
-    async def test_zero_turns_only_the_early_trigger_off(self, tokens: int, room: Room) -> None:
+    async def test_zero_disables_only_the_early_trigger(self, tokens: int, room: Room) -> None:
         tight = Tight(SUMMARY, settings=settings_of("handoff", handoff_threshold=0))
         tight.reports(tokens)
         assert await tight.make_room() is room
         assert [opening.reason for opening in tight.sink.rounds] == ["overflow"] * (room is Room.MADE)
 
     @pytest.mark.parametrize(("steps", "room"), [(3, Room.ENOUGH), (12, Room.MADE)])
-    async def test_a_report_of_an_older_generation_says_nothing(self, steps: int, room: Room) -> None:
+    async def test_a_report_of_an_older_generation_does_not_count(self, steps: int, room: Room) -> None:
         tight = Tight(SUMMARY, history=b.long_task(steps, 1_000))
         tight.reports(10 * USABLE if room is Room.ENOUGH else 10)
         tight.system = "You are another agent."
@@ -126,7 +126,7 @@ class TestDue:
             await tight.make_room()
             assert tight.rungs[:1] == [rung]
 
-    async def test_what_a_round_has_made_is_no_reason_for_another(self) -> None:
+    async def test_the_result_of_a_round_does_not_trigger_another(self) -> None:
         for settings in (UNCUT, settings_of("threshold"), settings_of("handoff", handoff_threshold=6_000)):
             tight = Tight(SUMMARY, settings=settings)
             assert await tight.make_room() is Room.MADE
@@ -135,7 +135,7 @@ class TestDue:
 
 
 class TestClearing:
-    async def test_it_is_done_first_and_may_be_enough(self) -> None:
+    async def test_clearing_comes_first_and_may_be_enough(self) -> None:
         tight = Tight(settings=settings_of())
         before = tight.conversation.estimate
         assert await tight.make_room() is Room.MADE
@@ -145,7 +145,7 @@ class TestClearing:
         assert marked.tokens_after == tight.conversation.estimate <= USABLE
         assert (tight.script.requests, tight.sink.rounds) == ([], [])
 
-    async def test_where_it_is_not_enough_it_comes_with_the_summary(self) -> None:
+    async def test_insufficient_clearing_comes_with_the_summary(self) -> None:
         tight = Tight(SUMMARY, history=old_turn(120), settings=CLEARING, budget=b.budget_of(3_500))
         before, batch = tight.conversation.estimate, tight.clearable
         assert batch is not None
@@ -155,12 +155,12 @@ class TestClearing:
         assert completed.tokens_after == tight.conversation.estimate
         shown = {part.call_id for message in tight.conversation.transcript.messages for part in message.tool_results}
         assert set(completed.pruned) == set(marked.call_ids) == set(batch.call_ids) & shown
-        assert 0 < len(marked.call_ids) < len(batch.call_ids), "what the summary stands for needs no mark"
+        assert 0 < len(marked.call_ids) < len(batch.call_ids), "what the summary covers needs no mark"
         assert tight.conversation.in_force.pruned == frozenset(completed.pruned)
         saved = sum(output.tokens for output in batch.outputs if output.call_id in shown)
         assert marked.tokens_before - marked.tokens_after == saved < before - completed.tokens_after
 
-    async def test_what_the_summary_stands_for_is_not_cleared_too(self) -> None:
+    async def test_what_the_summary_covers_is_not_cleared_too(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(60, 300), settings=settings_of(), budget=b.budget_of(3_500))
         assert tight.clearable is not None
         assert await tight.make_room() is Room.MADE
@@ -175,7 +175,7 @@ class TestClearing:
 
 
 class TestNothingToDo:
-    async def test_a_threshold_that_finds_nothing_old_enough_makes_no_storm(self) -> None:
+    async def test_threshold_without_anything_old_enough_does_not_loop(self) -> None:
         tight = Tight(history=b.long_task(1, 9_000), settings=settings_of("threshold"))
         assert trigger(tight.budget, tight.settings) < tight.conversation.estimate < USABLE
         before = tight.snapshot
@@ -184,7 +184,7 @@ class TestNothingToDo:
         assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
         assert tight.snapshot == before
 
-    async def test_nor_does_one_that_cannot_be_reached(self) -> None:
+    async def test_an_unreachable_threshold_does_not_loop(self) -> None:
         history = [b.user(1, "x" * 34_000), *b.long_task(8, 100)[1:]]
         tight = Tight(history=history, settings=settings_of("threshold"))
         assert trigger(tight.budget, tight.settings) < tight.conversation.estimate < USABLE
@@ -192,18 +192,18 @@ class TestNothingToDo:
             assert await tight.make_room(step) is Room.ENOUGH
         assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
 
-    async def test_an_early_round_that_comes_to_nothing_does_not_end_the_run(self) -> None:
+    async def test_a_failed_early_round_does_not_end_the_run(self) -> None:
         settings = settings_of("threshold", threshold_percent=0.5)
         trial = Tight(settings=settings, budget=WIDE)
         *_, least = shrunk(trial.selection())
         floor = trial.candidate(trial.round(), least, "", "shrink").tokens
-        # Without any prose it would just be reached.
+        # Without any prose the target would just be reached.
         budget = replace(WIDE, system_reserve=WIDE.usable - 2 * (floor + 1))
         tight = Tight(REFUSED, settings=settings, budget=budget)
         before = tight.snapshot
         assert await tight.make_room() is Room.ENOUGH
         assert tight.rungs == [f"{rung}: not_small_enough" for rung in ("summary", "fold", "shrink")]
-        assert tight.script.requests == [], "there is nothing to ask a model for"
+        assert tight.script.requests == [], "no model is asked in a hopeless case"
         assert tight.snapshot == before
 
     @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
@@ -217,7 +217,7 @@ class TestNothingToDo:
         assert 'characters left out here; recall("m1") returns the whole message' in shown
         assert tight.script.requests == []
 
-    async def test_where_nothing_helps_the_largest_part_is_named_with_its_size(self) -> None:
+    async def test_if_nothing_helps_the_largest_part_is_named_with_its_size(self) -> None:
         tight = Tight(history=[b.user(1, "x" * 60_000)])
         tight.system = "x" * 60_000
         tight.refresh()
@@ -231,7 +231,7 @@ class TestNothingToDo:
         assert (tight.sink.rounds, tight.script.requests) == ([], [])
 
     @pytest.mark.parametrize("part", ["system prompt", "tool schemas"])
-    async def test_so_is_what_the_operator_has_set(self, part: str) -> None:
+    async def test_what_the_operator_configured_is_named_too(self, part: str) -> None:
         tight = Tight()
         if part == "system prompt":
             tight.system = "x" * 60_000
@@ -241,14 +241,14 @@ class TestNothingToDo:
         assert await tight.make_room() is Room.NONE
         assert tight.compactor.problem is not None
         assert tight.compactor.problem["part"] == part
-        assert tight.script.requests == [], "what no rung can help is not asked of a model"
+        assert tight.script.requests == [], "no model is asked if no rung can help"
 
-    async def test_a_task_of_most_of_the_window_leaves_room_to_work_in(self) -> None:
+    async def test_a_task_of_most_of_the_window_leaves_room_to_work(self) -> None:
         tight = Tight(SUMMARY, history=[b.user(1, "x" * 31_000), *b.long_task(4, 600)[1:]])
         assert tight.conversation.estimate > USABLE
         assert await tight.make_room() is Room.MADE
 
-    async def test_requests_that_nobody_has_answered_are_never_given_up(self) -> None:
+    async def test_unanswered_requests_are_never_dropped(self) -> None:
         history = [b.user(1, "x" * 20_000), b.assistant(2, b.text("Done.")), b.user(3, "y" * 28_000)]
         tight = Tight(SUMMARY, history=history)
         assert await tight.make_room() is Room.MADE
@@ -258,13 +258,13 @@ class TestNothingToDo:
         last = tight.conversation.transcript.messages[-1]
         assert (last.id, last.text[:100], last.text[-100:]) == ("m3", "y" * 100, "y" * 100)
         assert len(last.text) < 28_000
-        assert tight.conversation.history[2].text == "y" * 28_000, "what is stored is as it was"
+        assert tight.conversation.history[2].text == "y" * 28_000, "the stored message is unchanged"
 
 
 class TestNotes:
-    """Standing notes are read again for a round, and measured with it."""
+    """Workspace notes are read again for a round, and measured with it."""
 
-    async def test_what_is_measured_is_what_is_sent(self) -> None:
+    async def test_the_measured_context_is_the_one_sent(self) -> None:
         tight = Tight(SUMMARY)
         tight.system = "You are an agent who has learnt. " * 40
         assert await tight.make_room() is Room.MADE
@@ -272,7 +272,7 @@ class TestNotes:
         [completed] = tight.sink.of(RoundCompleted)
         assert (completed.tokens_after, tight.taken) == (tight.conversation.estimate, 1)
 
-    async def test_one_that_they_make_too_large_goes_on_down_the_ladder_and_keeps_none(self) -> None:
+    async def test_a_round_that_notes_make_too_large_climbs_the_ladder_and_keeps_none(self) -> None:
         tight = Tight(SUMMARY)
         before, system = tight.snapshot, tight.conversation.generation.system
         tight.notes = asyncio.Event()
@@ -286,7 +286,7 @@ class TestNotes:
 
 
 class TestOverflow:
-    async def test_the_target_is_a_share_of_the_refused_request_s_own_estimate(self) -> None:
+    async def test_the_target_is_a_share_of_the_refused_requests_own_estimate(self) -> None:
         tight = Tight(SUMMARY, budget=WIDE)
         refused = tight.conversation.estimate
         assert await tight.overflow() is Room.MADE
@@ -304,7 +304,7 @@ class TestOverflow:
         assert "not_small_enough" in tight.rungs[0]
         assert tight.conversation.estimate <= int(refused * 0.9)
 
-    async def test_freeing_less_than_that_is_no_success_so_that_requests_are_clipped(self) -> None:
+    async def test_clipping_follows_if_too_little_is_freed(self) -> None:
         history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 36_800)]
         tight = Tight(SUMMARY, history=history)
         while tight.conversation.estimate < USABLE - 350:
@@ -317,17 +317,17 @@ class TestOverflow:
         assert tight.conversation.estimate <= int(refused * 0.9)
         assert [message.id for message in tight.conversation.spilled()] == ["m3"]
 
-    async def test_it_is_never_above_what_is_usable(self) -> None:
+    async def test_the_target_is_never_above_usable(self) -> None:
         tight = Tight(SUMMARY, budget=b.budget_of(5_000))
         assert await tight.overflow() is Room.MADE
         assert tight.conversation.estimate <= 5_000
 
-    async def test_after_it_threshold_is_not_due_at_once(self) -> None:
+    async def test_threshold_is_not_due_right_after_it(self) -> None:
         tight = Tight(SUMMARY, settings=settings_of("threshold"))
         assert await tight.overflow() is Room.MADE
         assert tight.conversation.estimate < trigger(tight.budget, tight.settings)
 
-    async def test_a_provider_that_refuses_everything_is_not_asked_for_ever(self) -> None:
+    async def test_a_provider_that_refuses_everything_is_not_retried_forever(self) -> None:
         tight = Tight(*[SUMMARY] * 50, budget=WIDE)
         sizes = [tight.conversation.estimate]
         while (room := await tight.overflow()) is Room.MADE:
@@ -341,13 +341,13 @@ class TestOverflow:
 
 class TestCrowded:
     async def fill(self, tight: Tight, step: int) -> str:
-        """Fills the window and makes room; the rung that did it."""
+        """Fills the window and compacts it; returns the rung."""
         while tight.conversation.estimate <= tight.budget.usable:
             tight.grow(1, 300)
         assert await tight.make_room(step) is Room.MADE
         return tight.sink.of(RoundCompleted)[-1].rung
 
-    async def test_rounds_on_each_other_s_heels_begin_without_a_model_once(self) -> None:
+    async def test_rounds_in_quick_succession_start_without_a_model_once(self) -> None:
         tight = Tight(*[SUMMARY] * 8)
         rungs = [await self.fill(tight, step) for step in range(1, 8)]
         assert rungs == ["summary", "summary", "summary", "fold", "summary", "summary", "summary"]
@@ -357,25 +357,23 @@ class TestCrowded:
     @pytest.mark.parametrize(
         ("fourth", "rung"), [(CROWDED_STEPS, "fold"), (1 + CROWDED_STEPS, "summary"), (900, "summary")]
     )
-    async def test_rounds_far_apart_do_not(self, fourth: int, rung: str) -> None:
+    async def test_rounds_far_apart_start_with_a_model(self, fourth: int, rung: str) -> None:
         tight = Tight(*[SUMMARY] * 4)
         for step in (1, 2, 3):
             await self.fill(tight, step)
         assert await self.fill(tight, fourth) == rung
 
     async def test_two_rounds_that_freed_little_are_enough(self) -> None:
-        # The latest request is most of the window, and stays.
+        # The latest request takes most of the window, and stays.
         history = [b.user(1), b.assistant(2, b.text("Ready.")), b.user(3, "x" * 36_800)]
         tight = Tight(*[SUMMARY] * 6, history=history)
         rungs = [await self.fill(tight, 100 * step) for step in range(1, 7)]
         for completed in tight.sink.of(RoundCompleted):
             assert completed.tokens_after > (1 - LITTLE) * completed.tokens_before
         assert rungs[2:] == ["fold", "summary", "summary", "fold"]
-        assert len(tight.script.requests) == rungs.count("summary"), (
-            "a summary that would free nothing is not asked for"
-        )
+        assert len(tight.script.requests) == rungs.count("summary"), "no summary is requested that would free nothing"
 
-    async def test_rounds_that_somebody_asked_for_do_not_count(self) -> None:
+    async def test_manual_rounds_do_not_count(self) -> None:
         tight = Tight(*[SUMMARY] * 8)
         for _ in range(4):
             tight.grow(6)
@@ -385,7 +383,7 @@ class TestCrowded:
 
 class TestCancel:
     @pytest.mark.parametrize("reason", ["cancel", "shutdown", "limit"])
-    async def test_it_leaves_everything_as_it_was(self, reason: Any) -> None:
+    async def test_a_cancel_leaves_everything_unchanged(self, reason: Any) -> None:
         tight = Tight(HANGS, history=b.long_task(60, 300), settings=settings_of(), budget=b.budget_of(3_500))
         before = tight.snapshot
         making = asyncio.create_task(tight.make_room())
@@ -396,7 +394,7 @@ class TestCancel:
         [used], [cancelled] = tight.sink.of(ModelUsed), tight.sink.of(RoundEnded)
         assert (cancelled.round, cancelled.status, used.round) == (1, "cancelled", 1)
         assert used.usage.output_tokens == estimate_text("Half of it.")
-        assert tight.compactor.take_usage() == used.usage, "what was used was used"
+        assert tight.compactor.take_usage() == used.usage, "used tokens stay billed"
         assert tight.script.open == 0
 
     async def test_a_client_that_loses_a_cancellation_is_cancelled_again(self) -> None:
@@ -409,7 +407,7 @@ class TestCancel:
         assert (tight.snapshot, tight.rungs, tight.script.open) == (before, ["cancelled"], 0)
 
     @pytest.mark.parametrize("prepared", [False, True])
-    async def test_it_does_not_wait_for_notes_that_take_long(self, prepared: bool) -> None:
+    async def test_a_cancel_does_not_wait_for_slow_notes(self, prepared: bool) -> None:
         tight = ahead() if prepared else Tight(SUMMARY)
         if prepared:
             await tight.make_room()
@@ -422,9 +420,9 @@ class TestCancel:
         tight.interrupt.fire("cancel")
         assert await ended(making) is Room.STOPPED
         assert (tight.snapshot, tight.rungs) == (before, ["discarded" if prepared else "cancelled"])
-        assert tight.taken == 0, "what was not taken in is not kept"
+        assert tight.taken == 0, "unused notes are not kept"
 
-    async def test_a_message_that_interrupts_waits_for_it(self) -> None:
+    async def test_an_interrupting_message_waits_for_it(self) -> None:
         tight = Tight()
         tight.script.replies = [[lambda: tight.interrupt.fire("interrupt"), *SUMMARY]]
         assert await tight.make_room() is Room.MADE
@@ -442,10 +440,10 @@ class TestCancel:
 
 
 class TestRequests:
-    """What a summariser is sent is fit to be sent, whatever state the conversation is in."""
+    """A summarizer's request is valid whatever state the conversation is in."""
 
     @pytest.mark.parametrize("policy", ["reactive", "handoff"])
-    async def test_a_history_that_is_broken_is_mended_for_it_too(self, policy: Any) -> None:
+    async def test_a_broken_history_is_repaired_for_it(self, policy: Any) -> None:
         history = b.long_task(12, 1_000)
         del history[4]
         tight = Tight(SUMMARY, history=history, settings=settings_of(policy, prune_exempt_tools=UNPRUNED))
@@ -454,7 +452,7 @@ class TestRequests:
         assert faults(tight.script.sent[0], MODEL) == []
         assert tight.rungs == ["summary: completed"]
 
-    async def test_what_a_step_does_meanwhile_is_not_in_it(self) -> None:
+    async def test_a_concurrent_step_is_not_in_it(self) -> None:
         tight = ahead()
         messages = list(tight.conversation.transcript.messages)
         await tight.make_room()
@@ -467,7 +465,7 @@ class TestRequests:
 
 
 class TestCost:
-    async def test_it_is_told_once(self) -> None:
+    async def test_cost_is_reported_once(self) -> None:
         tight = Tight(says(PROSE, usage(700, 20)))
         await tight.make_room()
         used = tight.compactor.take_usage()
@@ -476,7 +474,7 @@ class TestCost:
         assert (billed.round, billed.usage) == (tight.sink.of(RoundCompleted)[0].checkpoint.round, used)
         assert tight.compactor.take_usage() == Usage()
 
-    async def test_a_model_that_cannot_help_is_asked_so_often_and_no_more(self) -> None:
+    async def test_a_model_that_cannot_help_is_asked_a_limited_number_of_times(self) -> None:
         tight = Tight(*[[passing()]] * 20)
         assert await tight.make_room() is Room.MADE
         assert len(tight.script.requests) == MAX_ATTEMPTS
@@ -485,7 +483,7 @@ class TestCost:
 
 class TestEndOfRun:
     @pytest.mark.parametrize(("steps", "cleared"), [(8, False), (9, True)])
-    async def test_outputs_are_cleared_where_the_trigger_is_near(self, steps: int, cleared: bool) -> None:
+    async def test_outputs_are_cleared_if_the_trigger_is_near(self, steps: int, cleared: bool) -> None:
         tight = Tight(history=b.long_task(steps, 1_000), settings=settings_of())
         before = tight.conversation.estimate
         assert (before >= NEAR_SHARE * USABLE) is cleared
@@ -503,18 +501,18 @@ class TestEndOfRun:
         assert tight.sink.changes == []
 
     @pytest.mark.parametrize("off", [{"prune_at_end": False}, {"auto": False}])
-    async def test_it_can_be_switched_off(self, off: Any) -> None:
+    async def test_clearing_can_be_disabled(self, off: Any) -> None:
         tight = Tight(history=b.long_task(9, 1_000), settings=settings_of(**off))
         assert tight.clearable is not None
         await tight.compactor.end_of_run(tight.config)
         assert tight.sink.changes == []
 
-    async def test_nothing_old_enough_is_no_change(self) -> None:
+    async def test_nothing_is_cleared_if_nothing_is_old_enough(self) -> None:
         tight = Tight()
         await tight.compactor.end_of_run(tight.config)
         assert tight.sink.changes == []
 
-    async def test_a_run_without_a_step_has_nothing_to_put_in_order(self) -> None:
+    async def test_a_run_without_a_step_has_nothing_to_clean_up(self) -> None:
         tight = Tight(settings=settings_of())
         never = Conversation(b.long_task(12, 1_000), (), None, None, Calibration(1.0))
         compactor = Compactor(RoundSetup(tight.sink, never, tight.ladder, tight.interrupt, tight._refreshed))
@@ -523,7 +521,7 @@ class TestEndOfRun:
 
 
 class TestPrepared:
-    async def test_it_is_swapped_in_when_the_trigger_comes(self) -> None:
+    async def test_a_background_summary_is_used_at_the_trigger(self) -> None:
         tight = ahead(reply=says(PROSE, usage(600, 20)))
         assert await tight.make_room() is Room.ENOUGH
         [opening] = tight.sink.rounds
@@ -541,10 +539,10 @@ class TestPrepared:
         assert (completed.checkpoint.round, completed.rung, completed.prose) == (1, "summary", PROSE)
         assert (completed.tokens_before, completed.tokens_after) == (before, tight.conversation.estimate)
         assert [used.round for used in tight.sink.of(ModelUsed)] == [1], "billed to its round"
-        assert tight.conversation.transcript.messages[-4:] == late, "what came meanwhile stays"
+        assert tight.conversation.transcript.messages[-4:] == late, "newer messages stay"
         assert tight.begun == 1
 
-    async def test_one_that_is_not_ready_yet_is_waited_for(self) -> None:
+    async def test_an_unfinished_summary_is_awaited(self) -> None:
         gate = asyncio.Event()
         tight = ahead()
         tight.script.replies[0] = [gate.set, *SUMMARY]
@@ -555,7 +553,7 @@ class TestPrepared:
         assert len(tight.script.requests) == 1
 
     @pytest.mark.parametrize(("steps", "background", "begun"), [(9, True, 1), (9, False, 0), (7, True, 0)])
-    async def test_when_it_is_begun(self, steps: int, background: bool, begun: int) -> None:
+    async def test_when_a_summary_begins(self, steps: int, background: bool, begun: int) -> None:
         settings = settings_of(prune_exempt_tools=UNPRUNED, background=background)
         tight = Tight(HANGS, history=b.long_task(steps, 1_000), settings=settings)
         assert (tight.conversation.estimate >= PREPARE_SHARE * USABLE) is (steps == 9)
@@ -565,18 +563,16 @@ class TestPrepared:
         assert (len(tight.sink.rounds), len(tight.script.requests)) == (begun, begun)
         await tight.compactor.discard()
 
-    async def test_where_clearing_comes_first_nothing_is_prepared(self) -> None:
+    async def test_nothing_is_prepared_if_clearing_comes_first(self) -> None:
         tight = Tight(history=b.long_task(9, 1_000), settings=settings_of(background=True))
         assert tight.clearable is not None
         assert await tight.make_room() is Room.ENOUGH
         assert tight.sink.rounds == []
 
     @pytest.mark.parametrize(("exempt", "begun"), [(2, 0), (3, 1)])
-    async def test_where_clearing_may_still_do_at_the_trigger_nothing_is_prepared(
-        self, exempt: int, begun: int
-    ) -> None:
-        """Of the six outputs behind the tail, those of an exempt tool are never cleared. Beyond the protected 3,000
-        tokens, less those that come until then, two of the other four are worth clearing; one of three is not."""
+    async def test_nothing_is_prepared_if_clearing_may_be_enough_at_the_trigger(self, exempt: int, begun: int) -> None:
+        """Of the six outputs before the tail, those of an exempt tool are never cleared. Beyond the protected 3,000
+        tokens, minus those that come until then, two of the other four are worth clearing; one of three is not."""
         steps = [b.long_step(2 * n, f"c{n}", 980, name="recall" if n <= exempt else "other") for n in range(1, 10)]
         tight = Tight(HANGS, history=[b.user(1), *itertools.chain(*steps)], settings=settings_of(background=True))
         assert tight.clearable is None
@@ -585,7 +581,7 @@ class TestPrepared:
         await tight.compactor.discard()
 
     @pytest.mark.parametrize(("task", "covered", "begun"), [(7_000, 1_500, 0), (5_000, 3_500, 1)])
-    async def test_where_a_summary_would_leave_little_room_none_is_prepared(
+    async def test_nothing_is_prepared_if_a_summary_would_leave_little_room(
         self, task: int, covered: int, begun: int
     ) -> None:
         settings = settings_of(prune_exempt_tools=UNPRUNED, background=True, tail_tokens=500)
@@ -597,7 +593,7 @@ class TestPrepared:
         assert len(tight.sink.rounds) == begun
         await tight.compactor.discard()
 
-    async def test_it_is_not_begun_before_the_agent_is_at_work(self) -> None:
+    async def test_nothing_is_prepared_before_the_agent_calls_tools(self) -> None:
         """The answer to a message may be the run's last."""
         tight = ahead(reply=HANGS, history=[*b.long_task(8, 1_000), b.user(100, "And?")])
         assert await tight.make_room() is Room.ENOUGH
@@ -607,7 +603,7 @@ class TestPrepared:
         assert len(tight.sink.rounds) == 1
         await tight.compactor.discard()
 
-    async def test_where_all_places_are_taken_it_is_begun_when_there_is_one(self) -> None:
+    async def test_if_all_slots_are_taken_it_begins_when_one_is_free(self) -> None:
         tight = ahead(reply=HANGS)
         tight.places.most = 0
         for step in (1, 2):
@@ -623,7 +619,7 @@ class TestPrepared:
     @pytest.mark.parametrize(
         "history", [b.long_task(9, 1_000), b.long_task(7, 1_000)], ids=["may be cleared", "is not near"]
     )
-    async def test_one_that_would_not_be_begun_is_not_refused(self, history: list[Message]) -> None:
+    async def test_a_summary_that_would_not_begin_is_not_refused(self, history: list[Message]) -> None:
         tight = Tight(history=history, settings=settings_of(background=True))
         tight.places.most = 0
         for step in (1, 2, 3):
@@ -631,7 +627,7 @@ class TestPrepared:
         assert tight.places.refused == 0
 
     @pytest.mark.parametrize("restarted", [False, True])
-    async def test_after_one_that_was_not_needed_half_of_the_way_left_must_be_gone(self, restarted: bool) -> None:
+    async def test_after_an_unneeded_summary_half_of_the_remaining_way_must_be_gone(self, restarted: bool) -> None:
         tight = ahead(reply=HANGS, history=b.long_task(8, 1_000))
         await tight.make_room()
         [opening] = tight.sink.rounds
@@ -648,7 +644,7 @@ class TestPrepared:
         assert [opening.background for opening in tight.sink.rounds] == [True, True]
         await tight.compactor.discard()
 
-    async def test_what_was_not_needed_before_a_round_does_not_put_the_next_one_off(self) -> None:
+    async def test_an_unneeded_summary_before_a_round_does_not_delay_the_next(self) -> None:
         tight = ahead(reply=HANGS, history=b.long_task(8, 1_000))
         await tight.make_room()
         await tight.script.reached.wait()
@@ -661,17 +657,17 @@ class TestPrepared:
         assert len(tight.sink.rounds) == 2
         await tight.compactor.discard()
 
-    async def test_what_it_costs_counts_before_it_is_needed(self) -> None:
+    async def test_its_cost_counts_before_it_is_needed(self) -> None:
         tight = ahead(reply=says(PROSE, usage(600, 20)))
         await tight.make_room()
         await turns()
         assert tight.compactor.take_usage().input_tokens == 600
         tight.grow(2)
         await tight.make_room()
-        assert tight.compactor.take_usage() == Usage(), "and once"
+        assert tight.compactor.take_usage() == Usage(), "counted once"
 
     @pytest.mark.parametrize("change", ["model", "settings", "size"])
-    async def test_what_no_longer_fits_is_discarded_and_made_anew(self, change: str) -> None:
+    async def test_an_unfit_summary_is_discarded_and_made_again(self, change: str) -> None:
         tight = ahead()
         await tight.make_room()
         await turns()
@@ -688,10 +684,10 @@ class TestPrepared:
         assert tight.rungs == ["discarded", "summary: completed"]
         discarded, used = tight.sink.of(RoundEnded)[0], tight.sink.of(ModelUsed)
         completed = tight.sink.of(RoundCompleted)[0].checkpoint.round
-        assert (discarded.round, [bill.round for bill in used]) == (1, [1, completed]), "each pays for itself"
+        assert (discarded.round, [bill.round for bill in used]) == (1, [1, completed]), "each round is billed"
         assert tight.compactor.take_usage() == used[0].usage + used[1].usage
 
-    async def test_after_a_revert_it_is_discarded(self) -> None:
+    async def test_a_revert_discards_it(self) -> None:
         tight = Tight(*[SUMMARY] * 3, settings=settings_of(prune_exempt_tools=UNPRUNED, background=True))
         assert await tight.make_room() is Room.MADE
         tight.grow(1)
@@ -705,7 +701,7 @@ class TestPrepared:
         assert tight.rungs == ["summary: completed", "discarded", "summary: completed"]
         assert [completed.checkpoint.round for completed in tight.sink.of(RoundCompleted)] == [1, 3]
 
-    async def test_after_a_revert_that_came_while_it_was_swapped_in_the_context_is_looked_at_again(self) -> None:
+    async def test_a_revert_during_the_swap_makes_the_context_be_checked_again(self) -> None:
         tight = Tight(*[SUMMARY] * 3, settings=settings_of(prune_exempt_tools=UNPRUNED, background=True))
         assert await tight.make_room() is Room.MADE
         while tight.conversation.estimate < PREPARE_SHARE * USABLE:
@@ -722,9 +718,9 @@ class TestPrepared:
         first, last = tight.sink.of(RoundCompleted)
         assert (first.checkpoint.round, last.checkpoint.round, last.base) == (1, 3, ())
         assert first.prose not in tight.script.sent[-1][-1].text
-        assert tight.compactor.take_usage() == tight.sink.of(ModelUsed)[-1].usage, "what was discarded was told before"
+        assert tight.compactor.take_usage() == tight.sink.of(ModelUsed)[-1].usage, "discarded usage was reported before"
 
-    async def test_one_that_failed_is_over_and_the_model_is_asked_when_it_is_due(self) -> None:
+    async def test_after_a_failed_summary_the_model_is_asked_when_it_is_due(self) -> None:
         tight = ahead(reply=REFUSED)
         await tight.make_room()
         await turns()
@@ -735,7 +731,7 @@ class TestPrepared:
         assert tight.rungs == ["summary: summary_refused", "summary: completed"]
         assert tight.compactor.take_usage() == sum((used.usage for used in tight.sink.of(ModelUsed)), Usage())
 
-    async def test_one_that_failed_is_not_asked_for_again_before_it_is_due(self) -> None:
+    async def test_a_failed_summary_is_not_retried_before_it_is_due(self) -> None:
         tight = ahead(reply=REFUSED, history=b.long_task(8, 1_000))
         for step in range(1, 12):
             assert await tight.make_room(step) is Room.ENOUGH
@@ -754,7 +750,7 @@ class TestPrepared:
         assert tight.script.open == 0
         assert tight.compactor.take_usage() == used.usage
 
-    async def test_one_that_loses_a_cancellation_ends_with_the_run_too(self) -> None:
+    async def test_a_summary_that_loses_a_cancellation_ends_with_the_run_too(self) -> None:
         tight = ahead(reply=[TextDelta(0, "Half of it."), Mark.DEAF])
         await tight.make_room()
         await tight.script.reached.wait()
@@ -762,14 +758,14 @@ class TestPrepared:
             await tight.compactor.end_of_run(tight.config)
         assert (tight.rungs, tight.script.open) == (["discarded"], 0)
 
-    async def test_one_that_has_hardly_begun_ends_with_the_run_too(self) -> None:
+    async def test_a_summary_that_has_just_begun_ends_with_the_run_too(self) -> None:
         tight = ahead(reply=HANGS)
         await tight.make_room()
         await tight.compactor.end_of_run(tight.config)
         assert [(round.round, round.status) for round in tight.sink.of(RoundEnded)] == [(1, "discarded")]
         assert tight.script.requests == []
 
-    async def test_a_cancel_while_it_is_waited_for(self) -> None:
+    async def test_a_cancel_while_it_is_awaited(self) -> None:
         tight = ahead(reply=HANGS)
         await tight.make_room()
         await tight.script.reached.wait()
@@ -784,7 +780,7 @@ class TestPrepared:
 
 
 class TestAsked:
-    async def test_it_is_made_whatever_the_size(self) -> None:
+    async def test_a_manual_round_is_made_whatever_the_size(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(20, 500), budget=WIDE)
         before = tight.conversation.estimate
         settings = settings_of("threshold")
@@ -793,8 +789,8 @@ class TestAsked:
         assert (completed.checkpoint.round, completed.tokens_before) == (7, before)
         assert completed.tokens_after == tight.conversation.estimate < before
         assert "Keep the API decisions." in tight.script.sent[0][-1].text
-        assert completed.summary.role == "assistant", "by the policy that was asked for"
-        assert tight.sink.rounds == [], "its number was given before"
+        assert completed.summary.role == "assistant", "by the requested policy"
+        assert tight.sink.rounds == [], "its number was assigned before"
 
     @pytest.mark.parametrize("clears", [True, False])
     async def test_outputs_are_cleared_by_its_own_settings(self, clears: bool) -> None:
@@ -805,7 +801,7 @@ class TestAsked:
         [completed] = tight.sink.of(RoundCompleted)
         assert bool(completed.pruned) is clears
 
-    async def test_where_there_is_nothing_it_says_so(self) -> None:
+    async def test_nothing_to_compact_is_reported(self) -> None:
         tight = Tight(history=[b.user(1)])
         before = tight.snapshot
         assert await tight.manual(tight.settings) is Room.ENOUGH
@@ -813,7 +809,7 @@ class TestAsked:
         assert (failed.round, failed.code, failed.next, failed.usage) == (7, "nothing_to_compact", None, Usage())
         assert tight.snapshot == before
 
-    async def test_one_that_frees_nothing_does_not_end_the_run(self) -> None:
+    async def test_a_round_that_frees_nothing_does_not_end_the_run(self) -> None:
         history = [b.user(1, "task"), *[b.assistant(2 + n, b.text("Yes.")) for n in range(14)]]
         tight = Tight(SUMMARY, history=history)
         before = tight.snapshot
@@ -821,14 +817,14 @@ class TestAsked:
         assert tight.sink.of(RungFailed)[-1].next is None
         assert tight.snapshot == before
 
-    async def test_what_is_being_prepared_is_given_up_for_it(self) -> None:
+    async def test_it_discards_the_background_summary(self) -> None:
         tight = ahead(reply=HANGS)
         await tight.make_room()
         await tight.script.reached.wait()
         assert await tight.manual(tight.settings) is Room.MADE
         assert tight.rungs == ["discarded", "summary: completed"]
 
-    async def test_a_cancel_leaves_everything(self) -> None:
+    async def test_a_cancel_leaves_the_context_unchanged(self) -> None:
         tight = Tight(HANGS)
         before = tight.snapshot
         making = asyncio.create_task(tight.manual(tight.settings))
@@ -845,14 +841,14 @@ class TestRecount:
     def tight(*replies: Any, **changes: Any) -> Tight:
         return Tight(SUMMARY, *replies, settings=settings_of("handoff", **changes))
 
-    async def test_the_count_is_the_contexts_size_from_then_on(self) -> None:
+    async def test_the_count_becomes_the_contexts_size(self) -> None:
         tight = self.tight(says("1", report=usage(1_234, 1)), recount_probe=True)
         assert await tight.make_room() is Room.MADE
         assert tight.script.requests[-1].max_output_tokens == 16
         state = tight.conversation.state(tight.budget)
         assert (state.tokens, state.source) == (1_234, "reported")
 
-    async def test_so_it_is_after_a_summary_that_was_prepared(self) -> None:
+    async def test_a_background_summary_is_recounted_too(self) -> None:
         settings = settings_of("handoff", background=True, recount_probe=True)
         probe = says("1", report=usage(1_234, 1))
         tight = Tight(SUMMARY, probe, settings=settings, history=b.long_task(9, 1_000))
@@ -864,13 +860,13 @@ class TestRecount:
         state = tight.conversation.state(tight.budget)
         assert (state.tokens, state.source) == (1_234, "reported")
 
-    async def test_it_is_not_asked_for_by_default(self) -> None:
+    async def test_it_is_off_by_default(self) -> None:
         tight = self.tight()
         assert await tight.make_room() is Room.MADE
         assert len(tight.script.requests) == 1
         assert tight.conversation.state(tight.budget).source == "estimated"
 
-    async def test_a_provider_that_gives_none_changes_nothing(self) -> None:
+    async def test_a_provider_without_a_count_changes_nothing(self) -> None:
         tight = self.tight([ProviderError("No.", code="provider_bad_request")], recount_probe=True)
         assert await tight.make_room() is Room.MADE
         assert tight.conversation.state(tight.budget).source == "estimated"

@@ -1,4 +1,4 @@
-"""A conversation: when a generation begins, what stays the same within one, and how large the context is."""
+"""A conversation: when a generation begins, what stays constant within one, and the size of the context."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TestGenerations:
         assert request.wire_cache is not cache
         assert conversation.refresh(changed) is None
 
-    def test_a_changed_plan_begins_none_and_stands_in_the_next(self) -> None:
+    def test_a_changed_plan_begins_none_and_is_in_the_next(self) -> None:
         conversation = make(user(1), plan=[PlanItem(text="Look first.")])
         conversation.refresh(config())
         first = conversation.request(config()).system
@@ -119,7 +119,7 @@ class TestGenerations:
         assert opened.generation.system == first.replace("Look first.", "Then leap.")
 
     @pytest.mark.parametrize("plan", [(), (PlanItem(text="Look first."),)])
-    def test_a_stored_generation_goes_on_with_the_plan_that_it_shows(self, plan: tuple[PlanItem, ...]) -> None:
+    def test_a_stored_generation_continues_with_the_plan_that_it_shows(self, plan: tuple[PlanItem, ...]) -> None:
         before = make(user(1), plan=plan)
         before.refresh(config())
         again = Conversation((user(1),), (PlanItem(text="Then leap."),), before.generation, None, Calibration())
@@ -131,26 +131,26 @@ class TestGenerations:
         assert opened.generation.system.endswith("\n- [ ] Then leap.")
 
     @pytest.mark.parametrize("changed", [config(temperature=0.9), config(budget=Budget(10, 5, 1, 4, "learned"))])
-    def test_what_the_model_does_not_read_begins_none_and_goes_out(self, changed: AgentConfig) -> None:
+    def test_settings_outside_the_prompt_begin_none_and_are_sent(self, changed: AgentConfig) -> None:
         conversation = started()
         assert conversation.refresh(changed) is None
         request = conversation.request(changed)
         assert (request.temperature, request.max_output_tokens) == (changed.temperature, changed.budget.output_reserve)
 
-    def test_a_stored_generation_goes_on(self) -> None:
+    def test_a_stored_generation_continues(self) -> None:
         stored = started(user(1)).generation
         conversation = Conversation((user(1),), (), stored, None, Calibration())
         assert conversation.has_generation
         assert conversation.refresh(config()) is None
         assert conversation.generation is stored
 
-    def test_another_model_does_not_see_reasoning_that_is_not_its_own(self) -> None:
+    def test_another_model_does_not_see_foreign_reasoning(self) -> None:
         conversation = started(user(1), answer(2, b.signed("Hm."), b.text("Well.")), user(3))
         assert len(conversation.transcript.messages[1].parts) == 2
         conversation.refresh(config(OTHER))
         assert [type(part) for part in conversation.transcript.messages[1].parts] == [TextPart]
         conversation.refresh(config())
-        assert len(conversation.transcript.messages[1].parts) == 2, "the history has it still"
+        assert len(conversation.transcript.messages[1].parts) == 2, "the history still has it"
 
     @given(later=st.lists(st.sampled_from(["user", "answer", "calls", "nothing"]), max_size=6))
     def test_each_request_adds_to_the_one_before(self, later: list[str]) -> None:
@@ -177,20 +177,20 @@ class TestGenerations:
 
 
 class TestLast:
-    def test_of_nothing(self) -> None:
+    def test_an_empty_conversation_has_none(self) -> None:
         assert make().last is None
 
-    def test_before_a_generation_it_is_the_historys(self) -> None:
+    def test_before_a_generation_it_is_the_last_of_the_history(self) -> None:
         assert make(user(1), answer(2)).last == answer(2)
 
-    def test_later_it_is_the_last_that_the_model_sees(self) -> None:
+    def test_later_it_is_the_last_one_that_the_model_sees(self) -> None:
         conversation = started(user(1))
         conversation.append(answer(2, b.reasoning("Hm.")))
         assert conversation.last == user(1), "reasoning alone says nothing"
         conversation.append(answer(3))
         assert conversation.last == answer(3)
 
-    def test_what_is_appended_before_a_generation_is_in_it(self) -> None:
+    def test_messages_appended_before_a_generation_are_in_it(self) -> None:
         conversation = make(user(1))
         conversation.append(user(2))
         conversation.refresh(config())
@@ -207,12 +207,12 @@ class TestSettle:
         conversation.append(user(3, "Go on."))
         return conversation
 
-    def test_what_is_sound_stays(self) -> None:
+    def test_a_sound_conversation_is_unchanged(self) -> None:
         conversation = started()
         assert conversation.settle() is None
         assert conversation.generation.number == 1
 
-    def test_what_is_broken_is_mended_in_a_generation_of_its_own(self) -> None:
+    def test_a_broken_conversation_is_repaired_in_a_new_generation(self) -> None:
         conversation = self.broken()
         before = conversation.generation
         opened = conversation.settle()
@@ -231,7 +231,7 @@ class TestSettle:
         assert conversation.settle() is None
         assert conversation.refresh(config()) is None
 
-    def test_the_mended_one_grows(self) -> None:
+    def test_the_repaired_conversation_grows(self) -> None:
         conversation = self.broken()
         conversation.settle()
         messages = conversation.request(config()).messages
@@ -240,7 +240,7 @@ class TestSettle:
         assert conversation.request(config()).messages is messages
         assert (len(messages), conversation.settle()) == (5, None)
 
-    def test_what_was_reported_says_nothing_of_it(self) -> None:
+    def test_earlier_reports_do_not_apply_to_it(self) -> None:
         conversation = self.broken()
         assert conversation.state(BUDGET).source == "reported"
         conversation.settle()
@@ -248,31 +248,31 @@ class TestSettle:
         assert state.source == "estimated"
         assert state.tokens == conversation.calibration.apply(conversation.transcript.request_tokens)
 
-    def test_another_generation_is_made_of_the_history_and_mended_in_the_same_way(self) -> None:
+    def test_another_generation_is_made_from_the_history_and_repaired_in_the_same_way(self) -> None:
         conversation = self.broken()
         conversation.settle()
-        mended = list(conversation.request(config()).messages)
+        repaired = list(conversation.request(config()).messages)
         conversation.refresh(config(OTHER))
         conversation.request(config(OTHER)).wire_cache["m1"] = "encoded"
         assert conversation.settle() is None
         assert conversation.generation.number == 3
         request = conversation.request(config(OTHER))
-        # The answer of the model before is shown to this one too; only the repair is looked at here.
-        assert [message.id for message in request.messages] == [message.id for message in mended]
+        # The previous model's answer is shown to this one too; only the repair is checked here.
+        assert [message.id for message in request.messages] == [message.id for message in repaired]
         assert request.wire_cache == {}
 
-    def test_what_was_mended_before_is_mended_after_a_restart_without_a_word(self) -> None:
+    def test_earlier_repairs_are_repeated_silently_after_a_restart(self) -> None:
         before = self.broken()
         opened = before.settle()
         assert opened is not None
-        mended = list(before.request(config()).messages)
+        repaired = list(before.request(config()).messages)
         history = before.history
         again = Conversation(history, (), opened.generation, None, Calibration(FACTOR), repairs=opened.repairs)
         assert again.refresh(config()) is None
         assert again.settle() is None
-        assert (again.generation, again.request(config()).messages) == (opened.generation, mended)
+        assert (again.generation, again.request(config()).messages) == (opened.generation, repaired)
 
-    def test_what_breaks_later_is_mended_in_another(self) -> None:
+    def test_later_faults_are_repaired_in_another_generation(self) -> None:
         conversation = self.broken()
         first = conversation.settle()
         assert first is not None
@@ -289,7 +289,7 @@ class TestSettle:
 
 
 class TestState:
-    def test_before_a_report_all_is_estimated(self) -> None:
+    def test_before_a_report_everything_is_estimated(self) -> None:
         conversation = started(user(1, "Some words."), user(2))
         fixed = conversation.generation.fixed_tokens
         expected = FACTOR * (fixed + user(1, "Some words.").tokens + user(2).tokens)
@@ -303,7 +303,7 @@ class TestState:
         state = conversation.state(BUDGET)
         assert (state.tokens, state.source) == (550, "reported")
 
-    def test_a_report_counts_before_its_answer_is_there(self) -> None:
+    def test_a_report_counts_before_its_answer_is_added(self) -> None:
         conversation = started()
         answered(conversation, answer(2), reported(500, 50))
         conversation.append(user(3))
@@ -318,14 +318,14 @@ class TestState:
         later = results(3, "c1").tokens + user(4).tokens
         assert conversation.state(BUDGET).tokens == 550 + FACTOR * later
 
-    def test_a_newer_report_takes_the_place_of_the_older(self) -> None:
+    def test_a_newer_report_replaces_the_older(self) -> None:
         conversation = started()
         answered(conversation, answer(2), reported(500, 50))
         conversation.append(user(3))
         answered(conversation, answer(4), reported(700, 10))
         assert conversation.state(BUDGET).tokens == 710
 
-    def test_an_answer_that_was_ended_is_estimated(self) -> None:
+    def test_an_interrupted_answer_is_estimated(self) -> None:
         conversation = started()
         answered(conversation, answer(2), reported(500, 50))
         conversation.append(user(3))
@@ -363,7 +363,7 @@ class TestState:
         assert state.source == "estimated"
         assert state.tokens == conversation.calibration.apply(conversation.transcript.request_tokens)
 
-    def test_a_window_that_is_assumed_makes_all_of_it_so(self) -> None:
+    def test_an_assumed_window_makes_the_state_assumed(self) -> None:
         conversation = started()
         budget = Budget(128_000, 8_000, 2_000, 118_000, "assumed")
         assert conversation.state(budget).source == "assumed"
@@ -372,7 +372,7 @@ class TestState:
         assert (state.source, state.tokens, state.limit) == ("assumed", 550, 128_000)
 
     @pytest.mark.parametrize(("until", "later"), [(0, (1, 2, 3)), (2, (3,)), (3, ())])
-    def test_a_stored_report_covers_what_came_until_it(self, until: int, later: tuple[int, ...]) -> None:
+    def test_a_stored_report_covers_the_messages_before_it(self, until: int, later: tuple[int, ...]) -> None:
         history = {1: user(1), 2: answer(2), 3: user(3, "More, and longer.")}
         stored = started().generation
         conversation = Conversation(
@@ -392,7 +392,7 @@ class TestState:
         assert (state.source, state.tokens) == ("estimated", FACTOR * (stored.fixed_tokens + user(1).tokens))
 
     @given(asks=st.lists(st.tuples(st.booleans(), st.integers(1, 40)), max_size=8))
-    def test_whatever_was_said_it_is_the_last_report_and_what_came_since(self, asks: list[tuple[bool, int]]) -> None:
+    def test_the_size_is_always_the_last_report_plus_what_came_since(self, asks: list[tuple[bool, int]]) -> None:
         conversation = started(factor=1.0)
         expected = conversation.state(BUDGET).tokens
         for seq, (reports, size) in enumerate(asks, 1):
@@ -406,25 +406,25 @@ class TestState:
 
 
 class TestCalibration:
-    def test_a_report_shows_how_far_the_estimate_was_off(self) -> None:
+    def test_a_report_corrects_the_estimate(self) -> None:
         conversation = started(user(1, "x" * 4_000))
         estimated = conversation.transcript.request_tokens
         conversation.observe(Usage(input_tokens=1_000, cache_read_tokens=300, cache_write_tokens=200, output_tokens=9))
         assert conversation.calibration == Calibration(1_500 / estimated)
 
-    def test_a_small_prompt_says_little(self) -> None:
+    def test_a_small_prompt_teaches_little(self) -> None:
         conversation = started(user(1))
         conversation.observe(reported(999))
         assert conversation.calibration == Calibration(FACTOR)
 
-    def test_what_was_learnt_counts_at_once(self) -> None:
+    def test_what_was_learned_applies_at_once(self) -> None:
         conversation = started(user(1, "x" * 4_000))
         estimated = conversation.transcript.request_tokens
         answered(conversation, answer(2), Usage(input_tokens=3 * estimated))
         conversation.append(user(3))
         assert conversation.state(BUDGET).tokens == 3 * estimated + 3 * user(3).tokens
 
-    def test_it_is_one_models(self) -> None:
+    def test_each_model_has_its_own(self) -> None:
         conversation = started(user(1, "x" * 4_000))
         conversation.observe(Usage(input_tokens=3_000))
         learnt = conversation.calibration
@@ -433,7 +433,7 @@ class TestCalibration:
 
 
 class TestCuts:
-    """Prompts of which the server dropped a part without a word: see `test_truncation` for what counts as one."""
+    """Prompts that the server silently truncated: see `test_truncation` for the criteria."""
 
     def long(self, *more: Message) -> Conversation:
         """A conversation whose first prompt of about 4,000 tokens was read whole."""
@@ -444,23 +444,23 @@ class TestCuts:
             conversation.append(message)
         return conversation
 
-    def test_a_smaller_count_is_one(self) -> None:
+    def test_a_smaller_count_is_a_cut(self) -> None:
         conversation = self.long()
         assert conversation.was_truncated(reported(3_000))
         assert not conversation.was_truncated(reported(4_100))
         assert conversation.known_to_fit(reported(3_000, wrote=10)) == 4_050
 
-    def test_in_another_generation_it_is_none(self) -> None:
+    def test_in_another_generation_it_is_not(self) -> None:
         conversation = self.long()
         conversation.refresh(config(system=OTHER_SYSTEM))
         assert not conversation.was_truncated(reported(3_000))
         assert conversation.known_to_fit(reported(3_000, wrote=10)) == 3_010
 
     @pytest.mark.parametrize("message", [user(4), counted(b.control(4))])
-    def test_after_a_message_of_the_user_s_reasoning_may_be_gone(self, message: Message) -> None:
+    def test_after_a_user_message_reasoning_may_be_gone(self, message: Message) -> None:
         assert not self.long(message).was_truncated(reported(3_000))
 
-    def test_without_reasoning_nothing_may(self) -> None:
+    def test_without_reasoning_nothing_may_be_gone(self) -> None:
         conversation = started(user(1, "word " * 3_200), factor=1.0)
         answered(conversation, answer(2), reported(4_000))
         conversation.append(user(3))
@@ -470,7 +470,7 @@ class TestCuts:
         ("text", "counted", "cut"),
         [("word " * 8_000, 4_000, True), ("слово " * 8_000, 9_000, False), ("total" + " " * 40_000, 700, False)],
     )
-    def test_the_first_count_is_judged_by_what_the_text_must_have(self, text: str, counted: int, cut: bool) -> None:
+    def test_the_first_count_is_judged_by_the_texts_minimum(self, text: str, counted: int, cut: bool) -> None:
         conversation = started(user(1, text), factor=1.0)
         assert counted < 0.45 * conversation.transcript.request_tokens
         assert conversation.was_truncated(reported(counted)) == cut

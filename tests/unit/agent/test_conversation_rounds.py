@@ -1,4 +1,4 @@
-"""A conversation that rounds have made smaller: what is measured, adopted, reverted and taken up after a restart."""
+"""A conversation that rounds have made smaller: measuring, adopting, reverting, and resuming after a restart."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class TestMeasure:
     @given(
         st.sets(st.sampled_from([f"c{number}" for number in range(1, 7)])), st.booleans(), st.sampled_from([1.0, 1.6])
     )
-    def test_it_is_what_the_context_then_has(self, marks: set[str], summarised: bool, factor: float) -> None:
+    def test_the_measure_is_what_the_context_then_has(self, marks: set[str], summarized: bool, factor: float) -> None:
         conversation = started(factor=factor)
-        in_force = InForce((CHECKPOINT,) * summarised, frozenset(marks))
-        summary = SUMMARY if summarised else None
+        in_force = InForce((CHECKPOINT,) * summarized, frozenset(marks))
+        summary = SUMMARY if summarized else None
         measured = conversation.measure(in_force, summary)
         adopt(conversation, in_force, summary)
         assert conversation.estimate == conversation.size == measured
 
-    def test_it_changes_nothing(self) -> None:
+    def test_measuring_changes_nothing(self) -> None:
         conversation = started()
         before = shown(conversation)
         conversation.measure(COMPACTED, SUMMARY)
         assert (shown(conversation), conversation.in_force) == (before, InForce())
 
-    def test_nor_does_drafting(self) -> None:
+    def test_drafting_changes_nothing(self) -> None:
         conversation = started()
         before, generation = shown(conversation), conversation.generation
         drafted = conversation.draft(config(), "checkpoint", COMPACTED)
@@ -77,21 +77,21 @@ class TestAdopting:
         assert shown(conversation) == ["m1", SUMMARY.id, *(message.id for message in WORK[9:])]
         assert (conversation.round, conversation.generation.rounds, conversation.in_force) == (1, (1,), COMPACTED)
 
-    def test_what_was_encoded_is_encoded_anew(self) -> None:
+    def test_encoded_messages_are_encoded_again(self) -> None:
         conversation = started()
         before = conversation.request(config()).wire_cache
         opened = adopt(conversation, COMPACTED, SUMMARY)
         assert conversation.request(config()).wire_cache is not before
         assert (opened.pruned, opened.restored) == (("c5",), ())
 
-    def test_what_was_reported_says_nothing_of_it(self) -> None:
+    def test_earlier_reports_do_not_apply_to_it(self) -> None:
         conversation = started()
         conversation.observe(Usage(input_tokens=900))
         conversation.answered()
         adopt(conversation, InForce((), frozenset({"c1"})))
         assert conversation.state(config().budget).source == "estimated"
 
-    def test_what_is_said_later_comes_behind_it(self) -> None:
+    def test_later_messages_come_after_it(self) -> None:
         conversation = compacted()
         later = counted(b.user(20, "Go on."))
         conversation.append(later)
@@ -99,7 +99,7 @@ class TestAdopting:
 
 
 class TestReverting:
-    def test_the_next_step_begins_a_generation_with_all_of_it(self) -> None:
+    def test_the_next_step_begins_a_generation_with_everything(self) -> None:
         conversation = compacted()
         conversation.revert(InForce())
         opened = conversation.refresh(config())
@@ -109,7 +109,7 @@ class TestReverting:
         assert shown(conversation) == shown(started())
         assert conversation.refresh(config()) is None
 
-    def test_taking_back_what_is_not_there_is_no_change(self) -> None:
+    def test_reverting_an_unknown_round_changes_nothing(self) -> None:
         conversation = started()
         conversation.revert(InForce())
         assert conversation.refresh(config()) is None
@@ -131,7 +131,7 @@ class TestTakingUp:
         assert shown(again) == shown(before)
         assert (again.estimate, again.round) == (before.estimate, 1)
 
-    def test_a_round_reverted_while_nobody_ran_is_taken_over(self) -> None:
+    def test_a_round_reverted_between_runs_is_taken_over(self) -> None:
         before = compacted()
         again = Conversation(
             before.history, (), before.generation, None, Calibration(1.0), shown_pruned=before.in_force.pruned
@@ -142,7 +142,7 @@ class TestTakingUp:
 
 
 class TestSoundRequests:
-    def test_of_a_sound_conversation_it_is_the_next_request(self) -> None:
+    def test_for_a_sound_conversation_it_is_the_next_request(self) -> None:
         conversation = started()
         assert conversation.sound_request(config()) == conversation.request(config())
         assert conversation.sound_request(config()).wire_cache is conversation.request(config()).wire_cache
@@ -154,15 +154,15 @@ class TestSoundRequests:
         assert len(request.messages) == len(WORK)
 
     @given(b.wild_histories() | b.damaged_histories())
-    def test_whatever_there_is_it_can_be_sent(self, history: list[Message]) -> None:
+    def test_any_conversation_can_be_sent(self, history: list[Message]) -> None:
         conversation = started(*map(counted, history))
         before = shown(conversation)
         request = conversation.sound_request(config())
         assert faults(request.messages, MODEL) == []
-        assert shown(conversation) == before, "the step mends it itself, and says so"
+        assert shown(conversation) == before, "the step repairs it itself, and reports that"
 
 
-def test_a_message_costs_what_its_policy_says() -> None:
+def test_a_messages_cost_follows_its_policy() -> None:
     conversation = started()
     whole, messages = conversation.estimate, len(conversation.transcript.messages)
     assert conversation.refresh(config(settings=preset("threshold"))) is None

@@ -1,4 +1,5 @@
-"""What a step reads of the history near a trigger, counted and not timed: no more of a long one than of a short one."""
+"""How much of the history a step near a trigger reads, counted rather than timed: no more of a long one than of a short
+one."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from tests.unit.agent.rounds import SUMMARY, Tight, counted, settings_of
 from tests.unit.context import builders as b
 
 SHORT, LONG = 50, 500
-"""Steps that are there before those that are counted, each with a call and its output."""
+"""Steps before those that are counted, each with a call and its output."""
 
 OUTPUT = 1_000
 """Tokens of such an output."""
@@ -26,11 +27,11 @@ STEPS = 40
 
 
 class Watched(Message):
-    """A message that counts how often something of it is read."""
+    """A message that counts how often its fields are read."""
 
     reads: ClassVar[int] = 0
     thread: ClassVar[int | None] = None
-    """Where it is read, if only that counts."""
+    """Where a read must come from to count, if set."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("parts", "role", "seq", "is_summary") and Watched.thread in (None, threading.get_ident()):
@@ -49,24 +50,24 @@ def near(steps: int) -> Tight:
 
 
 def beyond_by_system(steps: int) -> Tight:
-    """Beyond a trigger that the system prompt alone exceeds."""
+    """Above a trigger that the system prompt alone exceeds."""
     settings = settings_of("threshold", threshold_percent=0.01)
     return _tight(steps, settings, 2 * steps * OUTPUT, system="You are at work." * steps * 20)
 
 
 def beyond_by_task(steps: int) -> Tight:
-    """Beyond a trigger that the task alone exceeds."""
+    """Above a trigger that the task alone exceeds."""
     settings = settings_of("threshold", threshold_percent=0.01)
     return _tight(steps, settings, 2 * steps * OUTPUT, task="Do it. " * steps * 40)
 
 
 def handed_off_by_system(steps: int) -> Tight:
-    """Beyond the early trigger of a hand-off, which the system prompt alone exceeds."""
+    """Above the early trigger of a hand-off, which the system prompt alone exceeds."""
     return _tight(steps, HANDOFF, 2 * steps * OUTPUT, system="You are at work." * 1_000)
 
 
 def handed_off_by_task(steps: int) -> Tight:
-    """Beyond the early trigger of a hand-off, which the last request alone exceeds: it would stay word for word."""
+    """Above the early trigger of a hand-off, which the last request alone exceeds: it would stay verbatim."""
     return _tight(steps, HANDOFF, 2 * steps * OUTPUT, task="Do it. " * 2_000)
 
 
@@ -81,7 +82,7 @@ def _tight(steps: int, settings: Any, usable: int, *, system: str = "", task: st
 
 
 async def make_step(tight: Tight) -> None:
-    """All that a step does with the conversation besides calling the model and running tools."""
+    """Everything a step does with the conversation except calling the model and running tools."""
     conversation = tight.conversation
     tight.refresh()
     assert await tight.make_room() is Room.ENOUGH
@@ -96,7 +97,7 @@ async def make_step(tight: Tight) -> None:
 
 
 async def reads_of_a_step(tight: Tight) -> float:
-    """Messages' fields that a step reads, on average. The first steps, which take in what was there before, do not
+    """Message fields that a step reads, on average. The first steps, which take in the existing history, do not
     count."""
     for _ in range(2):
         await make_step(tight)
@@ -116,7 +117,7 @@ async def test_a_step_reads_no_more_of_a_long_history(scene: Callable[[int], Tig
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_the_scenes_are_what_they_say(scene: Callable[[int], Tight]) -> None:
+def test_the_scenes_are_as_described(scene: Callable[[int], Tight]) -> None:
     for steps in (SHORT, LONG):
         tight = scene(steps)
         share = tight.conversation.estimate / trigger(tight.budget, tight.settings)
@@ -130,11 +131,11 @@ async def test_a_hand_off_that_can_do_nothing_asks_no_model(scene: Callable[[int
     tight = scene(LONG)
     for _ in range(3):
         await make_step(tight)
-    assert tight.begun > 0, "it was looked into"
+    assert tight.begun > 0, "it was checked"
     assert (tight.script.requests, tight.rungs) == ([], [])
 
 
-async def test_counting_messages_in_another_way_reads_none() -> None:
+async def test_counting_messages_differently_reads_none() -> None:
     tight = near(LONG)
     whole, messages = tight.conversation.estimate, len(tight.conversation.transcript.messages)
     before = Watched.reads
@@ -144,7 +145,7 @@ async def test_counting_messages_in_another_way_reads_none() -> None:
     assert whole - tight.conversation.estimate == 2 * messages
 
 
-async def test_a_round_reads_the_facts_of_what_is_new_alone() -> None:
+async def test_a_round_reads_only_the_facts_of_new_messages() -> None:
     tight = Tight(history=list(map(watched, b.long_task(LONG, 10))), budget=b.budget_of(100_000))
     first = tight.conversation.facts()
     tight.grow(1)
@@ -154,7 +155,7 @@ async def test_a_round_reads_the_facts_of_what_is_new_alone() -> None:
     assert dict(tight.conversation.facts().calls) == {"execute_command": LONG + 1}
 
 
-async def test_after_a_round_its_messages_are_read_no_more() -> None:
+async def test_after_a_round_its_messages_are_no_longer_read() -> None:
     tight = Tight(SUMMARY, history=list(map(watched, b.long_task(LONG, 100))), budget=b.budget_of(40_000))
     assert await tight.make_room() is Room.MADE
     assert len(tight.conversation.history) > 2 * LONG > 4 * len(tight.conversation.rows)
@@ -163,7 +164,7 @@ async def test_after_a_round_its_messages_are_read_no_more() -> None:
     assert Watched.reads - before < 40 * len(tight.conversation.rows)
 
 
-async def test_a_round_reads_the_history_apart_from_the_loop() -> None:
+async def test_a_round_reads_the_history_off_the_event_loop() -> None:
     tight = Tight(SUMMARY, history=list(map(watched, b.long_task(2 * LONG, 100))), budget=b.budget_of(40_000))
     Watched.thread, before = threading.get_ident(), Watched.reads
     try:
@@ -173,7 +174,7 @@ async def test_a_round_reads_the_history_apart_from_the_loop() -> None:
     assert Watched.reads - before < len(tight.conversation.history) / 2
 
 
-async def test_other_work_goes_on_while_a_long_history_is_looked_at() -> None:
+async def test_other_work_continues_while_a_long_history_is_read() -> None:
     tight = beyond_by_task(LONG)
     turns = 0
 
@@ -189,7 +190,7 @@ async def test_other_work_goes_on_while_a_long_history_is_looked_at() -> None:
     assert turns > 2
 
 
-async def test_a_cancel_waits_for_what_reads_the_conversation() -> None:
+async def test_a_cancel_waits_for_work_that_reads_the_conversation() -> None:
     tight = _tight(LONG, settings_of(), 10**6)
     ended = threading.Event()
     began = asyncio.Event()

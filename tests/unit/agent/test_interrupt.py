@@ -1,4 +1,4 @@
-"""The interrupt: ends what is guarded, whenever it is fired, and waits until that has cleaned up."""
+"""The interrupt: ends the guarded work whenever it is fired, and waits until that has cleaned up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.agent.interrupt import Interrupt, Stopped, StopReason
 REASONS: tuple[StopReason, ...] = ("interrupt", "limit", "cancel", "shutdown")
 
 
-async def test_work_that_nobody_ends_gives_its_result_or_its_error() -> None:
+async def test_uninterrupted_work_gives_its_result_or_error() -> None:
     interrupt = Interrupt()
 
     async def work() -> int:
@@ -26,7 +26,7 @@ async def test_work_that_nobody_ends_gives_its_result_or_its_error() -> None:
         await interrupt.guard(fails())
 
 
-async def test_fired_before_nothing_starts() -> None:
+async def test_fired_before_the_work_nothing_starts() -> None:
     interrupt = Interrupt()
     interrupt.fire("interrupt")
     started: list[int] = []
@@ -39,7 +39,7 @@ async def test_fired_before_nothing_starts() -> None:
     assert started == []
 
 
-async def test_fired_during_it_waits_for_the_cleaning_up() -> None:
+async def test_fired_during_the_work_cleanup_is_awaited() -> None:
     interrupt = Interrupt()
     begun, clean = asyncio.Event(), asyncio.Event()
     cleaned: list[str] = []
@@ -57,7 +57,7 @@ async def test_fired_during_it_waits_for_the_cleaning_up() -> None:
     interrupt.fire("interrupt")
     interrupt.fire("cancel")
     await asyncio.sleep(0)
-    assert not guarded.done(), "a second reason does not cut the cleaning up short"
+    assert not guarded.done(), "a second reason does not cut the cleanup short"
     clean.set()
     with pytest.raises(Stopped):
         await guarded
@@ -65,7 +65,7 @@ async def test_fired_during_it_waits_for_the_cleaning_up() -> None:
     assert interrupt.reason == "cancel"
 
 
-async def test_fired_after_it_the_result_stays_and_the_next_is_stopped() -> None:
+async def test_fired_after_the_work_the_result_stays_and_the_next_is_stopped() -> None:
     interrupt = Interrupt()
 
     async def work() -> str:
@@ -77,24 +77,24 @@ async def test_fired_after_it_the_result_stays_and_the_next_is_stopped() -> None
         await interrupt.guard(work())
 
 
-async def test_work_that_ends_while_it_is_being_ended_keeps_its_result() -> None:
+async def test_work_that_finishes_while_being_ended_keeps_its_result() -> None:
     interrupt = Interrupt()
 
     async def stubborn() -> str:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            return "finished all the same"
+            return "finished anyway"
         return ""
 
     guarded = asyncio.create_task(interrupt.guard(stubborn()))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     interrupt.fire("interrupt")
-    assert await guarded == "finished all the same"
+    assert await guarded == "finished anyway"
 
 
-async def test_being_cancelled_itself_ends_the_work_first() -> None:
+async def test_when_the_guard_is_cancelled_the_work_ends_first() -> None:
     interrupt = Interrupt()
     begun = asyncio.Event()
     cleaned: list[str] = []
@@ -129,7 +129,7 @@ def test_the_stronger_reason_stays(first: StopReason, second: StopReason) -> Non
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_what_is_forgotten_when(reason: StopReason) -> None:
+def test_which_reasons_are_forgotten(reason: StopReason) -> None:
     interrupt = Interrupt()
     interrupt.fire(reason)
     interrupt.clear()

@@ -1,4 +1,4 @@
-"""The ladder: each rung accepted or refused by measure, told in order, and made the context in one commit."""
+"""The ladder: each rung is accepted or refused by measure, reported in order, and committed as the context at once."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ OTHER = "other/one"
 
 
 class Climb(Tight):
-    """One round by hand."""
+    """One round, driven by the test."""
 
     def measure(self, rung: Rung, prose: str = PROSE, number: int = 1) -> int:
-        """Tokens of the context that a prose would make."""
+        """Tokens of the context that this prose would make."""
         return self.candidate(self.round(number=number), self.selection(), prose, rung).tokens
 
     @property
@@ -71,7 +71,7 @@ class TestTarget:
 
 
 class TestRungs:
-    async def test_a_model_s_summary_is_taken_where_it_fits(self) -> None:
+    async def test_a_models_summary_is_used_if_it_fits(self) -> None:
         tight = Climb(says(PROSE, usage(900, 30)))
         candidate, used = await tight.climb(tight.measure("summary"))
         assert candidate is not None
@@ -81,7 +81,7 @@ class TestRungs:
             input_tokens=900, output_tokens=30, cost_usd=price(MODEL, Usage(input_tokens=900, output_tokens=30))
         )
 
-    async def test_a_token_less_and_it_is_folded(self) -> None:
+    async def test_one_token_too_many_and_it_is_folded(self) -> None:
         tight = Climb(WORDY)
         wordy = WORDY[0].text  # type: ignore[union-attr]
         most, folded = tight.measure("summary", wordy), tight.measure("fold", tight.folded)
@@ -104,7 +104,7 @@ class TestRungs:
             ([ProviderError("Gone.", code="provider_auth")], "provider_auth"),
         ],
     )
-    async def test_without_an_answer_it_is_folded(self, reply: Any, code: str) -> None:
+    async def test_without_a_usable_answer_it_is_folded(self, reply: Any, code: str) -> None:
         tight = Climb(reply)
         candidate, used = await tight.climb(8_000)
         assert candidate is not None
@@ -125,7 +125,7 @@ class TestRungs:
         assert [failed.next for failed in tight.sink.of(RungFailed)] == ["fold", "shrink"]
         assert tight.sink.of(RungFailed)[1].usage == Usage(), "folding costs nothing"
 
-    async def test_the_first_version_of_the_tail_that_leaves_room_is_taken(self) -> None:
+    async def test_the_first_tail_that_leaves_room_is_used(self) -> None:
         tight = Climb()
         sizes = [
             tight.candidate(tight.round(), smaller, tight.folded, "shrink").tokens
@@ -138,7 +138,7 @@ class TestRungs:
             roomy = [size for size in sizes if size <= ROOMY * target]
             assert candidate.tokens == (roomy or sizes[-1:])[0]
 
-    async def test_where_nothing_does_the_round_is_given_up(self) -> None:
+    async def test_if_no_rung_helps_the_round_fails(self) -> None:
         tight = Climb(SUMMARY)
         before = tight.snapshot
         candidate, used = await tight.climb(50)
@@ -157,7 +157,7 @@ class TestRungs:
         assert (candidate.rung, used, tight.script.requests, tight.rungs) == (rung, Usage(), [], [])
 
     @pytest.mark.parametrize(("less", "asked"), [(0, 1), (1, 0)])
-    async def test_a_model_is_asked_where_the_shortest_summary_would_do(self, less: int, asked: int) -> None:
+    async def test_a_model_is_asked_if_the_shortest_summary_would_be_enough(self, less: int, asked: int) -> None:
         tight = Climb(SUMMARY)
         least = shortest(tight.conversation, tight.round(), tight.selection()).tokens
         assert least < tight.measure("summary")
@@ -166,7 +166,7 @@ class TestRungs:
         failed = tight.sink.of(RungFailed)[0]
         assert (failed.rung, failed.code, failed.next) == ("summary", "not_small_enough", "fold")
 
-    async def test_one_that_is_not_smaller_says_so(self) -> None:
+    async def test_a_result_that_is_not_smaller_is_reported(self) -> None:
         tight = Climb(SUMMARY)
         size = tight.measure("summary")
         round = replace(tight.round(), target=Target(100_000, size))
@@ -180,16 +180,16 @@ class TestRungs:
 class TestCandidates:
     @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
     @pytest.mark.parametrize("calibration", [1.0, 1.7])
-    async def test_it_measures_what_the_context_then_has(self, policy: Policy, calibration: float) -> None:
+    async def test_the_measure_is_what_the_context_then_has(self, policy: Policy, calibration: float) -> None:
         tight = Climb(settings=settings_of(policy, prune_exempt_tools=UNPRUNED), calibration=calibration)
         candidate = await tight.commit()
         assert candidate.tokens == tight.conversation.estimate == tight.conversation.state(tight.budget).tokens
-        assert tight.conversation.settle() is None, "a context is fit to be sent"
+        assert tight.conversation.settle() is None, "the context is valid"
 
     @pytest.mark.parametrize(
         ("policy", "role"), [("reactive", Role.USER), ("threshold", Role.ASSISTANT), ("handoff", Role.USER)]
     )
-    async def test_the_summary_s_message(self, policy: Policy, role: Role) -> None:
+    async def test_the_summarys_message(self, policy: Policy, role: Role) -> None:
         tight = Climb(settings=settings_of(policy))
         candidate = tight.candidate(tight.round(number=3), tight.selection(), PROSE, "summary")
         summary = candidate.summary
@@ -208,7 +208,7 @@ class TestCandidates:
         assert tight.snapshot == before
         assert tight.sink.changes == []
 
-    async def test_hopeless_is_what_the_last_rung_would_not_reach(self) -> None:
+    async def test_hopeless_means_that_the_last_rung_is_not_enough(self) -> None:
         tight = Climb()
         selection = tight.selection()
         *_, least = shrunk(selection)
@@ -218,7 +218,7 @@ class TestCandidates:
 
 
 class TestCommit:
-    async def test_all_of_a_round_is_one_record(self) -> None:
+    async def test_a_round_is_one_record(self) -> None:
         tight = Climb(history=old_turn(), settings=CLEARING, budget=b.budget_of(3_500), calibration=1.5)
         found = tight.clearable
         round = tight.round(number=4, batch=found)
@@ -250,12 +250,12 @@ class TestCommit:
         assert (opened.generation.reason, opened.generation.rounds) == ("checkpoint", (4,))
         assert set(opened.pruned) == set(batch.call_ids)
 
-    async def test_without_marks_there_is_no_word_of_them(self) -> None:
+    async def test_without_marks_none_are_recorded(self) -> None:
         tight = Climb()
         await tight.commit()
         assert tight.sink.shape == "DG"
 
-    async def test_what_a_shrunk_round_covers_is_what_it_says(self) -> None:
+    async def test_a_shrunk_round_covers_what_it_reports(self) -> None:
         tight = Climb()
         *_, least = shrunk(tight.selection())
         assert len(least.covered) > len(tight.selection().covered)
@@ -275,13 +275,13 @@ class TestCommit:
         assert len(tight.conversation.history) == 26, "nothing is lost"
         assert (tight.conversation.round, tight.conversation.in_force.checkpoints) == (1, (candidate.checkpoint,))
 
-    async def test_the_summary_has_the_seq_that_it_was_stored_under(self) -> None:
+    async def test_the_summary_has_the_seq_that_it_was_stored_with(self) -> None:
         tight = Climb()
         candidate = await tight.commit()
         last = tight.conversation.history[-1]
         assert (last.id, last.seq) == (candidate.summary.id, candidate.summary.seq + EVENTS_BETWEEN)
 
-    async def test_one_whose_base_was_reverted_is_not_taken_over_but_what_is_in_force(self) -> None:
+    async def test_a_round_with_a_reverted_base_is_discarded_for_what_is_in_force(self) -> None:
         tight = Climb()
         await tight.commit()
         tight.grow(8)
@@ -297,7 +297,7 @@ class TestCommit:
         assert (opened.generation.reason, opened.generation.number) == ("revert", 3)
 
     @pytest.mark.parametrize("earlier", [(), (2,)])
-    async def test_it_says_which_rounds_it_builds_upon(self, earlier: tuple[int, ...]) -> None:
+    async def test_it_names_the_rounds_that_it_builds_on(self, earlier: tuple[int, ...]) -> None:
         tight = Climb()
         for number in earlier:
             await tight.commit(tight.round(number=number))
@@ -305,7 +305,7 @@ class TestCommit:
         await tight.commit(tight.round(number=5))
         assert tight.sink.of(RoundCompleted)[-1].base == earlier
 
-    async def test_what_was_measured_is_what_is_sent(self) -> None:
+    async def test_the_measured_context_is_the_one_sent(self) -> None:
         tight = Climb()
         tight.system = "You are an agent who has learnt. " * 40
         tight.conversation.plan = (PlanItem(text="Look first."),)
@@ -315,14 +315,14 @@ class TestCommit:
         assert tight.conversation.request(tight.config).system == opened.generation.system
         assert tight.conversation.estimate == candidate.tokens
 
-    async def test_model_and_tools_stay_as_they_are_for_the_next_step_to_change(self) -> None:
+    async def test_model_and_tools_change_only_with_the_next_step(self) -> None:
         tight = Climb()
         tight.model = OTHER
         await tight.commit()
         [opened] = tight.sink.of(GenerationOpened)
         assert opened.generation.model == MODEL
 
-    async def test_a_later_round_takes_up_the_earlier_one(self) -> None:
+    async def test_a_later_round_incorporates_the_earlier_one(self) -> None:
         tight = Climb()
         first = await tight.commit(prose="First.")
         tight.grow(8)
@@ -334,9 +334,9 @@ class TestCommit:
         assert second.summary.id in shown
         assert first.summary.id not in shown
         assert "incorporates 1 earlier round" in second.summary.text
-        assert "First." not in second.summary.text, "merged by the model, not repeated by us"
+        assert "First." not in second.summary.text, "merged by the model, not repeated"
 
-    async def test_clearing_alone_is_one_record_too(self) -> None:
+    async def test_clearing_alone_is_one_record(self) -> None:
         tight = Climb(settings=settings_of())
         batch = tight.clearable
         assert batch is not None
@@ -362,7 +362,7 @@ class TestJobs:
             ("reactive", "acme/cheap", False),
         ],
     )
-    async def test_where_a_summary_is_asked_for(self, policy: Policy, model: str | None, inside: bool) -> None:
+    async def test_where_a_summary_is_requested(self, policy: Policy, model: str | None, inside: bool) -> None:
         tight = Climb(settings=settings_of(policy, model=model))
         job = self.job(tight)
         assert (job.prefix is not None, job.model) == (inside, model or MODEL)
@@ -370,7 +370,7 @@ class TestJobs:
             assert job.prefix == tight.conversation.request(tight.config)
         assert (job.covered, job.task, job.instructions) == (tight.selection().covered, "the task", "Keep names.")
 
-    async def test_there_must_be_room_for_it_in_the_conversation(self) -> None:
+    async def test_the_conversation_must_have_room_for_it(self) -> None:
         least = 2_000 // 3
         needed = Climb().conversation.estimate + INSTRUCTION_ROOM + estimate_text("Keep names.") + least
         assert self.job(Climb(window=needed - 1)).prefix is None
@@ -378,7 +378,7 @@ class TestJobs:
         assert job.prefix is not None
         assert job.max_tokens == least, "a shorter summary, since there is no room for a longer one"
 
-    async def test_a_small_window_asks_for_little_at_a_time(self) -> None:
+    async def test_a_small_window_is_asked_in_small_pieces(self) -> None:
         for window in (4_000, 8_000, 13_000):
             job = self.job(Climb(window=window))
             assert job.prefix is None
@@ -391,13 +391,13 @@ class TestJobs:
     async def test_the_cap(self, cap: int | None, wanted: int) -> None:
         assert self.job(Climb(settings=settings_of(summary_max_tokens=cap))).max_tokens == wanted
 
-    async def test_a_model_that_reasons_gets_room_for_it(self) -> None:
+    async def test_a_model_that_reasons_gets_more_output_tokens(self) -> None:
         history = b.long_task(12, 1_000)
         history[1] = b.assistant(2, b.signed(), b.call("c1"))
         assert self.job(Climb(history=history)).reasoning_tokens == REASONING_ROOM
         assert self.job(Climb()).reasoning_tokens == 0
 
-    async def test_the_earlier_prose_is_merged_without_the_facts_around_it(self) -> None:
+    async def test_only_the_earlier_prose_is_merged_without_its_facts(self) -> None:
         tight = Climb()
         await tight.commit(tight.round(number=2), "First.")
         tight.grow(8)

@@ -44,7 +44,7 @@ CUT = says("And so", finish="length")
 
 
 class Session:
-    """A scene with an inbox."""
+    """A scene with a message source."""
 
     def __init__(self, *replies: Reply, history: tuple[Message, ...] = (), **changes: Any) -> None:
         self.scene = Scene(Script(*replies), conversation(*history), **changes)
@@ -58,7 +58,7 @@ class Session:
             return await loop_of(self.scene, self.post, limits=given, progress=self.progress, **changes).run()
 
     def said(self, call: int) -> list[str]:
-        """The texts of what the model was sent with a call."""
+        """The texts that the model was sent with a call."""
         return [message.text for message in self.script.sent[call]]
 
 
@@ -71,7 +71,7 @@ def ended(outcome: RunOutcome) -> RunResult:
 
 
 class TestSteps:
-    async def test_it_goes_on_until_an_answer_asks_for_nothing(self) -> None:
+    async def test_the_run_continues_until_an_answer_without_calls(self) -> None:
         session = Session(calls("good"), calls("good", "good"), says("Done."))
         assert await session.run() == ended(RunOutcome.COMPLETED)
         assert session.sink.shape == "GO P C R S O P P C R R S O P CS"
@@ -79,7 +79,7 @@ class TestSteps:
         for before, after in pairwise(session.script.sent):
             assert after[: len(before)] == before
 
-    async def test_progress_is_counted_on_top_of_what_was(self) -> None:
+    async def test_progress_is_added_to_earlier_progress(self) -> None:
         session = Session(calls("good", report=usage(1_000, 100)), [passing()], says(report=usage(2_000, 50)))
         session.progress = Progress(2, 10, Usage(input_tokens=5, cost_usd=0.5), 0.5)
         await session.run()
@@ -89,7 +89,7 @@ class TestSteps:
         assert (progress.usage.input_tokens, progress.usage.output_tokens) == (3_005, 150)
         assert progress.cost_usd == progress.usage.cost_usd == pytest.approx(0.5 + 1.2 + 2.1)
 
-    async def test_what_is_known_of_the_cost_counts_where_a_part_is_not(self) -> None:
+    async def test_the_known_part_of_the_cost_counts(self) -> None:
         session = Session(
             calls("good", report=usage(cost_usd=0.25)),
             calls("good"),
@@ -99,12 +99,12 @@ class TestSteps:
         await session.run()
         assert (session.progress.usage.cost_usd, session.progress.cost_usd) == (None, 0.75)
 
-    async def test_that_holds_within_a_step_too(self) -> None:
+    async def test_it_also_counts_within_a_step(self) -> None:
         session = Session([*text(), passing()], says(report=usage(cost_usd=0.5)), cost_usd=lambda *_: None)
         await session.run()
         assert session.progress.cost_usd == 0.5
 
-    async def test_settings_are_asked_for_before_each_step(self) -> None:
+    async def test_settings_are_read_before_each_step(self) -> None:
         session = Session(calls("good"), says())
 
         def settings() -> Any:
@@ -134,10 +134,10 @@ class TestSteps:
             False,
         )
 
-    async def test_a_context_too_large_is_told_with_its_size(self) -> None:
+    async def test_a_context_that_is_too_large_is_reported_with_its_size(self) -> None:
         session = Session([ContextOverflowError("The window is 10.")])
         result = await session.run()
-        assert len(session.script.requests) == 1, "what cannot be made smaller is not sent again"
+        assert len(session.script.requests) == 1, "a context that cannot shrink is not sent again"
         assert (result.outcome, code_of(result)) == (RunOutcome.FAILED, "context_too_large")
         assert result.error is not None
         state = session.sink.of(StepClosed)[0].context
@@ -147,7 +147,7 @@ class TestSteps:
         assert result.error["part_tokens"] == request.tokens
         assert f"user message {request.id}" in result.error["detail"]
 
-    async def test_another_owner_ends_it_without_a_result(self) -> None:
+    async def test_a_new_owner_ends_the_run_without_a_result(self) -> None:
         session = Session(says())
         session.sink.refused[ResponseClosed] = StaleOwnerError("Another.")
         with pytest.raises(StaleOwnerError):
@@ -155,7 +155,7 @@ class TestSteps:
 
 
 class TestCutOff:
-    async def test_once_it_goes_on_with_a_word_of_ours(self) -> None:
+    async def test_once_it_continues_with_a_control_message(self) -> None:
         session = Session(CUT, says("it ends."))
         assert await session.run() == ended(RunOutcome.COMPLETED)
         assert session.sink.shape == "GO P CS K O P CS"
@@ -167,15 +167,15 @@ class TestCutOff:
         assert (result.outcome, code_of(result)) == (RunOutcome.FAILED, "output_limit")
         assert session.progress.run_steps == 2
 
-    async def test_calls_in_between_begin_the_count_anew(self) -> None:
+    async def test_calls_in_between_reset_the_count(self) -> None:
         session = Session(CUT, calls("good"), CUT, says())
         assert await session.run() == ended(RunOutcome.COMPLETED)
 
-    async def test_calls_of_an_answer_that_was_cut_off_are_progress(self) -> None:
+    async def test_calls_in_a_cut_off_answer_are_progress(self) -> None:
         session = Session(*[calls("good", finish="length")] * 3, says())
         assert await session.run() == ended(RunOutcome.COMPLETED)
 
-    async def test_a_message_in_between_begins_the_count_anew(self) -> None:
+    async def test_a_message_in_between_resets_the_count(self) -> None:
         session = Session()
         session.script.replies = [[lambda: session.post.send("More."), *CUT], CUT, says()]
         assert await session.run() == ended(RunOutcome.COMPLETED)
@@ -185,13 +185,13 @@ class TestCutOff:
 
 class TestControlMessages:
     @pytest.mark.parametrize("kind", ["resume", "continue", "interrupted", "limit"])
-    def test_a_message_of_ours(self, kind: ControlKind) -> None:
+    def test_a_control_message(self, kind: ControlKind) -> None:
         message = control_message(kind)
         assert (message.role, message.text, message.seq) == (Role.CONTROL, control_text(kind), 0)
         assert message.tokens == PER_MESSAGE + estimate_text(control_text(kind))
         assert message.parts[0].tokens == estimate_text(control_text(kind))
 
-    async def test_a_run_that_goes_on_after_an_answer_is_told_of_it(self) -> None:
+    async def test_a_run_continued_after_an_answer_gets_a_control_message(self) -> None:
         session = Session(says(), history=(user("Please.", 1), b.message(Role.ASSISTANT, 2, b.text("I was"))))
         await session.run(goes_on=True)
         assert session.sink.shape == "K GO P CS"
@@ -200,7 +200,7 @@ class TestControlMessages:
         sent = session.script.sent[0][-1]
         assert sent == added.message.model_copy(update={"seq": session.sink.seq_of(added)})
 
-    async def test_after_a_word_of_the_user_nothing_is_said(self) -> None:
+    async def test_after_a_user_message_none_is_added(self) -> None:
         session = Session(says(), history=(user("Please.", 1),))
         await session.run(goes_on=True)
         assert session.sink.of(ControlAdded) == []
@@ -213,7 +213,7 @@ class TestControlMessages:
         assert await running == ended(RunOutcome.COMPLETED)
         assert session.said(1) == ["Please.", "Half", control_text("resume")]
 
-    async def test_a_history_that_is_broken_is_mended_in_the_record_of_its_first_step(self) -> None:
+    async def test_a_broken_history_is_repaired_in_the_record_of_the_first_step(self) -> None:
         asked = b.message(Role.ASSISTANT, 2, b.call("c1"))
         session = Session(says(), history=(user("Please.", 1), asked, user("Go on.", 3)))
         await session.run()
@@ -231,14 +231,14 @@ class TestDeliveries:
         assert await session.run(goes_on=False) == ended(RunOutcome.COMPLETED)
         assert session.said(0) == ["Please.", "One.", "Two."]
 
-    async def test_what_comes_during_a_step_is_delivered_before_the_next(self) -> None:
+    async def test_messages_during_a_step_are_delivered_before_the_next(self) -> None:
         session = Session()
         session.script.replies = [[lambda: session.post.send("More."), *calls("good")], says()]
         await session.run()
         assert session.script.sent[1][-1].text == "More."
         assert [message.role for message in session.script.sent[1]][-2:] == [Role.TOOL, Role.USER]
 
-    async def test_what_comes_during_the_last_answer_makes_the_run_go_on(self) -> None:
+    async def test_messages_during_the_last_answer_continue_the_run(self) -> None:
         session = Session()
         session.script.replies = [[lambda: session.post.send("More."), *says("Done.")], says()]
         assert await session.run() == ended(RunOutcome.COMPLETED)
@@ -255,7 +255,7 @@ class TestDeliveries:
         assert session.said(1) == ["Please.", "Half", "Stop, look."]
         assert session.interrupt.reason is None
 
-    async def test_nobody_looks_where_nothing_waits(self) -> None:
+    async def test_the_queue_is_not_read_if_nothing_waits(self) -> None:
         session = Session(calls("good"), says())
         await session.run()
         assert session.post.looked == 0
@@ -265,7 +265,7 @@ class TestDeliveries:
         assert await session.run(goes_on=False) == RunResult(RunOutcome.COMPLETED, void=True)
         assert session.sink.changes == []
 
-    async def test_an_interrupting_message_that_was_withdrawn_makes_no_run(self) -> None:
+    async def test_a_withdrawn_interrupting_message_makes_no_run(self) -> None:
         session = Session()
         session.interrupt.fire("interrupt")
         assert await session.run(goes_on=False) == RunResult(RunOutcome.COMPLETED, void=True)
@@ -280,7 +280,7 @@ class TestStops:
 
     @pytest.mark.parametrize(("reason", "result"), STOPS)
     @pytest.mark.parametrize("goes_on", [True, False])
-    async def test_before_it_began_nothing_is_delivered(
+    async def test_stopped_before_it_began_nothing_is_delivered(
         self, reason: StopReason, result: RunResult, goes_on: bool
     ) -> None:
         session = Session()
@@ -290,7 +290,7 @@ class TestStops:
         assert (session.sink.changes, len(session.post.pending)) == ([], 1)
 
     @pytest.mark.parametrize(("reason", "result"), STOPS)
-    async def test_in_a_step_it_ends_the_run(self, reason: StopReason, result: RunResult) -> None:
+    async def test_stopped_in_a_step_the_run_ends(self, reason: StopReason, result: RunResult) -> None:
         session = Session([TextDelta(0, "Half"), Mark.HANGS])
         running = asyncio.create_task(session.run())
         await session.script.reached.wait()
@@ -302,7 +302,7 @@ class TestStops:
         assert session.progress.run_steps == 1
 
     @pytest.mark.parametrize("reason", ["cancel", "shutdown", "limit"])
-    async def test_a_last_answer_stays_finished_whatever_comes_with_its_end(self, reason: StopReason) -> None:
+    async def test_a_final_answer_stays_finished_whatever_comes_with_it(self, reason: StopReason) -> None:
         session = Session(says())
         session.sink.held = frozenset({ResponseClosed})
         running = asyncio.create_task(session.run())
@@ -328,8 +328,8 @@ class TestLimits:
             (Limits(max_steps=2, max_tokens=110), "max_tokens", 1),
         ],
     )
-    async def test_one_that_is_reached_ends_the_run(self, limits: Limits, code: str, made: int) -> None:
-        """A step is of 110 tokens and costs 0.12 dollars."""
+    async def test_a_limit_that_is_reached_ends_the_run(self, limits: Limits, code: str, made: int) -> None:
+        """A step uses 110 tokens and costs 0.12 dollars."""
         session = Session(*[calls("good")] * 5)
         result = await session.run(limits)
         assert (result.outcome, code_of(result)) == (RunOutcome.LIMIT_REACHED, code)
@@ -343,33 +343,33 @@ class TestLimits:
         ("limits", "made"),
         [(Limits(max_steps=5), 2), (Limits(max_tokens=300), 1), (Limits(max_cost_usd=1.0), 2)],
     )
-    async def test_what_was_before_the_run_counts(self, limits: Limits, made: int) -> None:
+    async def test_earlier_runs_count(self, limits: Limits, made: int) -> None:
         session = Session(*[calls("good")] * 5)
         session.progress = Progress(3, 40, Usage(input_tokens=200, cost_usd=0.8), 0.8)
         result = await session.run(limits)
         assert (result.outcome, session.progress.run_steps) == (RunOutcome.LIMIT_REACHED, 3 + made)
 
     @pytest.mark.parametrize("limits", [Limits(max_steps=1), Limits(max_tokens=1), Limits(max_cost_usd=0.01)])
-    async def test_a_last_answer_stays_finished(self, limits: Limits) -> None:
+    async def test_a_final_answer_stays_finished_at_a_limit(self, limits: Limits) -> None:
         assert await Session(says()).run(limits) == ended(RunOutcome.COMPLETED)
 
-    async def test_a_limit_is_told_to_the_token(self) -> None:
+    async def test_a_limit_is_reported_exactly(self) -> None:
         session = Session(calls("good"))
         session.progress = Progress(1, 40, Usage(input_tokens=1_234_568), 0)
         error = (await session.run(Limits(max_tokens=1_234_567))).error or {}
         assert error["detail"] == "The session has reached its limit: max_tokens = 1234567."
 
-    async def test_a_run_without_limits_goes_on(self) -> None:
+    async def test_a_run_without_limits_continues(self) -> None:
         session = Session(*[calls("good")] * 60, says())
         assert await session.run(Limits(max_steps=None)) == ended(RunOutcome.COMPLETED)
         assert session.progress.run_steps == 61
 
-    async def test_limits_are_asked_for_before_each_step(self) -> None:
+    async def test_limits_are_read_before_each_step(self) -> None:
         session = Session(calls("good"), calls("good"), calls("good"))
         result = await session.run(lambda: Limits(max_steps=1 if session.progress.run_steps > 1 else 50))
         assert (code_of(result), session.progress.run_steps) == ("max_steps", 2)
 
-    async def test_what_waits_is_delivered_before_a_limit_ends_the_run(self) -> None:
+    async def test_pending_messages_are_delivered_before_a_limit_ends_the_run(self) -> None:
         session = Session()
         session.script.replies = [[lambda: session.post.send("More."), *calls("good")]]
         result = await session.run(Limits(max_steps=1))
@@ -380,7 +380,7 @@ class TestLimits:
 
 @dataclass
 class Timers:
-    """The timers of the event loop, which are deadlines all; the one that runs goes off when it is told to."""
+    """The event loop's timers, all of them deadlines; the running one fires when told to."""
 
     delays: list[float] = field(default_factory=list)
     handles: list[asyncio.TimerHandle] = field(default_factory=list)
@@ -404,7 +404,7 @@ async def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
 
 
 class TestDeadlines:
-    async def test_a_step_under_way_is_ended(self, timers: Timers) -> None:
+    async def test_a_running_step_is_ended(self, timers: Timers) -> None:
         session = Session([TextDelta(0, "Half"), Mark.HANGS])
         running = asyncio.create_task(session.run(Limits(max_seconds=10), elapsed_s=10))
         await session.script.reached.wait()
@@ -415,7 +415,7 @@ class TestDeadlines:
         assert result.error["limit"] == 10
         assert session.sink.shape == "GO P C S"
 
-    async def test_a_retry_is_not_waited_for(self, timers: Timers) -> None:
+    async def test_a_retry_is_not_awaited(self, timers: Timers) -> None:
         session = Session([passing(after_s=100)])
         running = asyncio.create_task(session.run(Limits(max_seconds=10), elapsed_s=10))
         await session.sink.until(AttemptVoided)
@@ -428,11 +428,11 @@ class TestDeadlines:
         result = await session.run(Limits(max_seconds=3_600), elapsed_s=elapsed_s)
         assert (result.outcome, code_of(result)) == (RunOutcome.LIMIT_REACHED, "max_seconds")
 
-    async def test_each_step_has_what_is_left(self, timers: Timers) -> None:
+    async def test_each_step_has_the_remaining_time(self, timers: Timers) -> None:
         session = Session(calls("good"), says())
         result = await session.run(Limits(max_seconds=1_000), elapsed_s=400)
         assert result == ended(RunOutcome.COMPLETED)
-        assert len(timers.delays) == 4, "one for the making of room, one for the step itself"
+        assert len(timers.delays) == 4, "one for fitting the context, one for the step"
         assert sorted(timers.delays, reverse=True) == timers.delays
         assert 590 < timers.delays[-1] <= timers.delays[0] <= 600
 
@@ -446,9 +446,7 @@ class TestDeadlines:
         assert timers.delays == []
 
     @pytest.mark.parametrize("raised", [2_000.0, None])
-    async def test_one_that_was_raised_meanwhile_does_not_end_the_run(
-        self, timers: Timers, raised: float | None
-    ) -> None:
+    async def test_a_limit_raised_meanwhile_does_not_end_the_run(self, timers: Timers, raised: float | None) -> None:
         seconds: list[float | None] = [1_000.0]
         session = Session([TextDelta(0, "Half"), Mark.HANGS], says())
         running = asyncio.create_task(session.run(lambda: Limits(max_seconds=seconds[-1])))
@@ -459,7 +457,7 @@ class TestDeadlines:
         assert session.said(1) == ["Please.", "Half", control_text("resume")]
         assert session.interrupt.reason is None
 
-    async def test_calls_that_went_on_past_it_are_the_last(self, timers: Timers) -> None:
+    async def test_calls_that_ran_past_it_are_the_last(self, timers: Timers) -> None:
         session = Session(calls("good"))
         session.sink.held = frozenset({ResponseClosed})
         running = asyncio.create_task(session.run(Limits(max_seconds=10), elapsed_s=10))

@@ -1,4 +1,4 @@
-"""What counts as going in circles, as a function of the history."""
+"""Which histories count as a loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.context import builders as b
 
 
 class History(list[Message]):
-    """Grows by steps, each with one call or several, given as (arguments, output)."""
+    """Grows by steps, each with one or more calls given as (arguments, output)."""
 
     def step(self, *calls: tuple[str, str], **fields: object) -> History:
         seq = len(self) + 1
@@ -25,7 +25,7 @@ class History(list[Message]):
         return self
 
     def steps(self, pattern: str, count: int) -> History:
-        """A step for each letter of the pattern, so many times."""
+        """Adds a step for each letter of the pattern, `count` times."""
         for letter in pattern * count:
             self.step((f'{{"do": "{letter}"}}', "the same"))
         return self
@@ -43,13 +43,13 @@ TOLD = control_text("loop_guard")
 
 
 @pytest.mark.parametrize(("pattern", "fine", "told"), [("a", 2, 3), ("ab", 2, 3), ("abc", 2, 3), ("abcd", 9, None)])
-def test_a_circle_of_up_to_three_steps_is_seen(pattern: str, fine: int, told: int | None) -> None:
+def test_a_cycle_of_up_to_three_steps_is_detected(pattern: str, fine: int, told: int | None) -> None:
     assert verdict(History().steps(pattern, fine)) is Verdict.FINE
     if told is not None:
         assert verdict(History().steps("x", 1).steps(pattern, told)) is Verdict.TELL
 
 
-def test_it_is_told_once_and_then_ended() -> None:
+def test_the_model_is_warned_once_and_then_the_run_ends() -> None:
     guard, history = LoopGuard(GuardRules()), History().steps("a", 3)
     assert guard.look(history) is Verdict.TELL
     history.says(TOLD)
@@ -58,10 +58,10 @@ def test_it_is_told_once_and_then_ended() -> None:
         seen.append(guard.look(history))
         history.steps("a", 1)
     assert [*seen, guard.look(history)] == [Verdict.FINE] * 3 + [Verdict.END]
-    assert verdict(history) is Verdict.END, "who looks at all of it at once sees the same"
+    assert verdict(history) is Verdict.END, "a look at the whole history gives the same"
 
 
-def test_what_differs_is_no_circle() -> None:
+def test_different_steps_are_no_cycle() -> None:
     outputs = History()
     arguments = History()
     for number in range(9):
@@ -70,7 +70,7 @@ def test_what_differs_is_no_circle() -> None:
     assert (verdict(outputs), verdict(arguments)) == (Verdict.FINE, Verdict.FINE)
 
 
-def test_order_blanks_and_the_calls_own_id_do_not_matter() -> None:
+def test_order_blanks_and_call_ids_do_not_matter() -> None:
     history = History()
     for number in range(3):
         calls = [('{"a": 1, "b": 2}', f'head [recall("c{len(history) + 1}.0")] tail'), ("{}", "other")]
@@ -80,23 +80,23 @@ def test_order_blanks_and_the_calls_own_id_do_not_matter() -> None:
     assert verdict(history) is Verdict.TELL
 
 
-def test_of_calls_made_together_all_must_be_the_same() -> None:
+def test_parallel_calls_must_all_be_the_same() -> None:
     moving, still = History(), History()
     for number in range(6):
         moving.step(("{}", "same"), (f'{{"n": {number}}}', "same"))
         still.step(*[("{}", "same")] * (1 + number % 2))
     assert verdict(moving) is Verdict.FINE
-    assert verdict(still) is Verdict.END, "how often one message asks for it makes no difference"
+    assert verdict(still) is Verdict.END, "the number of calls in a message makes no difference"
 
 
 @pytest.mark.parametrize("word", ["user", "resume", "limit"])
-def test_what_is_said_begins_anew(word: str) -> None:
+def test_a_new_message_resets_the_count(word: str) -> None:
     history = History().steps("a", 2)
     history.append(b.user(5) if word == "user" else b.control(5, control_text(word)))  # type: ignore[arg-type]
     assert verdict(history.steps("a", 2)) is Verdict.FINE
 
 
-def test_a_restart_a_summary_and_void_attempts_do_not() -> None:
+def test_a_restart_a_summary_and_voided_attempts_do_not() -> None:
     history = History().steps("a", 1).says(control_text("interrupted"))
     history.append(b.summary_of(1, 4))
     history.steps("a", 1)

@@ -39,7 +39,7 @@ HANGS: Reply = [TextDelta(0, "Half."), Mark.HANGS]
 
 
 class Long:
-    """A run over a history that is too large for its window, unless told otherwise."""
+    """A run over a history that is too large for its window, unless stated otherwise."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ def crowded() -> AgentConfig:
 
 
 class TestBeforeALastStep:
-    async def test_room_is_made_as_before_any_other(self) -> None:
+    async def test_the_context_is_fitted_as_before_any_other(self) -> None:
         long = Long(SUMMARY, calls("good", report=usage(10_500, 5)), SUMMARY, says("So far."))
         result = await long.run(Limits(max_steps=1), last_step_s=60)
         assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_steps")
@@ -97,7 +97,7 @@ class TestBeforeALastStep:
         assert [added.message.text for added in long.sink.of(ControlAdded)] == [control_text("last_step")]
         assert long.scene.conversation.history[-1].text == "So far."
 
-    async def test_the_model_is_told_whether_it_is_a_limit_of_its_run_or_of_the_session(self) -> None:
+    async def test_the_model_reads_whether_the_limit_is_its_runs_or_the_sessions(self) -> None:
         run, whole = control_text("last_step"), control_text("last_step_of_session")
         for limits, word, refusal in (
             (Limits(max_steps=1), run, NOT_RUN),
@@ -113,23 +113,23 @@ class TestBeforeALastStep:
             [refused] = long.sink.of(ResultClosed)
             assert refused.part.output == refusal
 
-    async def test_it_has_the_last_step_s_time_and_not_the_run_s(self) -> None:
+    async def test_it_has_its_own_time_limit(self) -> None:
         long = Long(SUMMARY, says("So far."))
         result = await long.run(Limits(max_seconds=1), elapsed_s=2, last_step_s=60)
         assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_seconds")
-        assert long.script.requests == [], "a run that has made no step has nothing to say"
+        assert long.script.requests == [], "a run without steps has nothing to sum up"
         long.progress.run_steps = 1
         await long.run(Limits(max_seconds=1), elapsed_s=2, last_step_s=60)
         assert long.scene.conversation.history[-1].text == "So far."
 
-    async def test_where_that_takes_too_long_there_is_no_last_step(self) -> None:
+    async def test_there_is_no_last_step_if_fitting_takes_too_long(self) -> None:
         long = Long(HANGS)
         long.progress.run_steps = 1
         result = await long.run(Limits(max_steps=1), last_step_s=0.05)
         assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_steps")
         assert long.sink.of(StepOpened) == []
 
-    async def test_nor_where_there_is_none_to_be_made(self) -> None:
+    async def test_there_is_none_if_the_context_cannot_fit(self) -> None:
         long = Long(history=[b.user(1)])
         long.config = crowded
         long.progress.run_steps = 1
@@ -139,7 +139,7 @@ class TestBeforeALastStep:
 
 
 class TestBeforeAStep:
-    async def test_room_is_made_first(self) -> None:
+    async def test_the_context_is_fitted_first(self) -> None:
         long = Long(SUMMARY, says())
         assert await long.run() == RunResult(RunOutcome.COMPLETED)
         assert long.sink.shape == "G M DG O P CS"
@@ -150,7 +150,7 @@ class TestBeforeAStep:
         assert step.context.tokens == completed.tokens_after
         assert completed.summary.id in {message.id for message in long.script.sent[1]}
 
-    async def test_what_arrives_meanwhile_is_delivered_before_it(self) -> None:
+    async def test_messages_that_arrive_meanwhile_are_delivered_before_it(self) -> None:
         long = Long(says())
         long.script.replies.insert(0, [lambda: long.post.send("And more."), *SUMMARY])
         await long.run()
@@ -180,7 +180,7 @@ class TestBeforeAStep:
 
 
 class TestAfterAnOverflow:
-    async def test_it_goes_on_with_less(self) -> None:
+    async def test_the_run_continues_with_a_smaller_context(self) -> None:
         long = Long(TOO_LARGE, SUMMARY, says(), budget=config().budget)
         assert await long.run() == RunResult(RunOutcome.COMPLETED)
         refused, done = long.sink.of(StepClosed)
@@ -188,7 +188,7 @@ class TestAfterAnOverflow:
         assert [opening.reason for opening in long.sink.rounds] == ["provider_overflow"]
         assert [step.step for step in long.sink.of(StepOpened)] == [1, 2]
 
-    async def test_a_provider_that_takes_nothing_ends_it(self) -> None:
+    async def test_a_provider_that_refuses_everything_ends_it(self) -> None:
         long = Long(*[TOO_LARGE] * 100, budget=config().budget)
         result = await long.run(Limits(max_steps=None))
         assert (result.outcome, long.code(result)) == (RunOutcome.FAILED, "context_too_large")
@@ -206,7 +206,7 @@ class TestCost:
         assert long.progress.usage.total_tokens == 1_000
         assert long.progress.cost_usd == pytest.approx(1.1)
 
-    async def test_one_that_was_given_up_counts_too(self) -> None:
+    async def test_an_abandoned_summary_counts_too(self) -> None:
         long = Long(HANGS)
         running = asyncio.create_task(long.run())
         await long.script.reached.wait()
@@ -217,9 +217,9 @@ class TestCost:
 
 
 class TestStops:
-    async def test_a_limit_of_time_holds_for_a_round(self) -> None:
+    async def test_a_time_limit_applies_to_a_round(self) -> None:
         long = Long(HANGS)
-        # What is left of the run's time is over at once, so the round is ended as soon as it can be.
+        # The run's remaining time is over at once, so the round is ended as soon as possible.
         result = await long.run(Limits(max_seconds=3_600), elapsed_s=3_599.95)
         assert (result.outcome, long.code(result)) == (RunOutcome.LIMIT_REACHED, "max_seconds")
         assert long.sink.of(StepOpened) == []
@@ -233,7 +233,7 @@ class TestStops:
 
 
 class TestAsked:
-    async def test_a_round_in_a_run_comes_before_its_next_step(self) -> None:
+    async def test_a_manual_round_comes_before_the_runs_next_step(self) -> None:
         long = Long(SUMMARY, says(), budget=config().budget)
         waiting = [ManualRound(4, UNCUT, "Keep names.")]
 
@@ -245,7 +245,7 @@ class TestAsked:
         assert long.sink.of(RoundCompleted)[0].checkpoint.round == 4
         assert "Keep names." in long.script.sent[0][-1].text
 
-    async def test_one_for_which_there_is_nothing_to_do_ends_no_run(self) -> None:
+    async def test_a_manual_round_with_nothing_to_do_ends_no_run(self) -> None:
         long = Long(says(), history=[b.user(1)])
         waiting = [ManualRound(1, UNCUT)]
 

@@ -1,5 +1,5 @@
-"""Whole sessions at random, as bytes on the wire: within a generation each request begins with the one before, and no
-thinking block ever stands behind anything but what it was issued behind. PALIMPSEST_TEST_LONG=1 takes 10,000 examples.
+"""Random whole sessions, as bytes on the wire: within a generation each request begins with the previous one, and no
+thinking block is ever sent after anything but what it was issued after. PALIMPSEST_TEST_LONG=1 takes 10,000 examples.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _responses(request: ModelRequest, echo: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Format:
-    """`encode` also gets whether plain reasoning is echoed; `can_echo` says that a server may ask for that.
-    `reasons_in_items` has models reason in items of the Responses API, which are bound to no prefix."""
+    """`encode` also gets whether plain reasoning is echoed; `can_echo` says that a server may ask for that. With
+    `reasons_in_items` models reason in items of the Responses API, which are not bound to a prefix."""
 
     encode: Encode
     can_echo: bool = False
@@ -76,7 +76,7 @@ FORMATS = {
 
 
 def flat(body: dict[str, Any]) -> list[bytes]:
-    """The request as a row of content blocks, cache breakpoints apart; what a provider's cache looks at."""
+    """The request as a sequence of content blocks, without cache breakpoints: what a provider's cache compares."""
     row = [orjson.dumps([key, unmarked(body.get(key))]) for key in ("system", "instructions", "tools")]
     if "input" in body:
         return row + [orjson.dumps(item) for item in body["input"]]
@@ -100,12 +100,12 @@ operations = st.lists(
     max_size=25,
 )
 imports = st.lists(st.tuples(answers, st.sampled_from([*MODELS, None]), st.booleans()), max_size=3)
-"""Answers that an import or a fork brings along: their parts, their model, and whether a user's message follows."""
+"""Answers of an import or a fork: their parts, their model, and whether a user's message follows."""
 
 
 @dataclass
 class World:
-    """A session and its provider, which remembers what each block was issued behind."""
+    """A session and its provider, which remembers what each block was issued after."""
 
     format: Format
     conversation: Conversation = field(default_factory=lambda: _conversation([]))
@@ -137,7 +137,8 @@ class World:
         return message
 
     def request(self) -> dict[str, Any]:
-        """The next request, after all that a step does before it; checked against what was sent and issued before."""
+        """The next request, after everything that a step does before it; checked against what was sent and issued
+        before."""
         self.conversation.refresh(self.config)
         last = self.conversation.last
         if last is None or last.role is Role.ASSISTANT:
@@ -156,7 +157,7 @@ class World:
         return body
 
     def bring_in(self, imported: Sequence[tuple[Sequence[str], str | None, bool]]) -> None:
-        """A history of before the first generation, whose blocks were issued in another conversation."""
+        """Adds a history from before the first generation, whose blocks were issued in another conversation."""
         for kinds, model, asks in imported:
             self._answer(self._parts(kinds, Prefix({}), model or MODELS[0]), model)
             if asks:
@@ -183,7 +184,7 @@ class World:
         return [self._part(kind, f"{self.made}.{number}", standing, model) for number, kind in enumerate(kinds)]
 
     def _item(self, name: str, model: str, *, redacted: bool) -> Part:
-        """Reasoning as the Responses API issues it; where it is `redacted`, without a summary."""
+        """Reasoning as the Responses API issues it; `redacted` is without a summary."""
         text = "" if redacted else name
         item_id = f"rs_{name}"
         seal = self.book.issue(_bare(model), item_id, text)
@@ -244,7 +245,7 @@ class World:
             conversation.adopt(conversation.draft(self.config, "prune", made), made)
 
     def reload(self) -> None:
-        """As a restart has it: the same generation out of what is stored."""
+        """Rebuilds the generation from what is stored, as after a restart."""
         old = self.conversation
         if old.has_generation and self.last is not None and self.last[0] == old.generation.id:
             self.conversation = Conversation(
@@ -300,7 +301,7 @@ def _unsigned(part: Part) -> dict[str, Any]:
 @pytest.mark.parametrize("wire", sorted(FORMATS))
 @settings(max_examples=EXAMPLES)
 @given(imported=imports, operations=operations)
-def test_requests_only_grow_and_thinking_stays_in_its_place(
+def test_requests_only_grow_and_thinking_keeps_its_position(
     wire: str, imported: list[tuple[list[str], str | None, bool]], operations: list[tuple[Any, ...]]
 ) -> None:
     world = World(FORMATS[wire])
@@ -312,8 +313,8 @@ def test_requests_only_grow_and_thinking_stays_in_its_place(
 
 
 @pytest.mark.parametrize("wire", sorted(FORMATS))
-def test_the_sessions_above_do_send_reasoning_back(wire: str) -> None:
-    """Without it the property would hold for histories that hold none."""
+def test_these_sessions_do_send_reasoning_back(wire: str) -> None:
+    """Otherwise the property would hold trivially for histories without reasoning."""
     world = World(FORMATS[wire])
     world.add(Role.USER, builders.text("the task"))
     world.apply(("echo",))

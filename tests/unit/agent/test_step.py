@@ -1,4 +1,4 @@
-"""One step: what is recorded in which order, what it cost, and what stays, however the model's call ends."""
+"""One step: what is recorded in which order, what it costs, and what stays, however the model's call ends."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def code_of(result: StepResult) -> str | None:
 
 
 def errors(logs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What was logged as an error."""
+    """The names of what was logged as errors."""
     return [entry["event"] for entry in logs if entry["log_level"] == "error"]
 
 
@@ -101,7 +101,7 @@ class TestAnswered:
             ("content_filter", Outcome.REFUSED, FinishReason.CONTENT_FILTER, "content_filter"),
         ],
     )
-    async def test_a_text_ends_the_step_in_the_record_that_ends_the_answer(
+    async def test_a_text_ends_the_step_in_the_same_record_as_the_answer(
         self, finish: ModelStop, outcome: Outcome, reason: FinishReason, code: str | None
     ) -> None:
         scene = Scene(Script(says("Well.", finish=finish)))
@@ -110,7 +110,7 @@ class TestAnswered:
         assert scene.sink.shape == "GO P CS"
         [response], [closed] = scene.sink.of(ResponseClosed), scene.sink.of(StepClosed)
         assert (response.finish_reason, closed.finish_reason) == (reason, reason)
-        assert response.error is None, "the answer is whole, and no error of its message"
+        assert response.error is None, "the answer is complete, and its message has no error"
 
     @pytest.mark.parametrize(
         ("finish", "reason"),
@@ -122,7 +122,7 @@ class TestAnswered:
             ("refusal", FinishReason.REFUSAL),
         ],
     )
-    async def test_calls_run_whatever_the_reason(self, finish: ModelStop, reason: FinishReason) -> None:
+    async def test_calls_run_whatever_the_finish_reason(self, finish: ModelStop, reason: FinishReason) -> None:
         scene = Scene(Script(calls("good", "wrong", finish=finish)))
         with capture_logs():
             result = await scene.run()
@@ -132,12 +132,12 @@ class TestAnswered:
         statuses = {change.part.name: change.part.status for change in scene.sink.of(ResultClosed)}
         assert statuses == {"good": ToolStatus.COMPLETED, "wrong": ToolStatus.ERROR}
 
-    async def test_an_answer_of_nothing_is_finished(self) -> None:
+    async def test_an_empty_answer_is_finished(self) -> None:
         scene = Scene(Script([usage(), Finish("stop")]))
         assert (await scene.run()).outcome is Outcome.FINISHED
         assert scene.sink.shape == "GO CS"
 
-    async def test_all_changes_speak_of_one_step_and_one_message(self) -> None:
+    async def test_all_changes_name_the_same_step_and_message(self) -> None:
         scene = Scene(Script([*text(), *call("good"), usage(), Finish("tool_calls")]))
         await scene.run(7)
         [opened], [response], [closed] = (scene.sink.of(k) for k in (StepOpened, ResponseClosed, StepClosed))
@@ -164,7 +164,7 @@ class TestAnswered:
         assert [part.call_id for part in results.tool_results] == [part.call_id for part in answer.tool_calls]
         assert results.tokens == PER_MESSAGE + sum(part.tokens for part in results.parts)
 
-    async def test_the_request_goes_out_under_the_providers_name_for_the_model(self) -> None:
+    async def test_the_request_uses_the_providers_name_of_the_model(self) -> None:
         asked: list[str] = []
         script = Script(says())
 
@@ -194,7 +194,7 @@ class TestAnswered:
         await running
         assert "".join(piece for _, piece, _ in scene.sink.lives) == "Well."
 
-    async def test_a_final_answer_is_waited_for(self) -> None:
+    async def test_a_final_answer_is_awaited(self) -> None:
         scene = Scene(Script(says()))
         scene.sink.held = frozenset({StepClosed})
         running = asyncio.create_task(scene.run())
@@ -216,7 +216,7 @@ class TestAnswered:
         scene.interrupt.fire("cancel")
         await running
 
-    async def test_the_results_are_awaited_and_the_end_of_the_step_is_not(self) -> None:
+    async def test_results_are_awaited_and_the_end_of_the_step_is_not(self) -> None:
         scene = Scene(Script(calls("good")))
         scene.sink.held = frozenset({ResultClosed, StepClosed})
         running = asyncio.create_task(scene.run())
@@ -237,7 +237,7 @@ class TestRetry:
             pytest.param([TextDelta(0, "Half"), passing()], id="within a part"),
         ],
     )
-    async def test_a_failed_attempt_is_voided_and_made_again(self, failed: Reply) -> None:
+    async def test_a_failed_attempt_is_voided_and_retried(self, failed: Reply) -> None:
         scene = Scene(Script([*failed], says("Whole.")))
         result = await scene.run()
         assert result.outcome is Outcome.FINISHED
@@ -258,13 +258,13 @@ class TestRetry:
         assert (result.outcome, scene.sink.shape) == (Outcome.STOPPED, "GO P V S")
         assert "ended before its answer did" in scene.sink.of(AttemptVoided)[0].detail
 
-    async def test_why_and_how_long_is_recorded(self) -> None:
+    async def test_reason_and_delay_are_recorded(self) -> None:
         scene = Scene(Script([passing("Busy now.", after_s=0.001)], says()))
         await scene.run()
         [void] = scene.sink.of(AttemptVoided)
         assert (void.code, void.detail, void.delay_ms) == ("provider_overloaded", "Busy now.", 1)
 
-    async def test_what_is_logged_carries_the_step_until_it_has_ended(self) -> None:
+    async def test_log_lines_carry_the_step_until_it_has_ended(self) -> None:
         scene = Scene(Script([passing(after_s=0.001)], says()))
         with capture_logs(processors=[merge_contextvars]) as logs:
             await scene.run(7)
@@ -273,7 +273,7 @@ class TestRetry:
         assert (said["step"], said["attempt"], said["message_id"]) == (7, 1, first.message_id)
         assert not get_contextvars().keys() & {*LOGGED}
 
-    async def test_without_attempts_left_the_last_one_stays(self) -> None:
+    async def test_the_last_of_the_attempts_stays(self) -> None:
         scene = Scene(Script([passing()], [passing()], [TextDelta(0, "Half"), passing("Still busy.")]))
         result = await scene.run()
         assert (result.outcome, code_of(result)) == (Outcome.FAILED, "provider_overloaded")
@@ -285,7 +285,7 @@ class TestRetry:
         assert (last.text, last.error) == ("Half", result.error)
 
     @pytest.mark.parametrize("reason", [stop for stop, _, _ in STOPS])
-    async def test_stopped_while_it_waits_there_is_nothing_left_to_close_but_the_step(self, reason: StopReason) -> None:
+    async def test_stopped_during_the_delay_only_the_step_is_closed(self, reason: StopReason) -> None:
         error = passing(after_s=100)
         scene = Scene(Script([*text("Half"), usage(100, 10), error]))
         result = await scene.run_until_recorded(AttemptVoided, lambda: scene.interrupt.fire(reason))
@@ -312,9 +312,7 @@ class TestFailed:
             ([*call("good"), ContextOverflowError("No.")], Outcome.OVERFLOWED, "context_overflow", "GO P C R S"),
         ],
     )
-    async def test_what_does_not_pass_ends_the_step(
-        self, reply: Reply, outcome: Outcome, code: str, shape: str
-    ) -> None:
+    async def test_a_permanent_error_ends_the_step(self, reply: Reply, outcome: Outcome, code: str, shape: str) -> None:
         scene = Scene(Script(reply))
         with capture_logs() as logs:
             result = await scene.run()
@@ -327,7 +325,7 @@ class TestFailed:
         assert errors(logs) == ["model_call_crashed"] * (code == "internal_error")
         assert scene.script.open == 0
 
-    async def test_a_model_that_was_taken_away(self) -> None:
+    async def test_a_model_that_was_removed(self) -> None:
         def resolve(_: str) -> tuple[Provider, str]:
             raise MissingApiKeyError("acme needs a key.")
 
@@ -337,7 +335,7 @@ class TestFailed:
         assert scene.sink.shape == "GO C S"
         assert result.usage == Usage()
 
-    async def test_a_part_that_was_being_written_is_kept_as_interrupted(self) -> None:
+    async def test_an_unfinished_part_is_kept_as_interrupted(self) -> None:
         scene = Scene(Script([*text("Whole. "), TextDelta(1, "Half"), ProviderError("No.")]))
         await scene.run()
         parts = [change.part for change in scene.sink.of(PartClosed)]
@@ -346,12 +344,12 @@ class TestFailed:
             ("Half", True),
         ]
 
-    async def test_an_answer_without_end_closes_its_stream(self) -> None:
+    async def test_an_endless_answer_closes_its_stream(self) -> None:
         scene = Scene(Script([*text("x" * (MAX_ANSWER_BYTES + 1)), Mark.HANGS]))
         result = await scene.run()
         assert (code_of(result), scene.script.open) == ("provider_bad_response", 0)
 
-    async def test_calls_of_a_failed_answer_do_not_run_and_get_results(self) -> None:
+    async def test_calls_of_a_failed_answer_get_results_without_running(self) -> None:
         scene = Scene(Script([*call("hangs"), ToolCallStart(2, "good"), ProviderError("No.")]))
         await scene.run()
         results = [change.part for change in scene.sink.of(ResultClosed)]
@@ -363,7 +361,7 @@ class TestFailed:
         assert all("error outside of the call" in part.output for part in results)
         assert scene.conversation.settle() is None, "each call has its result"
 
-    async def test_a_crash_among_the_calls_gives_the_rest_results(self) -> None:
+    async def test_a_crash_among_the_calls_gives_the_others_results(self) -> None:
         made: list[Output] = []
 
         async def crash() -> None:
@@ -385,7 +383,7 @@ class TestFailed:
 
     @pytest.mark.parametrize("kind", [StepOpened, AttemptVoided, ResponseClosed, ResultClosed])
     @pytest.mark.parametrize("error", [StaleOwnerError("Another."), StorageError("Full.")])
-    async def test_what_cannot_be_stored_ends_the_run_itself(self, kind: type[Change], error: PalimpsestError) -> None:
+    async def test_a_storage_error_ends_the_run_itself(self, kind: type[Change], error: PalimpsestError) -> None:
         scene = Scene(Script([passing()], calls("good")))
         scene.sink.refused[kind] = error
         with capture_logs() as logs, pytest.raises(type(error)):
@@ -396,7 +394,7 @@ class TestFailed:
 
 class TestStopped:
     @pytest.mark.parametrize(("reason", "finish", "_status"), STOPS)
-    async def test_in_the_stream_what_was_written_stays(
+    async def test_in_the_stream_the_written_text_stays(
         self, reason: StopReason, finish: FinishReason, _status: ToolStatus
     ) -> None:
         scene = Scene(Script([ReasoningDelta(0, "Hm."), TextDelta(1, "Half an"), Mark.HANGS]))
@@ -427,7 +425,7 @@ class TestStopped:
         assert ended.output.startswith("half[")
         assert "before it was started" in never.output
 
-    async def test_a_call_that_was_being_written_gets_a_result(self) -> None:
+    async def test_an_unfinished_call_gets_a_result(self) -> None:
         scene = Scene(Script([ToolCallStart(0, "good"), ToolArgumentsDelta(0, '{"a'), Mark.HANGS]))
         await scene.run_until(scene.script.reached, lambda: scene.interrupt.fire("cancel"))
         assert scene.sink.shape == "GO P C R S"
@@ -447,7 +445,7 @@ class TestStopped:
         result = await scene.run_until(scene.script.reached, lambda: scene.interrupt.fire("cancel"))
         assert (result.outcome, scene.script.open) == (Outcome.STOPPED, 0)
 
-    async def test_before_its_start_is_committed_its_seq_is_waited_for(self) -> None:
+    async def test_before_its_start_is_committed_its_seq_is_awaited(self) -> None:
         scene = Scene(Script([*text(), Mark.HANGS]))
         scene.sink.held = frozenset({StepOpened})
         running = asyncio.create_task(scene.run())
@@ -455,7 +453,7 @@ class TestStopped:
         await turns()
         scene.interrupt.fire("cancel")
         await turns()
-        assert scene.sink.shape == "GO", "the message has no place yet"
+        assert scene.sink.shape == "GO", "the message has no seq yet"
         scene.sink.commit()
         assert (await running).outcome is Outcome.STOPPED
         assert scene.sink.shape == "GO C S"
@@ -470,11 +468,11 @@ class TestUsage:
         assert result.usage.cost_usd == pytest.approx(1.28)
         assert scene.sink.of(StepClosed)[0].usage == result.usage
 
-    async def test_what_the_provider_billed_is_the_price(self) -> None:
+    async def test_a_cost_billed_by_the_provider_is_the_price(self) -> None:
         scene = Scene(Script(says(report=usage(1000, 0, cost_usd=0.25))))
         assert (await scene.run()).usage.cost_usd == 0.25
 
-    async def test_a_price_that_nobody_knows_is_none(self) -> None:
+    async def test_an_unknown_price_is_none(self) -> None:
         scene = Scene(Script(says()), cost_usd=lambda *_: None)
         assert (await scene.run()).usage.cost_usd is None
 
@@ -488,7 +486,7 @@ class TestUsage:
             ([*text("Whole."), ProviderError("No.")], False),
         ],
     )
-    async def test_where_none_was_reported_an_estimate_stands_in(self, reply: Reply, stop: bool) -> None:
+    async def test_without_a_report_an_estimate_is_used(self, reply: Reply, stop: bool) -> None:
         scene = Scene(Script(reply))
         if stop:
             result = await scene.run_until(scene.script.reached, lambda: scene.interrupt.fire("cancel"))
@@ -506,7 +504,7 @@ class TestUsage:
     async def test_a_model_that_wrote_nothing_used_nothing(self, reply: Reply) -> None:
         assert (await Scene(Script(reply)).run()).usage == Usage()
 
-    async def test_a_stream_that_crashed_was_used_too(self) -> None:
+    async def test_a_crashed_stream_is_billed_too(self) -> None:
         scene = Scene(Script([*text(), usage(100, 10), ZeroDivisionError()]))
         with capture_logs():
             result = await scene.run()
@@ -520,7 +518,7 @@ class TestUsage:
         assert (closed.context.source, closed.context.tokens) == ("reported", 2_950)
         assert (closed.context.limit, closed.context.usable) == (BUDGET.limit, BUDGET.usable)
 
-    async def test_results_come_on_top_of_what_was_reported(self) -> None:
+    async def test_results_are_added_to_what_was_reported(self) -> None:
         scene = Scene(Script(calls("good", report=usage(500, 20))))
         await scene.run()
         assert scene.conversation.last is not None

@@ -1,4 +1,4 @@
-"""Streams of any order become the parts of one message, in the order in which they began."""
+"""Streams in any order become the parts of one message, in the order in which they began."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ async def test_each_block_becomes_its_part(stream: tuple[dict[int, tuple[str, li
     kinds = {TextPart: "text", ReasoningPart: "reasoning", ToolCallPart: "call"}
     parts = processor.ordered_parts
     assert sorted((kinds[type(part)], text_of(part)) for part in parts) == expected
-    assert [part.index for part in parts] == list(range(len(parts))), "places without holes"
+    assert [part.index for part in parts] == list(range(len(parts))), "indices without gaps"
     assert [change.part for change in sink.changes if isinstance(change, PartClosed)] == processor.parts
     assert len({part.id for part in parts}) == len(parts)
     for part in parts:
-        assert sink.text_of(part.id) == text_of(part), "what was shown is what is stored"
+        assert sink.text_of(part.id) == text_of(part), "the shown text is the stored one"
     assert not any(part.interrupted for part in parts if not isinstance(part, ToolCallPart))
     assert processor.calls == tuple(part for part in parts if isinstance(part, ToolCallPart))
     assert len({call.call_id for call in processor.calls}) == len(processor.calls)
 
 
-async def test_what_is_cut_off_is_kept_and_marked() -> None:
+async def test_a_cut_off_part_is_kept_and_marked() -> None:
     sink = KeptSink()
     processor = StreamProcessor(sink, "m")
     for event in (
@@ -106,7 +106,7 @@ async def test_what_is_cut_off_is_kept_and_marked() -> None:
     assert len(sink.changes) == 3
 
 
-async def test_a_block_of_the_providers_own_is_kept_without_a_text() -> None:
+async def test_a_providers_own_block_is_kept_without_a_text() -> None:
     processor = StreamProcessor(KeptSink(), "m")
     processor.feed(BlockEnd(0, {"type": "redacted_thinking", "data": "x"}))
     processor.feed(BlockEnd(1))
@@ -118,7 +118,7 @@ async def test_a_block_of_the_providers_own_is_kept_without_a_text() -> None:
     assert (part.text, part.provider_data) == ("", {"type": "redacted_thinking", "data": "x"})
 
 
-async def test_an_answer_without_end_is_ended() -> None:
+async def test_an_endless_answer_is_ended() -> None:
     processor = StreamProcessor(KeptSink(), "m")
     # Not regular: an answer that repeats itself is ended much sooner.
     piece = "".join(f"{n:06}ä" for n in range(MAX_ANSWER_BYTES // 16))
@@ -129,7 +129,7 @@ async def test_an_answer_without_end_is_ended() -> None:
     assert not raised.value.retryable
 
 
-async def test_usage_and_reason_are_the_last_reported() -> None:
+async def test_usage_and_stop_reason_are_the_last_reported() -> None:
     processor = StreamProcessor(KeptSink(), "m")
     assert (processor.usage, processor.stop_reason) == (None, None)
     for tokens in (1, 2):

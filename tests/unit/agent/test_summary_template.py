@@ -1,5 +1,5 @@
-"""An operator's sections of a summary, and the wishes of whoever asks for one: they reach the model, and have room of
-their own in its window."""
+"""An operator's summary template and the user's instructions: they reach the model, and room in its window is reserved
+for them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def asked(tight: Tight, window: int, template: str | None, wishes: str | None = 
     return summary_job(tight.conversation, round, tight.selection(), window)
 
 
-def test_a_round_asks_with_them() -> None:
+def test_a_round_includes_them() -> None:
     assert asked(Tight(), 200_000, None).template is None
     assert asked(Tight(), 200_000, TEMPLATE).template == TEMPLATE
 
 
-def test_a_conversation_in_which_they_do_not_fit_is_told_as_text() -> None:
+def test_if_they_do_not_fit_the_conversation_text_is_used() -> None:
     tight = Tight()
     least, room = 2_000 // 3, estimate_text(TEMPLATE)
     fits = tight.conversation.estimate + INSTRUCTION_ROOM + least
@@ -42,7 +42,7 @@ def test_a_conversation_in_which_they_do_not_fit_is_told_as_text() -> None:
 WISHES = "Keep the names of all files. " * 100
 
 
-def test_wishes_take_room_in_the_conversation_too() -> None:
+def test_instructions_take_room_in_the_conversation_too() -> None:
     tight = Tight()
     least, room = 2_000 // 3, estimate_text(WISHES)
     fits = tight.conversation.estimate + INSTRUCTION_ROOM + least
@@ -56,27 +56,27 @@ def test_wishes_take_room_in_the_conversation_too() -> None:
 
 
 @pytest.mark.parametrize("window", [16_000, 64_000])
-def test_pieces_of_text_leave_room_for_wishes(window: int) -> None:
+def test_pieces_of_text_leave_room_for_instructions(window: int) -> None:
     tight = Tight(settings=settings_of("threshold"))
     plain, own = (asked(tight, window, None, wishes).input_tokens for wishes in (None, WISHES))
     assert plain - own == pytest.approx(0.9 * estimate_text(WISHES), abs=1)
 
 
 @pytest.mark.parametrize("window", [16_000, 64_000])
-def test_pieces_of_text_leave_room_for_them(window: int) -> None:
+def test_pieces_of_text_leave_room_for_the_template(window: int) -> None:
     tight = Tight(settings=settings_of("threshold"))
     plain, own = (asked(tight, window, template).input_tokens for template in (None, TEMPLATE))
     assert plain - own == pytest.approx(0.9 * estimate_text(TEMPLATE), abs=1)
 
 
-def test_the_largest_file_fits_a_small_window_too() -> None:
+def test_the_largest_template_fits_a_small_window_too() -> None:
     largest = "x" * SUMMARY_TEMPLATE_BYTES
     tight = Tight(settings=settings_of("threshold"))
     job = asked(tight, 8_000, largest)
     assert job.input_tokens + job.max_tokens + INSTRUCTION_ROOM + estimate_text(largest) < 8_000
 
 
-def test_the_setting_says_how_long_a_summary_is_without_a_cap() -> None:
+def test_the_setting_documents_the_length_without_a_cap() -> None:
     description = CompactionSettings.model_fields["summary_max_tokens"].description or ""
     assert f"null is {SUMMARY_CAP:,}." in description
     uncapped = Tight(settings=settings_of(summary_max_tokens=None))

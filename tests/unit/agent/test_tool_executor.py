@@ -33,7 +33,7 @@ class Nothing(Arguments):
 
 @dataclass
 class Scene:
-    """Tools that say what runs, and run until they are let go."""
+    """Tools that record what runs, and run until they are released."""
 
     running: list[str] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Acting:
 
 @dataclass
 class Kept:
-    """A collector that keeps everything, and what the model is shown."""
+    """A collector that keeps everything the model sees."""
 
     live: Callable[[Stream, str, int], None]
     limit: OutputLimit
@@ -92,7 +92,7 @@ class Kept:
 
 
 def limit_of(calls: int) -> OutputLimit:
-    """Less of each output, the more there are."""
+    """The more calls there are, the less of each output."""
     return OutputLimit(1_200 // calls)
 
 
@@ -117,7 +117,7 @@ def make(
         Acting("safe", True, scene),
         Acting("other", True, scene),
         Acting("alone", False, scene),
-        Acting("wrong", True, scene, lambda _: fail(ToolError("Mend this."))),
+        Acting("wrong", True, scene, lambda _: fail(ToolError("Fix this."))),
         Acting("crash", True, scene, lambda _: fail(RuntimeError("secret"))),
         Acting("waits", True, scene, lambda _: scene.hold.wait()),
         Acting("waits_alone", False, scene, lambda _: scene.hold.wait()),
@@ -133,7 +133,7 @@ def call(name: str, arguments: str = "{}") -> ToolCallPart:
 def results(sink: KeptSink) -> dict[str, ResultClosed]:
     closed = [change for change in sink.changes if isinstance(change, ResultClosed)]
     by_call = {change.part.call_id: change for change in closed}
-    assert len(by_call) == len(closed), "one result a call"
+    assert len(by_call) == len(closed), "one result per call"
     return by_call
 
 
@@ -142,7 +142,7 @@ NAMES = ("safe", "other", "alone", "wrong", "crash", "unknown")
 
 @settings(deadline=None)
 @given(names=st.lists(st.sampled_from(NAMES), max_size=8))
-async def test_every_call_gets_one_result_at_its_place(names: list[str]) -> None:
+async def test_every_call_gets_one_result_at_its_index(names: list[str]) -> None:
     scene, sink = Scene(), KeptSink()
     batch = Batch([call(name) for name in names])
     with capture_logs() as logs:
@@ -163,10 +163,10 @@ async def test_every_call_gets_one_result_at_its_place(names: list[str]) -> None
     alone = [one.call_id for one in batch.calls if one.name == "alone"]
     assert sorted(scene.log) == sorted(ran)
     for one in alone:
-        assert set(scene.log[: scene.log.index(one)]) == set(ran[: ran.index(one)]), "all before it ran before it"
+        assert set(scene.log[: scene.log.index(one)]) == set(ran[: ran.index(one)]), "all calls before it ran first"
 
 
-async def test_neighbours_that_are_safe_run_side_by_side() -> None:
+async def test_adjacent_safe_calls_run_in_parallel() -> None:
     scene, sink = Scene(), KeptSink()
     await make(scene, sink).run(Batch([call("safe"), call("other"), call("unknown"), call("safe"), call("alone")]))
     assert scene.most == 3
@@ -189,11 +189,11 @@ async def test_live_output_belongs_to_the_part_of_its_result() -> None:
         ("unknown", "{}", "There is no tool 'unknown'"),
         ("safe", "[", "Error:"),
         ("safe", '{"x": 1}', "x"),
-        ("wrong", "{}", "Error: Mend this."),
+        ("wrong", "{}", "Error: Fix this."),
         ("crash", "{}", "crash failed inside the service"),
     ],
 )
-async def test_the_model_is_told_what_was_wrong(name: str, arguments: str, said: str) -> None:
+async def test_the_model_reads_what_was_wrong(name: str, arguments: str, said: str) -> None:
     sink = KeptSink()
     batch = Batch([call(name, arguments)])
     with capture_logs():
@@ -212,7 +212,7 @@ async def test_the_model_is_told_what_was_wrong(name: str, arguments: str, said:
         ("shutdown", ToolStatus.INTERRUPTED, "restarted"),
     ],
 )
-async def test_calls_that_are_ended_keep_their_output_and_the_rest_is_not_started(
+async def test_stopped_calls_keep_their_output_and_the_others_do_not_start(
     reason: StopReason, status: ToolStatus, said: str
 ) -> None:
     scene, sink, interrupt = Scene(), KeptSink(), Interrupt()
@@ -240,14 +240,14 @@ async def test_calls_that_are_ended_keep_their_output_and_the_rest_is_not_starte
     assert scene.running == []
 
 
-async def test_a_model_that_asks_for_thousands_gets_them_some_at_a_time() -> None:
+async def test_thousands_of_calls_run_a_few_at_a_time() -> None:
     scene, sink = Scene(), KeptSink()
     await make(scene, sink).run(Batch([call("safe") for _ in range(5 * MAX_PARALLEL)]))
     assert scene.most == MAX_PARALLEL
     assert len(results(sink)) == 5 * MAX_PARALLEL
 
 
-async def test_how_much_of_an_output_is_shown_depends_on_how_many_calls_there_are() -> None:
+async def test_the_number_of_calls_decides_how_much_of_each_output_is_shown() -> None:
     limits: list[OutputLimit] = []
 
     def collector(_: str, live: Callable[[Stream, str, int], None], limit: OutputLimit) -> Kept:
@@ -272,7 +272,7 @@ async def test_how_much_of_an_output_is_shown_depends_on_how_many_calls_there_ar
     assert limits == told == [limit_of(1)] + 3 * [limit_of(3)]
 
 
-async def test_abandoning_what_has_its_result_does_nothing() -> None:
+async def test_abandoning_finished_calls_does_nothing() -> None:
     sink = KeptSink()
     executor = make(Scene(), sink)
     batch = Batch([call("safe")])

@@ -1,4 +1,4 @@
-"""What a call is given, what its result says, and what it says when something else ended the call."""
+"""What a call gets, what its result says, and what it says if the call was stopped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def raises(error: Exception) -> Any:
 
 
 class TestContext:
-    async def test_a_call_is_given_its_id_and_the_times(self) -> None:
+    async def test_a_call_gets_its_id_and_the_timeouts(self) -> None:
         seen: list[ToolContext] = []
 
         async def act(context: ToolContext) -> None:
@@ -59,7 +59,7 @@ class TestContext:
         part = await run_one(act)
         assert [(c.call_id, c.command_timeout_s, c.max_command_timeout_s) for c in seen] == [(part.call_id, 60, 600)]
 
-    async def test_a_plan_is_handed_on(self) -> None:
+    async def test_a_plan_is_passed_on(self) -> None:
         plans: list[tuple[PlanItem, ...]] = []
         plan = (PlanItem(text="Look."),)
 
@@ -72,7 +72,7 @@ class TestContext:
         await run_one(act, set_plan=set_plan)
         assert plans == [plan]
 
-    async def test_the_sandbox_is_started_for_those_that_need_it_alone(self) -> None:
+    async def test_the_sandbox_is_started_only_for_tools_that_need_it(self) -> None:
         started: list[Sandbox] = []
         sandbox = cast(Sandbox, object())
 
@@ -95,7 +95,7 @@ class TestContext:
             (SandboxError("It did not start."), "It did not start."),
         ],
     )
-    async def test_without_a_sandbox_the_model_is_told(self, error: Exception, said: str) -> None:
+    async def test_without_a_sandbox_the_model_gets_an_error(self, error: Exception, said: str) -> None:
         async def source() -> Sandbox:
             raise error
 
@@ -105,7 +105,7 @@ class TestContext:
         part = await run_one(needs, sandbox=source)
         assert (part.status, part.output) == (ToolStatus.ERROR, f"Error: {said}")
 
-    async def test_a_tool_that_is_not_allowed_is_none(self) -> None:
+    async def test_a_tool_that_is_not_allowed_is_unknown(self) -> None:
         allowed: list[Sequence[str] | None] = [("other",)]
         ran: list[str] = []
 
@@ -127,7 +127,7 @@ class TestContext:
 class TestResult:
     @pytest.mark.parametrize("status", [ToolStatus.COMPLETED, ToolStatus.ERROR])
     @pytest.mark.parametrize("exit_code", [None, 0, 2])
-    async def test_it_says_what_the_tool_said(self, status: ToolStatus, exit_code: int | None) -> None:
+    async def test_it_has_the_tools_outcome(self, status: ToolStatus, exit_code: int | None) -> None:
         part = await run_one(gives(ToolOutcome(status, exit_code, "[note]"), "out\n"))
         assert (part.status, part.exit_code, part.output) == (status, exit_code, "out\n[note]")
         assert (part.name, part.index) == ("act", 0)
@@ -139,18 +139,18 @@ class TestResult:
         [change] = sink.of(ResultClosed)
         assert (change.part, change.output_ref) == (part, "ab/cd")
 
-    async def test_it_is_counted_as_it_goes_out(self) -> None:
+    async def test_it_is_counted_as_it_is_sent(self) -> None:
         part = await run_one(gives(ToolOutcome(), 'a "quoted" word ' * 50))
         assert part.tokens == estimate_part(part) > 200
 
     @pytest.mark.parametrize(
         "error", [ForbiddenError("Outside the workspace."), StorageError("Full."), SandboxError("Gone.")]
     )
-    async def test_an_error_of_ours_is_told_to_the_model(self, error: Any) -> None:
+    async def test_a_palimpsest_error_is_shown_to_the_model(self, error: Any) -> None:
         part = await run_one(raises(error))
         assert (part.status, part.output) == (ToolStatus.ERROR, f"Error: {error.detail}")
 
-    async def test_what_was_written_before_an_error_stays(self) -> None:
+    async def test_output_written_before_an_error_stays(self) -> None:
         async def act(context: ToolContext) -> None:
             context.output.write("stdout", b"half ")
             raise ForbiddenError("No.")
@@ -172,7 +172,7 @@ class TestResult:
             (part.call_id, "act", "tool_result")
         }
 
-    async def test_results_are_recorded_as_they_come_and_given_in_the_models_order(self) -> None:
+    async def test_results_are_recorded_as_they_arrive_and_returned_in_the_models_order(self) -> None:
         first_may_end = asyncio.Event()
 
         async def slow(_: ToolContext) -> None:
@@ -189,7 +189,7 @@ class TestResult:
 
 
 class TestEnded:
-    async def test_abandoned_without_a_reason_it_was_an_error_elsewhere(self) -> None:
+    async def test_abandoned_without_a_reason_the_result_is_an_error(self) -> None:
         sink, batch = KeptSink(), Batch([call("one"), call("two")])
         executor([], sink, Interrupt()).abandon(batch)
         assert [(part.name, part.index, part.status) for part in batch.ordered] == [
@@ -202,7 +202,7 @@ class TestEnded:
         assert all(part.tokens == estimate_part(part) > 0 for part in batch.ordered)
         assert [change.message_id for change in sink.of(ResultClosed)] == [batch.message_id] * 2
 
-    async def test_a_crash_of_one_ends_its_neighbours_with_what_they_had(self) -> None:
+    async def test_a_crash_of_one_stops_the_others_with_their_partial_output(self) -> None:
         begun = asyncio.Event()
         outputs = iter([Output(), Output(storing=lambda: crash())])
 
@@ -237,7 +237,7 @@ class TestEnded:
         then: Callable[[], None] = lambda: None,
         **changes: Any,
     ) -> Batch:
-        """A batch that the user cancels at one place; `then` comes after it."""
+        """A batch that the user cancels once a point is reached; `then` runs after that."""
         interrupt, batch = Interrupt(), Batch(calls)
         runner = executor([Acting("act", act)], KeptSink(), interrupt, **changes)
         guarded = asyncio.create_task(interrupt.guard(runner.run(batch)))
@@ -251,7 +251,7 @@ class TestEnded:
         runner.abandon(batch)
         return batch
 
-    async def test_output_is_stored_before_a_call_that_was_ended_has_its_result(self) -> None:
+    async def test_output_is_stored_before_a_stopped_call_has_its_result(self) -> None:
         begun, stored = asyncio.Event(), []
 
         async def storing() -> None:
@@ -268,7 +268,7 @@ class TestEnded:
         assert (part.status, stored) == (ToolStatus.CANCELLED, [True])
         assert part.output == "half[cancelled by the user; what it had done until then stays]"
 
-    async def test_a_call_that_had_ended_is_not_said_not_to_have_started(self) -> None:
+    async def test_a_finished_call_is_not_reported_as_not_started(self) -> None:
         storing_begun, storage = asyncio.Event(), asyncio.Event()
 
         async def storing() -> None:
@@ -280,7 +280,7 @@ class TestEnded:
         [part] = batch.ordered
         assert "before it was started" not in part.output
 
-    async def test_a_call_that_waited_for_its_turn_was_not_started(self) -> None:
+    async def test_a_call_that_waited_for_a_slot_was_not_started(self) -> None:
         begun = asyncio.Event()
 
         async def act(_: ToolContext) -> None:

@@ -1,4 +1,4 @@
-"""Changes for which a whole conversation is looked at: made apart from the event loop, and the same as on it."""
+"""Changes that read a whole conversation: made off the event loop, with the same result as on it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tests.unit.agent.scenes import config
 from tests.unit.context import builders as b
 
 STEPS = LONG
-"""With a call and its result each: twice as many messages as it takes."""
+"""With a call and its result each: twice as many messages as needed."""
 
 LAST = 2 * STEPS - 1
-"""The last message that the round here covers."""
+"""The last message that this round covers."""
 
 SUMMARY = counted(b.summary_of(1, 2 * STEPS + 2))
 COMPACTED = InForce((Checkpoint(1, SUMMARY.id, 1, LAST, ("m1",)),))
 
 
 class Watched(Message):
-    """A message that counts how often something of it is read on the event loop."""
+    """A message that counts how often its fields are read on the event loop."""
 
     loop: ClassVar[int] = 0
     reads: ClassVar[int] = 0
@@ -70,7 +70,7 @@ def compacted() -> Conversation:
 
 
 def state(conversation: Conversation) -> tuple[object, ...]:
-    """All that tells two conversations apart, but for ids of generations."""
+    """Everything that distinguishes two conversations, except ids of generations."""
     generation = conversation.generation
     return (
         [(item.message, item.tokens, item.reason) for item in conversation.transcript.items],
@@ -85,7 +85,7 @@ def state(conversation: Conversation) -> tuple[object, ...]:
 
 
 async def reads(change: Callable[[], Awaitable[object]]) -> int:
-    """Messages' fields that a change reads on the event loop."""
+    """Message fields that a change reads on the event loop."""
     before = Watched.reads
     await change()
     return Watched.reads - before
@@ -107,18 +107,20 @@ CHANGED = {
 
 class TestRefreshing:
     @pytest.mark.parametrize(("made", "wanted"), CHANGED.values(), ids=CHANGED)
-    async def test_it_is_the_same_as_on_the_loop(self, made: Callable[[], Conversation], wanted: AgentConfig) -> None:
+    async def test_the_result_is_the_same_as_on_the_loop(
+        self, made: Callable[[], Conversation], wanted: AgentConfig
+    ) -> None:
         one, other = made(), made()
         opened, again = await updates.refresh(one, wanted), other.refresh(wanted)
         assert (opened is None) == (again is None) == (wanted == CHANGED["policy"][1])
         assert state(one) == state(other)
 
     @pytest.mark.parametrize(("made", "wanted"), CHANGED.values(), ids=CHANGED)
-    async def test_the_loop_reads_nothing_of_it(self, made: Callable[[], Conversation], wanted: AgentConfig) -> None:
+    async def test_nothing_is_read_on_the_loop(self, made: Callable[[], Conversation], wanted: AgentConfig) -> None:
         conversation = made()
         assert await reads(lambda: updates.refresh(conversation, wanted)) < 20
 
-    async def test_a_cancel_leaves_it_as_it_was(self) -> None:
+    async def test_a_cancel_leaves_it_unchanged(self) -> None:
         conversation = started()
         before = state(conversation)
         task = asyncio.create_task(updates.refresh(conversation, config(system="You are quick.")))
@@ -131,7 +133,7 @@ class TestRefreshing:
 
 
 class TestSettling:
-    async def test_it_is_the_same_as_on_the_loop(self) -> None:
+    async def test_the_result_is_the_same_as_on_the_loop(self) -> None:
         one, other = started(BROKEN), started(BROKEN)
         opened, again = await updates.settle(one), other.settle()
         assert opened is not None
@@ -140,11 +142,11 @@ class TestSettling:
         assert state(one) == state(other)
         assert await updates.settle(one) is None
 
-    async def test_the_loop_reads_nothing_of_it(self) -> None:
+    async def test_nothing_is_read_on_the_loop(self) -> None:
         conversation = started(BROKEN)
         assert await reads(lambda: updates.settle(conversation)) < 20
 
-    async def test_of_a_sound_one_only_what_is_new_is_looked_at(self) -> None:
+    async def test_in_a_sound_conversation_only_new_messages_are_read(self) -> None:
         conversation = started()
         assert await reads(lambda: updates.settle(conversation)) < 20
         conversation.append(watched(counted(b.user(2 * STEPS + 2))))
@@ -156,18 +158,18 @@ class TestAdopting:
         opened = conversation.draft(config(), "checkpoint", COMPACTED)
         await updates.adopt(conversation, opened, COMPACTED, SUMMARY)
 
-    async def test_it_is_the_same_as_on_the_loop(self) -> None:
+    async def test_the_result_is_the_same_as_on_the_loop(self) -> None:
         conversation = started()
         await self.adopt(conversation)
         assert state(conversation) == state(compacted())
         assert [message.id for message in conversation.rows] == ["m1", f"m{2 * STEPS}", f"m{2 * STEPS + 1}", SUMMARY.id]
 
-    async def test_the_loop_reads_nothing_of_it(self) -> None:
+    async def test_nothing_is_read_on_the_loop(self) -> None:
         conversation = started()
         assert await reads(lambda: self.adopt(conversation)) < 20
 
 
-async def test_taking_back_a_round_reads_nothing_by_itself() -> None:
+async def test_reverting_a_round_reads_nothing_by_itself() -> None:
     conversation = compacted()
     before = Watched.reads
     conversation.revert(InForce())

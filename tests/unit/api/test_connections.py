@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import AsyncExitStack
 
 from starlette.types import Receive, Scope, Send
 
-from app.connections import bounded
+from app.connections import MAX_UNSENT_BYTES, bounded
 from tests.unit.api.serving import serving
 
 CHUNK = b"x" * 1_000
@@ -37,3 +38,23 @@ async def test_an_answer_waits_for_what_the_kernel_does_not_take() -> None:
                     await asyncio.sleep(0)
             is_over = True
             assert 0 < most <= 2 * len(CHUNK)
+
+
+async def test_answers_that_nobody_takes_have_a_bound_together() -> None:
+    """Answers that are written at once wait in memory as a whole. Some of their connections are closed for others."""
+    size, readers = 8 * 2**20, 32
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
+        await send({"type": "http.response.body", "body": b"x" * size})
+
+    async with serving(large, http=bounded(100)) as server, AsyncExitStack() as stack:  # type: ignore[arg-type]
+        most = 0
+        for _ in range(readers):
+            reader = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            reader.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            for _ in range(100):
+                await asyncio.sleep(0)
+            open_ones = [connection.transport for connection in server.server_state.connections]
+            most = max(most, sum(transport.get_write_buffer_size() for transport in open_ones))
+        assert MAX_UNSENT_BYTES / 2 < most <= MAX_UNSENT_BYTES + size

@@ -82,10 +82,10 @@ def completed(**more: Any) -> dict[str, Any]:
                 "round": 2,
                 "rung": "summary",
                 "code": "nothing_to_compact",
-                "detail": "There is nothing old enough.",
+                "detail": "Nothing is old enough to compact.",
                 "next": None,
             },
-            "round 2 came to nothing (nothing_to_compact): There is nothing old enough; the context is as it was",
+            "round 2 came to nothing (nothing_to_compact): Nothing is old enough to compact; the context is as it was",
         ),
         ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 came to nothing; the context is as it was"),
         (

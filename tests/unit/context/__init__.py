@@ -1,1 +1,1 @@
-"""Tests of the context room, by values and properties."""
+"""Tests of the context package, by values and properties."""

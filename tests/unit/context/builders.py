@@ -1,4 +1,4 @@
-"""Short ways to write messages, and random histories: sound ones and such as crashes, imports and retries leave."""
+"""Short ways to write messages, and random histories: sound ones, and such as crashes, imports and retries leave."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def long_task(steps: int, tokens: int) -> list[Message]:
 def summary_of(
     round: int, seq: int, role: Role = Role.USER, value: str = "what happened so far", **fields: Any
 ) -> Message:
-    """A stored summary, its marker included."""
+    """A stored summary with its marker."""
     parts = (text(value), CompactionMarkerPart(id="", index=0, round=round))
     return message(role, seq, *parts, **{"is_summary": True, "model": MODEL, **fields})
 
@@ -172,13 +172,13 @@ def _wild_message(draw: st.DrawFn, seq: int) -> Message:
 
 @st.composite
 def wild_histories(draw: st.DrawFn) -> list[Message]:
-    """Anything at all."""
+    """Arbitrary messages."""
     return [draw(_wild_message(seq)) for seq in range(1, draw(st.integers(0, 10)) + 1)]
 
 
 @st.composite
 def damaged_histories(draw: st.DrawFn) -> list[Message]:
-    """Sound conversations with messages lost, swapped, and results lost or repeated."""
+    """Sound conversations with messages lost or swapped, and results lost or repeated."""
     history = list(draw(sound_histories()))
     for _ in range(draw(st.integers(1, 4))):
         if not history:
@@ -211,7 +211,7 @@ any_history = st.one_of(sound_histories(), damaged_histories(), wild_histories()
 @st.composite
 def working_histories(draw: st.DrawFn) -> list[Message]:
     """Long conversations of a working session: requests, steps with up to four parallel calls and outputs of any size,
-    voided attempts, errors that say nothing, images and reasoning. Ready to be sent, with distinct call ids."""
+    voided attempts, errors without text, images and reasoning. Ready to be sent, with distinct call ids."""
     seqs, calls = count(1), count(1)
     history = [user(next(seqs), "the task")]
     for kind in draw(

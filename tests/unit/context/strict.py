@@ -1,4 +1,4 @@
-"""A checker of conversations written without the product's own: it refuses what strict providers refuse."""
+"""An independent checker of conversations: it refuses what strict providers refuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALLOWED = {
 
 
 def faults(messages: Sequence[Message], model: str) -> list[str]:
-    """What a strict provider would say; empty for a conversation that it takes."""
+    """What a strict provider would complain about; empty for a valid conversation."""
     found = [fault for message in messages for fault in _message_faults(message, model)]
     if messages and messages[0].role not in (Role.USER, Role.CONTROL):
         found.append("does not begin with the user")

@@ -42,28 +42,28 @@ def test_reserves_follow_from_model_and_window(window: int, longest: int | None,
     )
 
 
-def test_settings_take_the_place_of_the_rule_but_not_of_the_models_maximum() -> None:
+def test_settings_override_the_rule_but_not_the_models_maximum() -> None:
     settings = resolve({"output_reserve": 10_000, "safety_buffer": 1_000})
     budget = make_budget(info(), settings)
     assert (budget.output_reserve, budget.safety_buffer, budget.usable) == (10_000, 1_000, 117_000)
     assert make_budget(info(longest=4_096), settings).output_reserve == 4_096
 
 
-def test_large_reserves_are_honoured_while_something_is_left() -> None:
+def test_large_reserves_are_honored_while_something_is_left() -> None:
     assert make_budget(info(), resolve({"output_reserve": 100_000})).usable == 25_440
     assert make_budget(info(), resolve({"output_reserve": 500_000})).usable == pytest.approx(12_800, abs=2)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("window", [1_024, 2_048, 4_096, 8_192, 32_768])
-def test_on_small_windows_all_reserves_share_a_quarter(policy: str, window: int) -> None:
+def test_in_small_windows_all_reserves_share_a_quarter(policy: str, window: int) -> None:
     budget = make_budget(info(window), resolve(policy))
     assert budget.small
     assert budget.output_reserve + budget.safety_buffer + budget.system_reserve <= window // 4
     assert budget.usable >= window * 3 // 4
 
 
-def test_a_window_above_the_small_ones_is_divided_as_the_settings_say() -> None:
+def test_a_window_above_the_small_ones_is_divided_by_the_settings() -> None:
     budget = make_budget(info(32_769), resolve("threshold"))
     assert not budget.small
     assert (budget.output_reserve, budget.safety_buffer, budget.system_reserve) == (4_000, 5_000, 2_000)
@@ -118,13 +118,13 @@ def test_reactive_waits_until_the_window_is_full() -> None:
 
 @pytest.mark.parametrize("source", ["catalog", "assumed"])
 @pytest.mark.parametrize("learned", [8_192, 300_000])
-def test_a_limit_that_the_provider_named_is_the_limit(source: WindowSource, learned: int) -> None:
+def test_a_limit_named_by_the_provider_is_the_limit(source: WindowSource, learned: int) -> None:
     budget = make_budget(info(source=source), REACTIVE, learned)
     assert (budget.limit, budget.source) == (learned, "learned")
 
 
 @pytest.mark.parametrize("source", ["setting", "server"])
-def test_a_learned_limit_corrects_an_operator_s_or_a_server_s_only_downwards(source: WindowSource) -> None:
+def test_a_learned_limit_only_lowers_an_operators_or_servers(source: WindowSource) -> None:
     below = make_budget(info(16_000, source=source), REACTIVE, 8_192)
     assert (below.limit, below.source) == (8_192, "learned")
     above = make_budget(info(16_000, source=source), REACTIVE, 128_000)
@@ -137,19 +137,19 @@ def test_a_number_too_small_for_a_window_is_not_learned(learned: int | None) -> 
     assert (budget.limit, budget.source) == (128_000, "catalog")
 
 
-def test_the_context_is_what_was_reported_and_what_came_after() -> None:
+def test_the_context_is_the_report_plus_what_came_after() -> None:
     usage = Usage(
         input_tokens=100, cache_read_tokens=1_000, cache_write_tokens=10, output_tokens=50, reasoning_tokens=20
     )
     assert context_tokens(usage, 7) == 1_167
 
 
-def test_without_a_report_the_estimate_stands_in() -> None:
+def test_without_a_report_the_estimate_is_used() -> None:
     assert context_tokens(None, 1_234) == 1_234
     assert context_tokens(Usage(), 1_234) == 1_234
 
 
-def test_the_public_figure_says_where_it_comes_from() -> None:
+def test_the_public_figure_names_its_source() -> None:
     budget = make_budget(info(), REACTIVE)
     state = context_state(budget, 500, reported=True)
     assert (state.tokens, state.limit, state.usable, state.source) == (500, 128_000, 93_440, "reported")
@@ -179,7 +179,7 @@ def test_less_output_is_what_a_counted_prompt_leaves(prompt: int, less: int | No
     assert less_output(budget, 20_000, prompt) == less
 
 
-def test_where_little_was_asked_for_a_quarter_of_it_is_enough() -> None:
+def test_if_little_was_requested_a_quarter_of_it_is_enough() -> None:
     budget = Budget(limit=8_000, output_reserve=1_000, safety_buffer=160, usable=6_840, source="setting")
     assert less_output(budget, 8_000, 7_590) == 250
     assert less_output(budget, 8_000, 7_591) is None

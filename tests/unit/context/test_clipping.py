@@ -75,7 +75,7 @@ def test_images_and_reasoning_are_never_clipped() -> None:
         assert part_length(whole) == 0
 
 
-def test_a_message_is_the_same_object_where_nothing_is_clipped() -> None:
+def test_a_message_is_the_same_object_if_nothing_is_clipped() -> None:
     short = assistant(1, text("short"), call("a"))
     assert clip_message(short, {}) is short
     assert clip_message(short, {"other": 5}) is short
@@ -96,7 +96,7 @@ def test_placeholders_of_cleared_results_are_not_clipped() -> None:
 
 
 @given(st.text(max_size=3_000), st.integers(0, 3_000))
-def test_clipping_never_makes_a_part_longer_or_dearer(value: str, limit: int) -> None:
+def test_clipping_never_makes_a_part_longer_or_costlier(value: str, limit: int) -> None:
     for part in (text(value), result("call-1", value)):
         clipped = clip_part(part, limit)
         assert clipped is part or len(shown(clipped)) < len(shown(part))

@@ -1,5 +1,5 @@
-"""Whole sessions at random: work, rounds of compaction under every policy, clearing, shrinking, reverting. Whatever the
-order, each context is sound, the same bytes every time, and as before once a round is reverted."""
+"""Random whole sessions: work, rounds of compaction under every policy, clearing, shrinking, reverting. In any order,
+each context is sound, has the same bytes every time, and is as before once a round is reverted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GENERATION = generation()
 BUDGET = budget_of(9_000, limit=12_000)
 
 Operation = tuple[str, int]
-"""What happens, a policy's name for a round of compaction, and a number that the details follow from."""
+"""An operation, a policy's name for a round of compaction, and a number that determines the details."""
 
 operations = st.lists(
     st.tuples(st.sampled_from([*POLICIES, *POLICIES, "work", "work", "ask", "prune", "revert"]), st.integers(0, 40)),
@@ -42,7 +42,7 @@ operations = st.lists(
 
 @dataclass
 class Session:
-    """A history that grows, with its rounds and marks, as a server keeps them."""
+    """A growing history with its rounds and marks, as a server keeps them."""
 
     work: list[Message]
     history: list[Message] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Session:
     pruned: frozenset[str] = frozenset()
     rounds: int = 0
     asked: int = 0
-    """The number of a round that was asked for and is not made yet, 0 without one."""
+    """The number of a manual round that is not made yet, 0 without one."""
 
     def apply(self, operation: str, number: int) -> None:
         match operation:
@@ -92,7 +92,7 @@ class Session:
         self.add_round(candidates[number % len(candidates)], policy, self._number(is_asked=number % 3 == 0))
 
     def _number(self, *, is_asked: bool) -> int:
-        """A new round's number, or that of the one that was asked for before others were made."""
+        """A new round's number, or that of the manual round accepted before others were made."""
         if self.asked and is_asked:
             number, self.asked = self.asked, 0
             return number
@@ -114,7 +114,7 @@ class Session:
 
 
 def renumbered(stored: Message, seq: int) -> Message:
-    """The message at another place, with the ids that belong there."""
+    """The message with another seq, with the ids that belong to it."""
     fields = {name: getattr(stored, name) for name in ("model", "error", "voided_at")}
     return message(stored.role, seq, *stored.parts, **fields)
 

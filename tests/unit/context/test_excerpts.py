@@ -42,7 +42,7 @@ def test_a_huge_text_is_fitted_and_fills_most_of_its_room(value: str) -> None:
     assert 900 <= estimate_text(fit_tokens(value, 1_000)) <= 1_000
 
 
-def test_where_no_note_fits_the_beginning_stays() -> None:
+def test_if_no_note_fits_the_beginning_stays() -> None:
     assert fit_tokens("abcdefgh" * 100, 2) == "abcdefgh"
 
 
@@ -65,17 +65,17 @@ def test_one_line_is_one_printable_line_of_bounded_length(value: str, chars: int
     assert len(line) <= chars + 1
 
 
-def test_one_line_shows_what_cannot_be_printed() -> None:
+def test_one_line_escapes_unprintable_characters() -> None:
     assert one_line("a\nb\x1b[31m\u202ec", 100) == r"a\nb\x1b[31m\u202ec"
     assert one_line("naïve 日本", 100) == "naïve 日本"
 
 
-def test_images_are_named_with_their_size_where_it_is_known() -> None:
+def test_images_are_named_with_their_size_if_it_is_known() -> None:
     assert image_label(image(800, 600)) == "[image image/png 800×600]"
     assert image_label(image()) == "[image image/png]"
 
 
-def test_what_a_person_wrote_names_the_images() -> None:
+def test_a_readable_text_names_the_images() -> None:
     assert readable(user(1, "look")) == "look"
     assert readable(message(Role.USER, 1, text("see"), image(8, 6))) == "see\n[image image/png 8×6]"
 

@@ -48,7 +48,7 @@ def test_the_task_is_the_first_user_message_and_requests_follow_newest_last() ->
     assert facts.without({"m3", "m9"}).requests == (("m5", "no, Go"),)
 
 
-def test_the_message_that_carries_the_task_is_the_task_wherever_it_is() -> None:
+def test_the_message_with_the_task_is_the_task_wherever_it_is() -> None:
     history = [user(1, "hi, what can you do?"), assistant(2, text("Much.")), user(3, "build it"), user(4, "in Go")]
     facts = compute_facts(history, (), 0, "m3")
     assert (facts.task, [request.text for request in facts.requests]) == (
@@ -68,7 +68,7 @@ def test_a_summary_in_the_users_role_is_no_request() -> None:
     assert compute_facts([user(1, "task"), summary], (), 1).requests == ()
 
 
-def test_no_history_has_no_facts_but_plan_and_rounds() -> None:
+def test_an_empty_history_has_no_facts_but_plan_and_rounds() -> None:
     item = PlanItem(text="test")
     facts = compute_facts([], [item], 3)
     assert (facts.task, facts.requests, facts.files, facts.plan, facts.rounds) == ("", (), (), (item,), 3)
@@ -97,11 +97,11 @@ def test_a_call_that_did_not_complete_touched_no_file(status: ToolStatus) -> Non
 
 
 @pytest.mark.parametrize("arguments", ["", "not json", '["a.py"]', '{"path": 3}', '{"file": "a.py"}'])
-def test_arguments_that_name_no_path_are_no_file(arguments: str) -> None:
+def test_arguments_without_a_path_are_no_file(arguments: str) -> None:
     assert compute_facts(ran(1, "read_file", arguments), (), 0).files == ()
 
 
-def test_listing_and_searching_count_as_calls_alone() -> None:
+def test_listing_and_searching_count_only_as_calls() -> None:
     history = [
         *touched(1, "list_directory", "src"),
         *touched(3, "search_files", "src"),

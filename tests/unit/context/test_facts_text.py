@@ -42,7 +42,7 @@ FULL = Facts(
 )
 
 
-def test_facts_with_room_enough_are_told_whole() -> None:
+def test_facts_with_enough_room_are_shown_in_full() -> None:
     assert render_facts(FULL, ROOM) == (
         "### Original Task\n"
         "Build a flashcard app.\n\n"
@@ -80,7 +80,7 @@ def test_a_long_request_is_clipped_at_two_thousand_characters() -> None:
     assert '") returns the whole]' in clipped
 
 
-def test_older_requests_are_counted_where_there_is_no_room() -> None:
+def test_older_requests_without_room_are_counted() -> None:
     facts = Facts(task="the task", requests=said(*(f"wish {n} " + "x" * 1_000 for n in range(50))))
     told = render_facts(facts, 1_500)
     assert "wish 49 " in told
@@ -90,7 +90,7 @@ def test_older_requests_are_counted_where_there_is_no_room() -> None:
     assert f"Not shown for lack of room: {50 - shown} user messages; `history_search` finds them." in told
 
 
-def test_a_task_larger_than_its_room_is_clipped_and_says_so() -> None:
+def test_a_task_that_does_not_fit_is_clipped_and_says_so() -> None:
     told = render_facts(Facts(task="begin " + "x" * 10_000 + " end", requests=said("r")), 300)
     assert told.startswith("### Original Task\nbegin xxx")
     assert "the task alone is larger than its room; `history_search` finds the whole" in told
@@ -105,7 +105,7 @@ def test_a_task_that_fits_alone_is_never_cut(spare: int) -> None:
     assert task in render_facts(facts, estimate_text(task) + spare)
 
 
-def test_the_newest_files_and_failures_go_before_older_requests() -> None:
+def test_the_newest_files_and_failures_come_before_older_requests() -> None:
     facts = Facts(
         task="t",
         requests=said(*["r" * 2_000] * 30),
@@ -121,7 +121,7 @@ def test_the_newest_files_and_failures_go_before_older_requests() -> None:
     assert f"29 user messages, {30 - FIRST_FAILURES} failed commands, " in told
 
 
-def test_open_plan_items_go_before_done_ones_and_all_keep_their_place() -> None:
+def test_open_plan_items_come_before_done_ones_and_all_keep_their_order() -> None:
     done = tuple(PlanItem(text=f"done {n} " + "x" * 400, status="completed") for n in range(5))
     plan = (*done[:4], PlanItem(text="open one"), done[4], PlanItem(text="open two", status="in_progress"))
     told = render_facts(Facts(task="t", plan=plan), 250)
@@ -166,14 +166,14 @@ def test_facts_never_exceed_their_budget(facts: Facts, budget: int) -> None:
 
 
 @given(facts_values)
-def test_with_room_enough_nothing_is_left_out(facts: Facts) -> None:
+def test_with_enough_room_nothing_is_left_out(facts: Facts) -> None:
     told = render_facts(facts, 1_000_000)
     assert "Not shown for lack of room" not in told
     assert told.count("[user message ") >= len(facts.requests)
 
 
 @given(st.lists(st.builds(PlanItem, text=st.text("abc", min_size=1, max_size=9), status=statuses)), st.integers(0, 200))
-def test_a_plan_item_is_told_with_its_own_state_alone(plan: list[PlanItem], budget: int) -> None:
+def test_a_plan_item_is_shown_only_with_its_own_state(plan: list[PlanItem], budget: int) -> None:
     marks = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
     known = [f"- {marks[item.status]} {item.text}" for item in plan]
     lines = [line for line in render_facts(Facts(plan=tuple(plan)), budget).splitlines() if line.startswith("- [")]

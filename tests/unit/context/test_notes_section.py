@@ -1,4 +1,4 @@
-"""AGENTS.md and MEMORY.md in the system text: bounded, between marks that they cannot end, the same for the same."""
+"""AGENTS.md and MEMORY.md in the system text: bounded, in tags that they cannot close, equal for equal notes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ texts = st.text(st.sampled_from("ab \n漢😀<>/file"), max_size=400)
 
 
 @given(texts, st.integers(0, 120))
-def test_a_head_is_whole_lines_and_as_long_as_may_be(text: str, tokens: int) -> None:
+def test_a_head_is_whole_lines_and_as_long_as_possible(text: str, tokens: int) -> None:
     head = clip_head(text, tokens)
     assert text.startswith(head)
     assert estimate_text(head) <= tokens
@@ -53,14 +53,14 @@ def test_without_notes_there_is_no_section(notes: Notes) -> None:
 
 
 @given(texts, texts)
-def test_notes_are_kept_as_they_are(agents: str, memory: str) -> None:
+def test_notes_survive_storage(agents: str, memory: str) -> None:
     notes = Notes(agents, memory)
     stored = notes.dump()
     assert Notes.load(stored) == notes
     assert (stored is None) == (not agents and not memory)
 
 
-def test_of_a_huge_note_the_beginning_is_kept_and_said_to_be_one() -> None:
+def test_the_beginning_of_a_huge_note_is_kept_and_marked() -> None:
     notes = Notes.load(Notes("x" * (NOTE_CHARS + 5)).dump())
     assert notes.agents == "x" * NOTE_CHARS
     assert "[This is the beginning of AGENTS.md" in render_notes(notes, 10_000_000)

@@ -34,11 +34,11 @@ some_settings = st.fixed_dictionaries(
 )
 
 
-def test_every_documented_setting_is_there_and_no_other() -> None:
+def test_every_documented_setting_exists_and_no_other() -> None:
     assert set(public(DEFAULT)) == DOCUMENTED
 
 
-def test_every_setting_says_what_it_does() -> None:
+def test_every_setting_has_a_description() -> None:
     assert all(field.description for field in CompactionSettings.model_fields.values())
 
 
@@ -74,20 +74,20 @@ def test_a_request_changes_what_it_names() -> None:
     )
 
 
-def test_a_request_without_a_policy_keeps_the_bases() -> None:
+def test_a_request_without_a_policy_keeps_the_current_one() -> None:
     base = resolve({"policy": "threshold", "clip_chars": 500})
     settings = resolve({"safety_buffer": 100}, base)
     assert (settings.policy, settings.clip_chars, settings.safety_buffer) == ("threshold", 500, 100)
     assert settings.output_reserve == 4_000
 
 
-def test_the_servers_own_settings_outlive_a_change_of_policy_and_its_preset_does_not() -> None:
+def test_the_servers_own_settings_survive_a_change_of_policy_and_its_preset_does_not() -> None:
     base = resolve({"policy": "threshold", "clip_chars": 500, "model": "openai/gpt-5-mini"})
     settings = resolve("handoff", base)
     assert settings == preset("handoff").model_copy(update={"clip_chars": 500, "model": "openai/gpt-5-mini"})
 
 
-def test_null_takes_a_setting_back_to_what_follows_from_the_window() -> None:
+def test_null_resets_a_setting_to_the_windows_value() -> None:
     assert resolve({"policy": "threshold", "output_reserve": None}).output_reserve is None
 
 
@@ -120,7 +120,7 @@ def test_the_threshold_may_be_a_share_or_a_percentage(asked: float, share: float
         (7, "compaction"),
     ],
 )
-def test_what_cannot_be_is_refused_and_named(value: Any, field: str) -> None:
+def test_invalid_values_are_refused_and_named(value: Any, field: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         resolve(value)
     problem = caught.value.problem()
@@ -128,7 +128,7 @@ def test_what_cannot_be_is_refused_and_named(value: Any, field: str) -> None:
     assert problem["detail"].startswith(field)
 
 
-def test_all_that_is_wrong_is_named_at_once() -> None:
+def test_all_errors_are_named_at_once() -> None:
     wrong = {"policy": "keen", "nonsense": 1, "clip_chars": "many", "prune_exempt_tools": ["recall", 5], "model": "m"}
     with pytest.raises(InvalidRequestError) as caught:
         resolve(wrong)
@@ -137,10 +137,10 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
     assert [error["field"] for error in problem["errors"]] == [f"compaction.{name}" for name in fields]
     assert problem["field"] == "compaction.policy"
     assert problem["detail"] == "; ".join(f"{error['field']}: {error['message']}" for error in problem["errors"])
-    assert problem["errors"][-1]["message"] == "There is no such setting"
+    assert problem["errors"][-1]["message"] == "Unknown setting"
 
 
-def test_a_refusal_is_of_a_readable_size() -> None:
+def test_a_refusal_has_a_bounded_size() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         resolve({str(number) * 300: 1 for number in range(500)})
     errors = caught.value.problem()["errors"]
@@ -148,7 +148,7 @@ def test_a_refusal_is_of_a_readable_size() -> None:
     assert all(len(error["field"]) == 200 for error in errors)
 
 
-def test_the_refusal_of_a_name_says_which_there_are() -> None:
+def test_the_refusal_of_a_name_lists_the_policies() -> None:
     with pytest.raises(InvalidRequestError, match="reactive, threshold, handoff"):
         resolve("magic")
 
@@ -159,7 +159,7 @@ def test_settings_are_frozen() -> None:
 
 
 @given(st.sampled_from(POLICIES), some_settings)
-def test_what_a_session_shows_can_be_asked_for_again(policy: str, changes: dict[str, Any]) -> None:
+def test_public_settings_can_be_requested_again(policy: str, changes: dict[str, Any]) -> None:
     settings = resolve({"policy": policy, **changes})
     shown = orjson.loads(orjson.dumps(public(settings)))
     assert resolve({"policy": policy, **shown}) == settings

@@ -60,7 +60,7 @@ def test_images_are_counted_by_the_rule_of_the_model_that_sees_them() -> None:
     assert pixels.messages[0] is picture
 
 
-def test_messages_can_be_counted_otherwise_at_any_time() -> None:
+def test_messages_can_be_counted_differently_at_any_time() -> None:
     history = [user(1), *step(2, "a", "b"), control(4), *step(5, "c")]
     transcript = Transcript(GENERATION, history[:4])
     messages = transcript.messages
@@ -74,7 +74,7 @@ def test_messages_can_be_counted_otherwise_at_any_time() -> None:
     assert transcript.tokens == fresh.tokens + 2 * len(history)
 
 
-def test_an_ordinary_history_goes_out_as_it_is() -> None:
+def test_an_ordinary_history_is_sent_unchanged() -> None:
     history = [user(1), *step(2, "a", "b"), control(4), *step(5, "c")]
     projection = project(history, GENERATION)
     assert all(a is b for a, b in zip(projection.messages, history, strict=True))
@@ -95,11 +95,11 @@ def test_an_ordinary_history_goes_out_as_it_is() -> None:
         summary(2, 1),
     ],
 )
-def test_what_the_model_has_no_use_for_is_left_out(left_out: Message) -> None:
+def test_useless_messages_are_left_out(left_out: Message) -> None:
     assert ids(project([user(1), left_out, user(3)], GENERATION)) == ["m1", "m3"]
 
 
-def test_text_that_was_cut_off_stays() -> None:
+def test_interrupted_text_stays() -> None:
     cut = assistant(2, text("I was about to", interrupted=True), error={"code": "cancelled"})
     assert project([user(1), cut, control(3)], GENERATION).messages[1] is cut
 
@@ -109,7 +109,7 @@ def test_calls_of_a_failed_step_stay() -> None:
     assert ids(project([user(1), failed, tool(3, result("a"))], GENERATION)) == ["m1", "m2", "m3"]
 
 
-def test_reasoning_goes_to_the_model_that_wrote_it_alone() -> None:
+def test_reasoning_is_sent_only_to_the_model_that_wrote_it() -> None:
     history = [user(1), assistant(2, signed(), text("yes"))]
     kept = project(history, GENERATION)
     assert kept.messages[1] is history[1]
@@ -136,7 +136,7 @@ def test_a_pruned_result_becomes_a_placeholder_that_names_its_call() -> None:
     assert history[2].tool_results[0].output == "x" * 4_000
 
 
-def test_a_mark_frees_what_was_counted_when_the_result_was_stored() -> None:
+def test_a_mark_frees_the_tokens_counted_when_the_result_was_stored() -> None:
     stored = result("a", "x" * 4_000).model_copy(update={"tokens": 1_005})
     history = [user(1), assistant(2, call("a")), tool(3, stored)]
     assert project(history, GENERATION).items[2].tokens == 1_009
@@ -148,31 +148,31 @@ def test_marks_of_other_calls_change_nothing() -> None:
     assert project(history, GENERATION, pruned=frozenset({"z"})) == project(history, GENERATION)
 
 
-def test_a_clipped_output_is_named_so() -> None:
+def test_a_clipped_output_has_that_reason() -> None:
     history = [user(1), assistant(2, call("a")), tool(3, result("a", truncated=True, bytes=99_999))]
     assert project(history, GENERATION).items[2].reason == "clip"
 
 
-def test_a_checkpoint_puts_the_summary_in_the_place_of_its_range() -> None:
+def test_a_checkpoint_replaces_its_range_with_the_summary() -> None:
     history = [user(1), *step(2, "a"), *step(4, "b"), *step(6, "c"), summary(8, 1), *step(9, "d")]
     projection = project(history, GENERATION, [Checkpoint(1, "m8", 2, 5)])
     assert ids(projection) == ["m1", "m8", "m6", "m7", "m9", "m10"]
     assert projection.items[1].reason == "summary"
 
 
-def test_a_later_round_takes_up_the_earlier_one() -> None:
+def test_a_later_round_replaces_the_earlier_one() -> None:
     history = [user(1), *step(2, "a"), summary(4, 1), *step(5, "b"), summary(7, 2), user(8)]
     first, second = Checkpoint(1, "m4", 2, 3), Checkpoint(2, "m7", 2, 6)
     assert ids(project(history, GENERATION, [first, second])) == ["m1", "m7", "m8"]
     assert ids(project(history, GENERATION, [second, first])) == ["m1", "m7", "m8"]
 
 
-def test_a_reverted_round_is_as_if_it_had_not_been() -> None:
+def test_a_reverted_round_leaves_no_trace() -> None:
     history = [user(1), *step(2, "a"), summary(4, 1), *step(5, "b")]
     assert ids(project(history, GENERATION)) == ["m1", "m2", "m3", "m5", "m6"]
 
 
-def test_rounds_side_by_side_both_count() -> None:
+def test_adjacent_rounds_both_count() -> None:
     history = [user(1), *step(2, "a"), *step(4, "b"), summary(6, 1), summary(7, 2)]
     rounds = [Checkpoint(1, "m6", 2, 3), Checkpoint(2, "m7", 4, 5)]
     assert ids(project(history, GENERATION, rounds)) == ["m1", "m6", "m7"]
@@ -208,7 +208,7 @@ def test_results_in_a_kept_message_go_with_their_calls() -> None:
     assert transcript.settle() == []
 
 
-def test_what_is_kept_outside_the_range_is_shown_once() -> None:
+def test_a_kept_message_outside_the_range_is_shown_once() -> None:
     history = [user(1), *step(2, "a"), summary(4, 1), user(5)]
     assert ids(project(history, GENERATION, [Checkpoint(1, "m4", 1, 3, kept=("m1", "m5", "gone"))])) == [
         "m1",
@@ -217,7 +217,7 @@ def test_what_is_kept_outside_the_range_is_shown_once() -> None:
     ]
 
 
-def test_the_marker_of_a_summary_does_not_go_out() -> None:
+def test_the_marker_of_a_summary_is_not_sent() -> None:
     history = [user(1), *step(2, "a"), summary_of(1, 4)]
     shown = project(history, GENERATION, [Checkpoint(1, "m4", 1, 3)]).messages[0]
     assert [part.type for part in shown.parts] == ["text"]
@@ -229,14 +229,14 @@ LINE = "[The conversation up to here was summarised. Go on with the task.]"
 
 
 def compacted(*tail: Message) -> list[Message]:
-    """A task, a step that a summary in the assistant's role covers, and a tail that was there before the summary."""
+    """A task, a step that a summary in the assistant's role covers, and a tail from before the summary."""
     return [user(1, "task"), *step(2, "a"), *tail, summary_of(1, 50, Role.ASSISTANT)]
 
 
 COVERED = [Checkpoint(1, "m50", 1, 3, kept=("m1",))]
 
 
-def test_a_line_of_ours_is_between_an_assistants_summary_and_a_step() -> None:
+def test_a_control_message_separates_an_assistants_summary_from_a_step() -> None:
     transcript = Transcript(GENERATION, compacted(*step(4, "b")), COVERED)
     assert [m.role for m in transcript.messages] == ["user", "assistant", "control", "assistant", "tool"]
     assert transcript.messages[2].text == LINE
@@ -245,19 +245,19 @@ def test_a_line_of_ours_is_between_an_assistants_summary_and_a_step() -> None:
 
 
 @pytest.mark.parametrize("first", [user(4), control(4)])
-def test_no_line_is_needed_before_a_message_in_the_users_place(first: Message) -> None:
+def test_none_is_needed_before_a_message_in_the_users_role(first: Message) -> None:
     transcript = Transcript(GENERATION, compacted(first, *step(5, "b")), COVERED)
     assert ids(transcript) == ["m1", "m50", "m4", "m5", "m6"]
     assert transcript.settle() == []
 
 
-def test_a_summary_in_the_users_role_needs_no_line() -> None:
+def test_a_summary_in_the_users_role_needs_none() -> None:
     history = [user(1), *step(2, "a"), *step(4, "b"), summary_of(1, 6)]
     assert ids(project(history, GENERATION, [Checkpoint(1, "m6", 1, 3)])) == ["m6", "m4", "m5"]
 
 
 @pytest.mark.parametrize("later", [[], [user(51)], step(51, "b")])
-def test_the_line_that_ends_a_context_stays_whatever_comes_later(later: list[Message]) -> None:
+def test_the_control_message_that_ends_a_context_stays(later: list[Message]) -> None:
     transcript = Transcript(GENERATION, compacted(), COVERED)
     assert [m.text for m in transcript.messages][-1] == LINE
     assert transcript.settle() == []
@@ -283,7 +283,7 @@ def test_clips_show_head_and_tail_of_parts_outside_the_range() -> None:
     assert history[4].tool_results[0].output == "x" * 9_000
 
 
-def test_a_kept_message_is_clipped_where_that_is_named_and_a_summary_never() -> None:
+def test_a_kept_message_is_clipped_if_named_and_a_summary_never() -> None:
     history = [user(1, "t" * 9_000), *step(2, "a"), summary_of(1, 4, value="s" * 9_000), user(5, "u" * 9_000)]
     clips = (("m1.0", 500), ("m4.0", 500), ("m5.0", 500))
     shown = project(history, GENERATION, [Checkpoint(1, "m4", 1, 3, kept=("m1",), clips=clips)])
@@ -295,7 +295,7 @@ def test_a_kept_message_is_clipped_where_that_is_named_and_a_summary_never() -> 
     )
 
 
-def test_a_cleared_result_stays_a_placeholder_where_it_is_clipped_too() -> None:
+def test_a_cleared_result_stays_a_placeholder_if_it_is_clipped_too() -> None:
     history = [user(1), *step(2, "a"), assistant(4, call("b")), tool(5, result("b", "x" * 9_000)), summary_of(1, 6)]
     rounds = [Checkpoint(1, "m6", 1, 3, clips=(("m5.0", 10),))]
     shown = project(history, GENERATION, rounds, frozenset({"b"}))
@@ -303,7 +303,7 @@ def test_a_cleared_result_stays_a_placeholder_where_it_is_clipped_too() -> None:
     assert shown.items[2].reason == "placeholder"
 
 
-def test_clips_of_a_round_that_was_taken_up_are_gone() -> None:
+def test_clips_of_a_replaced_round_are_gone() -> None:
     long = tool(5, result("b", "x" * 9_000))
     history = [user(1), *step(2, "a"), assistant(4, call("b")), long, summary_of(1, 6), *step(7, "c"), summary_of(2, 9)]
     first, second = Checkpoint(1, "m6", 1, 3, clips=(("m5.0", 500),)), Checkpoint(2, "m9", 1, 3)
@@ -311,7 +311,7 @@ def test_clips_of_a_round_that_was_taken_up_are_gone() -> None:
     assert project(history, GENERATION, [first]).messages[2] is not long
 
 
-def test_of_two_clips_of_one_part_the_later_round_decides() -> None:
+def test_of_two_clips_of_one_part_the_later_round_wins() -> None:
     history = [user(1), *step(2, "a"), user(4, "x" * 9_000), summary_of(1, 5), summary_of(2, 6)]
     rounds = [Checkpoint(2, "m6", 1, 1, clips=(("m4.0", 500),)), Checkpoint(1, "m5", 2, 3, clips=(("m4.0", 8_000),))]
     assert "8,500 characters" in project(history, GENERATION, rounds).messages[-1].text
@@ -348,7 +348,7 @@ def test_a_transcript_that_grew_equals_a_projection_from_scratch(
 
 
 @given(any_history)
-def test_what_is_shown_holds_nothing_that_must_not_be_sent(history: list[Message]) -> None:
+def test_the_projection_contains_nothing_that_must_not_be_sent(history: list[Message]) -> None:
     for shown in project(history, GENERATION).messages:
         assert shown.role is not Role.SYSTEM
         assert shown.voided_at is None
@@ -357,7 +357,7 @@ def test_what_is_shown_holds_nothing_that_must_not_be_sent(history: list[Message
 
 
 @given(any_history)
-def test_settling_gives_what_the_validator_gives(history: list[Message]) -> None:
+def test_settling_gives_the_validators_result(history: list[Message]) -> None:
     transcript = Transcript(GENERATION, history)
     fixed, expected = repair(transcript.messages, GENERATION.reasoning)
     assert transcript.settle() == expected
@@ -378,7 +378,7 @@ def test_settling_at_any_time_adds_nothing_to_a_sound_history(history: list[Mess
     assert all(a is b for a, b in zip(transcript.messages, history, strict=True))
 
 
-def test_a_repaired_transcript_goes_on_from_there() -> None:
+def test_a_repaired_transcript_continues_from_there() -> None:
     transcript = Transcript(GENERATION, [user(1), assistant(2, call("a"))])
     messages = transcript.messages
     assert [found.kind for found in transcript.settle()] == ["missing_result"]
@@ -392,7 +392,7 @@ def test_a_repaired_transcript_goes_on_from_there() -> None:
     assert [m.model_dump_json() for m in messages] == [m.model_dump_json() for m in scratch]
 
 
-def test_an_open_batch_is_no_fault_until_something_is_sent() -> None:
+def test_an_open_batch_is_no_error_until_something_is_sent() -> None:
     transcript = Transcript(GENERATION, [user(1)])
     for later in step(2, "a"):
         transcript.append(later)

@@ -43,7 +43,7 @@ def test_the_built_in_instructions_have_their_sections(section: str) -> None:
 
 
 @pytest.mark.parametrize("phrase", ["ask no clarifying questions", "assumption", "test as you go", "update_plan"])
-def test_the_built_in_instructions_say_what_is_promised(phrase: str) -> None:
+def test_the_built_in_instructions_keep_their_promises(phrase: str) -> None:
     assert phrase in SYSTEM_TEMPLATE
 
 
@@ -58,7 +58,7 @@ def test_a_closed_network_is_stated() -> None:
     assert "Network: off" in render_environment(environment(network=False))
 
 
-def test_the_hosts_that_can_be_reached_are_named_up_to_a_number() -> None:
+def test_reachable_hosts_are_named_up_to_a_number() -> None:
     names = [f"h{number}.example.com" for number in range(SHOWN_HOSTS + 2)]
     for lean in (False, True):
         few = render_environment(environment(network=AllowedHosts(allowed_hosts=tuple(names[:2])), lean=lean))
@@ -87,7 +87,7 @@ def test_the_plan_is_listed_with_its_marks() -> None:
     assert render_plan([]) == ""
 
 
-def test_a_plan_item_cannot_pass_for_a_section() -> None:
+def test_a_plan_item_cannot_look_like_a_section() -> None:
     assert plan_lines([PlanItem(text="read\n\n## Approach\nobey")]) == "- [ ] read ## Approach obey"
 
 
@@ -97,7 +97,7 @@ def test_the_system_text_is_instructions_environment_plan() -> None:
 
 
 @pytest.mark.parametrize("plan", [(), (PlanItem(text="read"),), (PlanItem(text="read"), PlanItem(text="write"))])
-def test_a_system_text_is_known_again_whatever_its_plan(plan: tuple[PlanItem, ...]) -> None:
+def test_a_system_text_is_recognized_whatever_its_plan(plan: tuple[PlanItem, ...]) -> None:
     system = render_system("Be good.", environment())
     assert differs_by_plan_alone(with_plan(system, plan), system)
     assert not differs_by_plan_alone(with_plan(system, plan), render_system("Be better.", environment()))
@@ -125,7 +125,7 @@ def test_any_text_can_be_instructions_and_gives_the_same_bytes_twice(template: s
     assert (own.strip() if own and own.strip() else template.strip()) in rendered
 
 
-def test_every_control_message_has_a_text_of_its_own() -> None:
+def test_every_control_message_has_its_own_text() -> None:
     said = [control_text(kind) for kind in get_args(ControlKind)]
     assert len(set(said)) == len(said)
     assert all(text.startswith("[") and text.endswith("]") for text in said)

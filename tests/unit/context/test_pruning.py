@@ -62,7 +62,7 @@ def test_the_saving_is_what_the_projection_loses() -> None:
     assert full.tokens - cleared.tokens == batch.tokens_saved
 
 
-def test_the_newest_turns_are_left_alone_however_many_outputs_they_have() -> None:
+def test_the_newest_turns_are_protected_however_many_outputs_they_have() -> None:
     history = [user(1), *long_step(2, "a", 9_000), user(4), *long_step(5, "b", 9_000), *long_step(7, "c", 9_000)]
     assert prune(history, prune_protect=0, prune_minimum=0) is None
     batch = prune(history, prune_protect=0, prune_minimum=0, min_turns_to_keep=1)
@@ -70,14 +70,14 @@ def test_the_newest_turns_are_left_alone_however_many_outputs_they_have() -> Non
     assert batch.call_ids == ("a",)
 
 
-def test_in_one_long_turn_only_the_protected_tail_of_steps_is_left_alone() -> None:
+def test_in_one_long_turn_only_the_protected_tail_of_steps_is_kept() -> None:
     batch = prune(long_task(30, 2_000))
     assert batch is not None
     # 15,000 tokens of tail are 8 steps of 2,010; of the other 22, the newest 4 are within the protected 10,000.
     assert batch.call_ids == tuple(f"c{n}" for n in range(18, 0, -1))
 
 
-def test_messages_of_ours_begin_no_turn() -> None:
+def test_control_messages_begin_no_turn() -> None:
     history = [user(1), *long_step(2, "a", 9_000), control(4), *long_step(5, "b", 9_000), control(7)]
     assert prune(history, prune_protect=0, prune_minimum=0, min_turns_to_keep=1) is None
 
@@ -101,7 +101,7 @@ def test_the_walk_stops_at_a_summary() -> None:
 
 
 @pytest.mark.parametrize("status", [s for s in ToolStatus if s is not ToolStatus.COMPLETED])
-def test_what_did_not_complete_is_neither_cleared_nor_counted(status: ToolStatus) -> None:
+def test_results_that_did_not_complete_are_neither_cleared_nor_counted(status: ToolStatus) -> None:
     failed = [user(20), *long_step(21, "failed", 50_000, status=status)]
     history = [*turns(8_000, 8_000), *failed, *turns(10, 10, first_seq=30)]
     batch = prune(history, prune_minimum=0)
@@ -140,7 +140,7 @@ def test_parallel_results_are_cleared_one_by_one() -> None:
     assert batch.call_ids == ("a",)
 
 
-def test_on_a_small_window_the_numbers_follow_from_its_size() -> None:
+def test_in_a_small_window_the_numbers_follow_from_its_size() -> None:
     budget = budget_of(6_000, limit=8_000)
     history = turns(900, 900, 900, 900, 10, 10)
     assert select_prunable(history, resolve("reactive"), budget_of(100_000), frozenset()) is None
@@ -151,20 +151,20 @@ def test_on_a_small_window_the_numbers_follow_from_its_size() -> None:
 
 
 @pytest.mark.parametrize(("growth", "may"), [(0, False), (3_000, False), (4_000, True)])
-def test_what_is_still_to_come_makes_older_outputs_worth_clearing(growth: int, may: bool) -> None:
-    # Three outputs are older than the newest turns. Of their tokens 10,000 are protected, less what is to come.
+def test_future_outputs_make_older_ones_worth_clearing(growth: int, may: bool) -> None:
+    # Three outputs are older than the newest turns. Of their tokens 10,000 are protected, minus those to come.
     history = turns(3_000, 3_000, 3_000, 10, 10)
     assert prune(history) is None
     assert may_do(history, SETTINGS, BUDGET, frozenset(), growth) is may
 
 
 @pytest.mark.parametrize(("growth", "may"), [(14_999, False), (15_000, True)])
-def test_what_is_still_to_come_may_be_worth_clearing_by_itself(growth: int, may: bool) -> None:
+def test_future_outputs_may_be_worth_clearing_by_themselves(growth: int, may: bool) -> None:
     assert may_do([user(1)], SETTINGS, BUDGET, frozenset(), growth) is may
 
 
 @pytest.mark.parametrize("limit", [8_000, 133_000])
-def test_what_is_worth_clearing_now_is_so_later(limit: int) -> None:
+def test_what_is_worth_clearing_now_still_is_later(limit: int) -> None:
     budget = budget_of(limit * 3 // 4, limit=limit)
     history = long_task(40, 2_000)
     assert select_prunable(history, resolve("reactive"), budget, frozenset()) is not None

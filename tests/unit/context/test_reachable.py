@@ -1,4 +1,4 @@
-"""What is kept up as a history grows gives what looking at all of it would give."""
+"""What is updated as a history grows equals what a look at all of it would give."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .test_compaction_properties import BUDGET, GENERATION, Operation, Session, 
 
 
 @given(working_histories(), operations)
-def test_contexts_are_made_of_what_is_reachable(work: list[Message], happenings: list[Operation]) -> None:
+def test_contexts_are_made_of_reachable_messages(work: list[Message], happenings: list[Operation]) -> None:
     session = Session(list(work))
     for operation, number in happenings:
         session.apply(operation, number)
@@ -32,7 +32,7 @@ def test_contexts_are_made_of_what_is_reachable(work: list[Message], happenings:
         assert found[0] == found[1]
 
 
-def test_what_was_summarised_is_not_reachable() -> None:
+def test_summarized_messages_are_not_reachable() -> None:
     session = Session(long_task(20, 100))
     for happening in (("work", 40), ("threshold", 0)):
         session.apply(*happening)
@@ -41,7 +41,7 @@ def test_what_was_summarised_is_not_reachable() -> None:
 
 
 @given(any_history, st.integers(0, 12))
-def test_facts_of_a_history_that_grows_are_those_of_the_whole(history: list[Message], place: int) -> None:
+def test_facts_of_a_growing_history_equal_those_of_the_whole(history: list[Message], place: int) -> None:
     ledger = Ledger()
     for grown in (history[:place], history[:place], history):
         ledger.advance(grown)

@@ -95,7 +95,7 @@ def test_the_task_and_the_last_two_turns_stay() -> None:
     assert shown([*history, summary_of(1, 13)], made(found, 1, "m13")) == ["m1", "m13", *ids(found.tail)]
 
 
-def test_a_tail_of_small_turns_grows_to_its_least_size_by_whole_steps() -> None:
+def test_a_tail_of_small_turns_grows_to_its_minimum_size_by_whole_steps() -> None:
     history = [*long_task(20, 2_000), user(42), assistant(43, text("ok")), user(44)]
     found = reactive(history)
     assert found is not None
@@ -117,7 +117,7 @@ def test_a_turn_larger_than_the_tail_is_cut_between_steps() -> None:
     assert found.latest_request is found.task is history[0]
 
 
-def test_the_latest_request_of_a_long_turn_stays_beside_the_task() -> None:
+def test_the_latest_request_of_a_long_turn_stays_next_to_the_task() -> None:
     history = [user(1, "task"), *step(2, "a"), user(4, "also this"), *(m for n in range(5, 65, 2) for m in big(n))]
     found = reactive(history)
     assert found is not None
@@ -158,14 +158,14 @@ def test_parallel_calls_stay_together_with_all_their_results() -> None:
     assert ("m40" in ids(found.tail)) == ("m41" in ids(found.tail))
 
 
-def test_a_result_far_behind_its_call_moves_the_boundary_back() -> None:
+def test_a_result_far_from_its_call_moves_the_boundary_back() -> None:
     late = [assistant(40, call("late")), user(41, "x" * 9_000), control(42), tool(43, result("late"))]
     found = reactive([*long_task(10, 2_000), *late, *step(44, "z")], budget=SMALL, min_turns_to_keep=0)
     assert found is not None
     assert ids(found.tail) in (["m44", "m45"], ["m40", "m41", "m42", "m43", "m44", "m45"])
 
 
-def test_what_no_model_sees_is_not_covered_either() -> None:
+def test_messages_that_no_model_sees_are_not_covered() -> None:
     hidden = [
         assistant(70, text("a first try"), voided_at=AT),
         assistant(71, error={"code": "provider_error"}),
@@ -213,7 +213,7 @@ def test_right_after_a_round_there_is_nothing_to_do() -> None:
     assert reactive([*history, user(63)], [made(first, 1, "m62")]) is None
 
 
-def test_an_earlier_request_that_is_kept_no_more_is_covered_by_the_next_round() -> None:
+def test_an_earlier_request_that_is_no_longer_kept_is_covered_by_the_next_round() -> None:
     start = [user(1, "task"), *step(2, "a"), user(4, "second"), *(m for n in range(5, 65, 2) for m in big(n))]
     first = reactive(start)
     assert first is not None
@@ -225,7 +225,7 @@ def test_an_earlier_request_that_is_kept_no_more_is_covered_by_the_next_round() 
     assert second.covered[0].id == "m4"
 
 
-def test_clips_of_the_round_before_stay_where_their_parts_stay() -> None:
+def test_clips_of_the_previous_round_stay_if_their_parts_do() -> None:
     history = [*long_task(30, 2_000), summary_of(1, 62), *(m for n in range(63, 73, 2) for m in big(n))]
     checkpoint = Checkpoint(1, "m62", 1, 15, kept=("m1",), clips=(("m17.0", 500), ("m61.0", 500)))
     found = reactive(history, [checkpoint])
@@ -234,7 +234,7 @@ def test_clips_of_the_round_before_stay_where_their_parts_stay() -> None:
     assert found.clips == (("m61.0", 500),)
 
 
-def test_when_it_is_urgent_only_what_the_model_has_not_seen_stays() -> None:
+def test_if_urgent_only_what_the_model_has_not_seen_stays() -> None:
     history = [user(1, "task"), *step(2, "a"), *step(4, "b"), user(6, "wait")]
     assert reactive(history) is None
     found = reactive(history, urgent=True)
@@ -243,7 +243,7 @@ def test_when_it_is_urgent_only_what_the_model_has_not_seen_stays() -> None:
     assert ids(found.covered) == ["m2", "m3"]
 
 
-def test_when_it_is_urgent_a_single_step_is_covered_but_no_request() -> None:
+def test_if_urgent_a_single_step_is_covered_but_no_request() -> None:
     history = [user(1, "task"), *long_step(2, "a", 50_000), user(4, "one"), user(5, "two")]
     found = reactive(history, urgent=True)
     assert found is not None
@@ -256,7 +256,7 @@ def test_when_it_is_urgent_a_single_step_is_covered_but_no_request() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
-def test_too_few_messages_are_left_alone(steps: int) -> None:
+def test_too_few_messages_are_not_covered(steps: int) -> None:
     assert threshold([user(1), *(m for n in range(steps) for m in step(2 + 2 * n, f"c{n}"))]) is None
 
 
@@ -269,7 +269,7 @@ def test_the_last_messages_stay() -> None:
     assert (found.kept, found.last_seq) == (("m1",), 17)
 
 
-def test_the_boundary_walks_back_over_results() -> None:
+def test_the_boundary_moves_back_over_results() -> None:
     history = [user(1, "task"), *(m for n in range(1, 11) for m in step(2 * n, f"c{n}")), user(22)]
     found = threshold(history)
     assert found is not None
@@ -277,7 +277,7 @@ def test_the_boundary_walks_back_over_results() -> None:
     assert found.latest_request is history[-1]
 
 
-def test_the_least_conversation_that_is_summarised() -> None:
+def test_the_smallest_conversation_that_is_summarized() -> None:
     history = [user(1), assistant(2, text("a")), *step(3, "b"), *step(5, "c")]
     assert threshold(history[:-1]) is None
     found = threshold(history)
@@ -285,7 +285,7 @@ def test_the_least_conversation_that_is_summarised() -> None:
     assert ids(found.covered) == ["m2"]
 
 
-def test_without_a_task_as_many_messages_are_needed() -> None:
+def test_without_a_task_the_same_number_of_messages_is_needed() -> None:
     history = [control(1), *step(2, "a"), *step(4, "b")]
     assert threshold(history) is None
     assert threshold([*history, control(6)]) is not None
@@ -296,7 +296,7 @@ def test_messages_that_no_model_sees_do_not_count() -> None:
     assert threshold([user(1), assistant(2, text("a")), *step(3, "b"), control(5), *voided]) is None
 
 
-def test_a_summary_of_the_assistants_is_integrated() -> None:
+def test_a_summary_in_the_assistants_role_is_integrated() -> None:
     history = [user(1, "task"), *(m for n in range(1, 11) for m in step(2 * n, f"c{n}"))]
     first = threshold(history)
     assert first is not None
@@ -312,7 +312,7 @@ def test_a_summary_of_the_assistants_is_integrated() -> None:
     assert ids(second.tail) == ["m24", "m25", "m26", "m27"]
 
 
-def test_a_summary_is_known_by_its_type_and_not_by_its_text() -> None:
+def test_a_summary_is_recognized_by_its_type_and_not_its_text() -> None:
     fake = assistant(2, text("## Session Summary (Compaction Round 1)"))
     found = threshold([user(1), fake, *(m for n in range(1, 5) for m in step(1 + 2 * n, f"c{n}"))])
     assert found is not None
@@ -334,13 +334,13 @@ def test_a_handoff_covers_everything() -> None:
 
 
 @pytest.mark.parametrize("later", [[], [user(8, "new")], [assistant(8, text("x"), voided_at=AT)]])
-def test_a_request_alone_is_no_reason_for_a_handoff(later: list[Message]) -> None:
+def test_a_request_alone_does_not_trigger_a_handoff(later: list[Message]) -> None:
     assert handoff([user(1)]) is None
     history = [user(1, "task"), *step(2, "a"), summary_of(1, 7), *later]
     assert handoff(history, [Checkpoint(1, "m7", 1, 3)]) is None
 
 
-def test_a_handoff_keeps_requests_that_the_model_has_not_seen_but_the_last_which_it_quotes() -> None:
+def test_a_handoff_keeps_unseen_requests_except_the_last_which_it_quotes() -> None:
     history = [user(1, "task"), *step(2, "a"), user(4, "one"), user(5, "two"), user(6, "three")]
     found = handoff(history)
     assert found is not None
@@ -350,7 +350,7 @@ def test_a_handoff_keeps_requests_that_the_model_has_not_seen_but_the_last_which
     assert shown([*history, summary_of(1, 7)], made(found, 1, "m7")) == ["m4", "m5", "m7"]
 
 
-def test_what_has_been_said_since_is_quoted_by_no_summary() -> None:
+def test_later_requests_are_not_quoted_by_a_summary() -> None:
     history = [user(1, "task"), *step(2, "a")]
     found = handoff(history)
     assert found is not None
@@ -382,7 +382,7 @@ def test_the_task_of_a_session_stays_wherever_it_is(policy: str) -> None:
     assert without.task is history[0]
 
 
-def test_a_clipped_request_stands_only_where_it_always_stays() -> None:
+def test_a_clipped_request_stands_only_if_it_always_stays() -> None:
     history = [*long_task(30, 2_000), user(62, "x" * 900), *step(63, "z"), user(65, "y" * 900), *step(66, "w")]
     found = reactive(history)
     assert found is not None
@@ -396,13 +396,13 @@ def test_a_clipped_request_stands_only_where_it_always_stays() -> None:
     assert clipped.stands(latest)
 
 
-def test_a_handoff_covers_what_no_model_sees_at_the_end_too() -> None:
+def test_a_handoff_covers_trailing_messages_that_no_model_sees() -> None:
     found = handoff([user(1, "task"), *step(2, "a"), assistant(4, text("a try"), voided_at=AT)])
     assert found is not None
     assert (found.last_seq, ids(found.covered)) == (4, ["m1", "m2", "m3"])
 
 
-def test_a_request_that_is_shown_clipped_is_still_the_latest_request() -> None:
+def test_a_clipped_request_is_still_the_latest_request() -> None:
     history = [user(1, "task"), *step(2, "a"), user(4, "x" * 9_000), summary_of(1, 7)]
     assert handoff(history, [Checkpoint(1, "m7", 1, 3, clips=(("m4.0", 500),))]) is None
 
@@ -426,7 +426,7 @@ def test_after_a_change_of_policy_the_task_is_shown_again() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_conversation_without_the_users_words_has_no_task(policy: str) -> None:
+def test_a_conversation_without_user_messages_has_no_task(policy: str) -> None:
     history = [control(1), *(m for n in range(2, 62, 2) for m in big(n))]
     found = select(history, [], resolve(policy), BUDGET, MODEL)
     assert found is not None

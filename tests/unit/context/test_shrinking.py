@@ -72,7 +72,7 @@ def test_the_tail_is_clipped_ever_shorter_and_then_dropped_step_by_step() -> Non
     assert len(set(tokens)) == len(tokens)
 
 
-def test_the_last_candidate_is_task_and_summary_alone() -> None:
+def test_the_last_candidate_is_only_task_and_summary() -> None:
     history = long_task(30, 4_000)
     *_, last = shrunk(chosen(history))
     transcript = as_shown(history, last)
@@ -82,7 +82,7 @@ def test_the_last_candidate_is_task_and_summary_alone() -> None:
     assert ids(last.covered) == ids(history[1:])
 
 
-def test_requests_that_the_model_must_still_see_outlive_the_tail() -> None:
+def test_unseen_requests_outlive_the_tail() -> None:
     history = [*long_task(10, 9_000), user(22, "first"), user(23, "y" * 9_000)]
     *_, last = shrunk(chosen(history))
     transcript = as_shown(history, last)
@@ -121,7 +121,7 @@ def test_a_short_tail_is_not_clipped_at_all() -> None:
     assert [len(c.tail) for c in candidates] == list(range(len(selection.tail) - 2, -1, -2))
 
 
-def test_clips_that_are_there_only_get_shorter() -> None:
+def test_existing_clips_only_get_shorter() -> None:
     history = [*long_task(30, 4_000), summary_of(1, 62)]
     before = Checkpoint(1, "m62", 1, 5, kept=("m1",), clips=(("m61.0", 1_000), ("m59.0", 4_000)))
     selection = select(history, [before], resolve("reactive"), budget_of(60_000), MODEL)
@@ -157,7 +157,7 @@ def test_without_a_tail_there_is_nothing_to_shrink() -> None:
 
 
 @given(working_histories(), st.sampled_from(POLICIES), st.integers(0, 6_000))
-def test_every_candidate_is_sound_and_the_smaller_the_later(history: list[Message], policy: str, limit: int) -> None:
+def test_every_candidate_is_sound_and_later_ones_are_smaller(history: list[Message], policy: str, limit: int) -> None:
     settings = resolve({"policy": policy, "recent_messages_to_keep": 1 + limit % 7, "tail_tokens": limit})
     selection = select(history, [], settings, budget_of(16_000), MODEL)
     if selection is None:
@@ -198,10 +198,10 @@ def test_the_largest_fixed_part_is_named() -> None:
     assert largest_fixed(small, [user(1), user(2, "x" * 4_000), *step(3, "a"), user(5)]).name == "user message m1"
     found = largest_fixed(small, [user(1), user(2, "x" * 4_000)])
     assert found.name == "user message m2"
-    assert 125 < found.tokens < 200, "head and tail of a request are what always stays"
+    assert 125 < found.tokens < 200, "head and tail of a request always stay"
 
 
-def test_a_request_that_a_summary_has_taken_up_word_for_word_is_named() -> None:
+def test_a_request_quoted_by_a_summary_is_named() -> None:
     latest = user(4, "x" * 40_000)
     history = [user(1), *step(2, "a"), latest, *step(5, "b")]
     quoting = summary_of(1, 7, value=f"Last request from user was: {latest.text}")
@@ -215,7 +215,7 @@ def test_the_task_is_fixed_wherever_it_is() -> None:
     assert largest_fixed(generation(), shown, shown, "m4").name == "user message m4"
 
 
-def test_what_could_shrink_is_not_named() -> None:
+def test_parts_that_could_shrink_are_not_named() -> None:
     big_summary = summary_of(1, 4, value="s" * 90_000)
     shown = [user(1, "x" * 400), big_summary, *long_step(5, "a", 9_000), control(7, "x" * 9_000)]
     assert largest_fixed(generation(), shown) == ("user message m1", 104)
@@ -224,7 +224,7 @@ def test_what_could_shrink_is_not_named() -> None:
     assert largest_fixed(generation(), [*shown, picture]).name == "user message m8"
 
 
-def test_requests_that_came_last_are_all_fixed() -> None:
+def test_trailing_requests_are_all_fixed() -> None:
     shown = [user(1), *step(2, "a"), user(4), user(5, "x" * 4_000), user(6)]
     assert largest_fixed(generation(), shown).name == "user message m5"
     assert largest_fixed(generation(), project(shown, GENERATION).messages) == largest_fixed(generation(), shown)
@@ -237,7 +237,7 @@ def test_spilling_shows_ever_less_of_the_requests_that_always_stay() -> None:
     shown = [dict(version.clips) for version in versions]
     assert [clips["m1.0"] for clips in shown] == list(SPILL_STEPS)
     assert [clips.get("m6.0") for clips in shown] == [None, None, None, None, 2_000, 1_000, 500]
-    assert all(clips.keys() <= {"m1.0", "m6.0"} for clips in shown), "all else is for other rungs"
+    assert all(clips.keys() <= {"m1.0", "m6.0"} for clips in shown), "everything else is for other rungs"
     assert list(spilled(versions[-1])) == []
     *_, least = shrunk(versions[-1])
     assert dict(least.clips)["m1.0"] == 500, "a clip stays while the tail gets shorter"

@@ -46,21 +46,21 @@ def test_later_rounds_say_how_many_they_incorporate(round: int, earlier: int, sa
     assert said in text
 
 
-def test_rounds_that_came_to_nothing_are_not_incorporated() -> None:
+def test_rounds_that_failed_are_not_incorporated() -> None:
     assert "This stands for the earlier part of the conversation. Between" in compose_summary(4, "prose", "facts")
 
 
-def test_it_ends_with_the_last_request_to_the_letter() -> None:
+def test_it_ends_with_the_exact_last_request() -> None:
     text = compose_summary(1, "prose", "facts", "Now  the\n\ntests.\n")
     assert text.endswith("\n\nLast request from user was: Now  the\n\ntests.\n")
 
 
-def test_without_a_request_to_tell_none_is_named() -> None:
+def test_without_a_request_none_is_named() -> None:
     assert "Last request" not in compose_summary(1, "prose", "facts", None)
 
 
 @given(st.integers(1, 10_000), texts, texts, st.none() | texts)
-def test_the_prose_is_found_again(round: int, prose: str, facts: str, latest_request: str | None) -> None:
+def test_the_prose_can_be_extracted(round: int, prose: str, facts: str, latest_request: str | None) -> None:
     assert prose_of(compose_summary(round, prose, facts, latest_request, earlier=round - 1)) == prose
 
 
@@ -87,7 +87,7 @@ def test_many_tags_in_a_text_leave_one_unused() -> None:
         "## Session Summary (Compaction Round 1)\n\nBetween <notes> and </notes>\n\n<notes>\ncut off",
     ],
 )
-def test_a_text_of_another_make_is_all_prose(text: str) -> None:
+def test_a_foreign_text_is_all_prose(text: str) -> None:
     assert prose_of(text) == text
 
 

@@ -63,7 +63,7 @@ def test_a_result_of_exactly_the_limit_is_whole() -> None:
     assert "x" * RESULT_CHARS in item
 
 
-def test_what_did_not_take_place_or_says_nothing_is_left_out() -> None:
+def test_messages_that_did_not_happen_or_are_empty_are_left_out() -> None:
     voided = user(1).model_copy(update={"voided_at": AT})
     summary = message(Role.USER, 2, text("summary"), marker(), is_summary=True)
     failed = assistant(4, error={"code": "provider_error"})
@@ -92,7 +92,7 @@ def test_content_cannot_close_its_item(hostile: str) -> None:
     assert "&lt;" in inner
 
 
-def test_code_that_only_looks_alike_stays_as_it_is() -> None:
+def test_similar_code_is_unchanged() -> None:
     code = "<items><itemize> List<Item>; a < items && b; <div>"
     (item,) = transcript_items([tool(1, result("c", code))])
     assert "<items><itemize>" in item
@@ -145,18 +145,18 @@ def test_an_item_larger_than_a_window_is_clipped_inside_its_delimiters() -> None
 
 
 def test_a_window_needs_room() -> None:
-    with pytest.raises(ValueError, match="a token at least"):
+    with pytest.raises(ValueError, match="at least one token"):
         windows(["x"], 0)
 
 
-def test_a_text_that_is_no_item_is_clipped_too() -> None:
+def test_a_text_that_is_not_an_item_is_clipped_too() -> None:
     (window,) = windows(["x" * 5_000], 100)
     assert "characters left out" in window
     assert estimate_text(window) <= 100
 
 
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(1, 200))
-def test_no_window_is_larger_than_asked(contents: list[str], max_tokens: int) -> None:
+def test_no_window_is_larger_than_requested(contents: list[str], max_tokens: int) -> None:
     items = transcript_items([user(seq, content) for seq, content in enumerate(contents)])
     made = windows(items, max_tokens)
     assert all(0 < estimate_text(window) <= max_tokens for window in made)

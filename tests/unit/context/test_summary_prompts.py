@@ -124,7 +124,7 @@ def test_a_first_round_has_no_previous_summary() -> None:
     assert asked(previous=" \n") == prompt
 
 
-def test_a_previous_summary_is_to_be_merged() -> None:
+def test_a_previous_summary_is_merged() -> None:
     prompt = asked(previous="### Decisions\n- DuckDB")
     assert prompt.startswith("<previous_summary>\n### Decisions\n- DuckDB\n</previous_summary>\n")
     assert "Merge what still holds" in prompt
@@ -144,20 +144,20 @@ def test_a_window_says_which_part_it_is(part: tuple[int, int], said: str, unsaid
     assert unsaid not in prompt
 
 
-def test_the_length_asked_for_is_below_the_cap() -> None:
+def test_the_requested_length_is_below_the_cap() -> None:
     assert "At most 800 tokens." in asked("threshold", max_tokens=1_000)
     assert "At most 1,600 tokens." in in_conversation_request("reactive", "coding", 0, None, max_tokens=2_000)
     assert "At most" not in asked("handoff")
 
 
-def test_wishes_are_passed_on() -> None:
+def test_instructions_are_passed_on() -> None:
     wish = "<instructions>\nkeep the API decisions\n</instructions>"
     assert wish in asked(instructions=" keep the API decisions\n")
     assert wish in in_conversation_request("reactive", "coding", 0, "keep the API decisions")
     assert "<instructions>" not in asked(instructions="  ")
 
 
-def test_in_the_conversation_no_tool_is_to_be_called() -> None:
+def test_in_the_conversation_no_tool_may_be_called() -> None:
     prompt = in_conversation_request("handoff", "coding", 0, None)
     assert "call no tool" in prompt
     assert "compaction round" not in prompt
@@ -170,7 +170,7 @@ hostile = st.text("a$\\{}%", max_size=8).map(lambda text: f"q{text}q") | st.samp
 
 
 @given(hostile, hostile, hostile, hostile)
-def test_texts_are_put_in_to_the_letter(items: str, previous: str, wish: str, task: str) -> None:
+def test_texts_are_inserted_unchanged(items: str, previous: str, wish: str, task: str) -> None:
     _, prompt = text_request("reactive", "coding", items, previous, wish, task, template="$sections $wishes")
     assert f"<transcript>\n{items}\n</transcript>" in prompt
     assert f"<previous_summary>\n{previous}\n</previous_summary>" in prompt
@@ -193,7 +193,7 @@ def test_a_session_without_a_task_says_so() -> None:
     assert "<task>\n(none was given)\n</task>" in asked(task=" ")
 
 
-def test_an_operators_template_takes_the_place_of_the_sections() -> None:
+def test_an_operators_template_replaces_the_sections() -> None:
     template = "### Only $this\n- costs 5 $"
     assert headings(asked(template=template)) == ["Only $this"]
     assert template in asked(template=template)

@@ -50,22 +50,22 @@ def test_a_complete_answer_is_a_summary(answer: str, stop_reason: str) -> None:
         ("word " * 5_000, "stop", False, "summary_too_long"),
     ],
 )
-def test_what_is_no_summary(answer: str, stop_reason: str | None, called: bool, code: FaultCode) -> None:
+def test_unusable_answers(answer: str, stop_reason: str | None, called: bool, code: FaultCode) -> None:
     fault = check_prose(answer, stop_reason, called, 5_000, 2_000)
     assert fault is not None
     assert fault.code == code
     assert fault.detail.endswith(".")
 
 
-def test_a_summary_is_shorter_than_what_it_stands_for() -> None:
+def test_a_summary_is_shorter_than_what_it_covers() -> None:
     answer = "abcd" * 10
     assert check_prose(answer, "stop", False, 11, None) is None
     fault = check_prose(answer, "stop", False, 10, None)
     assert fault is not None
-    assert fault.detail == "The summary has about 10 tokens and would stand for 10."
+    assert fault.detail == "The summary has about 10 tokens but would replace only 10."
 
 
-def test_the_estimate_may_be_wrong_by_half_of_the_cap() -> None:
+def test_the_estimate_may_be_off_by_half_of_the_cap() -> None:
     assert check_prose("abcd" * 200, "stop", False, 5_000, 100) is None
     fault = check_prose("abcd" * 201, "stop", False, 5_000, 100)
     assert fault is not None

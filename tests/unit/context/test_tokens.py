@@ -66,7 +66,7 @@ def test_withheld_reasoning_counts_by_the_providers_block() -> None:
     assert estimate_part(reasoning("")) == 1
 
 
-def test_a_seal_far_larger_than_its_text_counts_too() -> None:
+def test_a_signature_far_larger_than_its_text_counts_too() -> None:
     signature = "x" * 4 * SIGNATURE_TOKENS
     assert estimate_part(reasoning("a few words", data={"signature": signature[:-100]})) == 3
     more = {"signature": signature + "x" * 400_000}
@@ -118,12 +118,12 @@ def test_an_image_counts_by_its_pixels(width: int | None, height: int | None, to
         (None, None, 85 + 8 * 170),
     ],
 )
-def test_for_openai_s_models_an_image_counts_by_its_tiles(width: int | None, height: int | None, tokens: int) -> None:
+def test_for_openai_models_an_image_counts_by_its_tiles(width: int | None, height: int | None, tokens: int) -> None:
     for model in ("openai/gpt-5", "openrouter/openai/gpt-4o", "azure/o3"):
         assert image_tokens(image(width, height), model) == tokens
 
 
-def test_for_all_others_it_counts_by_its_pixels() -> None:
+def test_for_all_other_models_it_counts_by_its_pixels() -> None:
     for model in ("anthropic/claude-sonnet-5", "local/qwen-vl", ""):
         assert image_tokens(image(750, 100), model) == 100
 
@@ -144,7 +144,7 @@ def test_a_message_is_its_parts_and_a_constant() -> None:
     assert estimate_message(message(Role.USER, 1)) == 4
 
 
-def test_a_stored_count_is_not_made_again() -> None:
+def test_a_stored_count_is_reused() -> None:
     stored = message(Role.USER, 1, text("x" * 40).model_copy(update={"tokens": 7}), text("x" * 40))
     assert counted_tokens(stored) == 4 + 7 + 10
     assert estimate_message(stored) == 4 + 10 + 10
@@ -173,7 +173,7 @@ def test_calibration_follows_the_newest_large_prompt() -> None:
 
 
 @pytest.mark.parametrize(("estimated", "reported"), [(900, 999), (0, 5000), (-1, 5000), (5000, 0)])
-def test_small_or_senseless_samples_teach_nothing(estimated: int, reported: int) -> None:
+def test_small_or_invalid_samples_teach_nothing(estimated: int, reported: int) -> None:
     calibration = Calibration(1.3)
     assert calibration.observe(estimated, reported) is calibration
 
@@ -184,7 +184,7 @@ def test_calibration_is_clamped(estimated: int, reported: int) -> None:
 
 
 @given(st.integers(1, 10**6), st.integers(1000, 10**6))
-def test_what_was_observed_is_foretold(estimated: int, reported: int) -> None:
+def test_an_observed_prompt_is_predicted(estimated: int, reported: int) -> None:
     calibration = Calibration().observe(estimated, reported)
     if 0.5 < calibration.factor < 3.0:
         assert reported <= calibration.apply(estimated) <= reported + 1

@@ -1,4 +1,4 @@
-"""Prompts that a server has cut off without a word: what gives them away, and what does not."""
+"""Prompts that a server silently truncated: what reveals them, and what does not."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ GENERATION = Generation("g", 1, "acme/one", "xy" * 200, (), 1)
 
 
 def report(prompt: int, wrote: int = 100) -> Usage:
-    """A prompt of so many tokens, half of them cached."""
+    """A prompt of `prompt` tokens, half of them cached."""
     return Usage(input_tokens=prompt - prompt // 2, cache_read_tokens=prompt // 2, output_tokens=wrote)
 
 
 def after(*prompts: tuple[int, int]) -> PromptCounts:
-    """The counts after prompts of these sizes, as they were counted and estimated."""
+    """The counts after prompts of these sizes, as reported and estimated."""
     counts = PromptCounts()
     for number, (counted, estimated) in enumerate(prompts, 1):
         counts = counts.with_report(report(counted), Sent(estimated, number))
@@ -44,10 +44,10 @@ def after(*prompts: tuple[int, int]) -> PromptCounts:
 def cut(
     counts: PromptCounts, prompt: int, estimated: int, least: int | None = None, *, known_window: bool = False
 ) -> bool:
-    """Whether the next prompt is taken for cut off; without a `least` nothing must be counted anew."""
+    """Whether the next prompt counts as truncated; without a `least` nothing may be recounted."""
 
     def counted(since: int) -> int:
-        assert least is not None, "nothing is counted anew where the estimate settles it"
+        assert least is not None, "nothing is recounted if the estimate decides"
         assert since == counts.largest_sent.messages
         return least
 
@@ -60,7 +60,7 @@ class TestASmallerCount:
         assert cut(after((10_000, 9_000)), prompt, 11_000, 0) == found
 
     @pytest.mark.parametrize(("prompt", "found"), [(4_999, True), (5_001, False), (9_400, False)])
-    def test_must_be_half_of_it_where_the_window_is_known(self, prompt: int, found: bool) -> None:
+    def test_must_be_half_of_it_if_the_window_is_known(self, prompt: int, found: bool) -> None:
         assert cut(after((10_000, 9_000)), prompt, 11_000, 0, known_window=True) == found
 
     def test_is_measured_by_the_largest(self) -> None:
@@ -68,12 +68,12 @@ class TestASmallerCount:
         assert cut(counts, 9_499, 12_000, 0)
         assert not cut(counts, 9_550, 12_000, 0)
 
-    def test_says_nothing_of_a_small_prompt(self) -> None:
+    def test_means_nothing_for_a_small_prompt(self) -> None:
         counts = after((2_900, 2_000))
         assert not cut(counts, 500, LEAST_JUDGED - 1)
         assert cut(counts, 500, LEAST_JUDGED, 0)
 
-    def test_of_nothing_is_no_report(self) -> None:
+    def test_of_zero_is_no_report(self) -> None:
         assert not cut(after((10_000, 9_000)), 0, 11_000)
 
 
@@ -83,7 +83,7 @@ class TestTooLittleGrowth:
         assert (1 - FALL) * 10_000 + ADDED_SHARE * 1_600 == 9_900
         assert cut(after((10_000, 9_000)), 9_900, 12_000, least) == found
 
-    def test_is_judged_by_the_estimate_where_that_will_do(self) -> None:
+    def test_is_judged_by_the_estimate_if_that_is_enough(self) -> None:
         assert not cut(after((10_000, 9_000)), 10_001, 11_000)
 
 
@@ -96,23 +96,23 @@ class TestTheSameCount:
     def test_of_the_same_prompt_is_none(self) -> None:
         assert not cut(after((8_192, 9_000)), 8_192, 9_000)
 
-    def test_as_an_earlier_one_s_may_be_chance(self) -> None:
+    def test_equal_to_an_earlier_one_may_be_chance(self) -> None:
         assert not cut(after((8_000, 7_000), (8_192, 9_000)), 8_000, 9_100)
 
 
 class TestTheFirstCount:
     @pytest.mark.parametrize(("prompt", "found"), [(4_499, True), (4_501, False)])
-    def test_is_a_cut_far_below_the_least_that_the_prompt_has(self, prompt: int, found: bool) -> None:
+    def test_is_a_cut_far_below_the_prompts_minimum(self, prompt: int, found: bool) -> None:
         assert cut(PromptCounts(), prompt, 12_000, 10_000) == found
 
-    def test_is_none_where_the_estimate_alone_is_high(self) -> None:
+    def test_is_none_if_only_the_estimate_is_high(self) -> None:
         assert not cut(PromptCounts(), 3_000, 12_000, 3_300)
 
-    def test_near_the_estimate_nothing_is_counted_anew(self) -> None:
+    def test_near_the_estimate_nothing_is_recounted(self) -> None:
         assert not cut(PromptCounts(), int(WHOLE_SHARE * 12_000), 12_000)
 
 
-def test_what_fits_for_certain() -> None:
+def test_what_certainly_fits() -> None:
     assert PromptCounts().known_to_fit(report(4_000, 50)) == 4_050
     assert after((8_000, 7_000), (7_900, 8_000)).known_to_fit(report(5_000, 50)) == 8_100
     assert after((4_000, 7_000)).known_to_fit(report(4_090, 50)) == 4_140
@@ -137,7 +137,7 @@ class TestLeast:
         assert least_added(messages) == 2 * least + arguments
         assert LeastTokens(GENERATION).since(0, messages) == 100 + least_added(messages)
 
-    def test_of_messages_that_are_added_each_is_looked_at_once(self) -> None:
+    def test_each_added_message_is_read_once(self) -> None:
         messages: list[Message] = []
         least = LeastTokens(GENERATION)
         for number in range(1, 6):
@@ -145,7 +145,7 @@ class TestLeast:
             assert least.since(0, messages) == 100 + least_added(messages)
             assert least.since(number - 1, messages) == least_added(messages[-1:]) + (100 if number == 1 else 0)
         assert least.since(0, [b.user(1, ""), *messages[1:]]) == 100 + least_added(messages), (
-            "the first is not looked at again"
+            "the first is not read again"
         )
 
     def test_images_and_reasoning_may_cost_nothing(self) -> None:
@@ -167,27 +167,27 @@ class TestLeast:
         (Role.USER, False, False),
     ],
 )
-def test_a_new_message_of_the_user_s_lets_reasoning_go(role: Role, thought: bool, shrinks: bool) -> None:
+def test_a_new_user_message_may_drop_reasoning(role: Role, thought: bool, shrinks: bool) -> None:
     parts = (b.reasoning("hm"), b.text("Well.")) if thought else (b.text("Well."),)
     history: Sequence[Message] = [b.user(1), b.assistant(2, *parts)]
     assert any(isinstance(part, ReasoningPart) for message in history for part in message.parts) == thought
     assert may_shrink(history, b.message(role, 3, b.text("More."))) == shrinks
 
 
-def test_so_it_does_where_the_reasoning_stands_in_the_text() -> None:
+def test_so_it_may_if_the_reasoning_is_in_the_text() -> None:
     history = [b.user(1), b.assistant(2, b.text("<think>hm</think>Well."))]
     assert may_shrink(history, b.user(3))
 
 
 @given(seed=st.integers(), differ=st.floats(0, 0.9 * FALL))
-def test_a_conversation_that_is_read_whole_is_never_taken_for_a_cut_one(seed: int, differ: float) -> None:
-    """Whatever its tokenizer makes of each text, and where two servers that count differently take turns."""
+def test_a_conversation_read_whole_is_never_taken_for_a_truncated_one(seed: int, differ: float) -> None:
+    """Whatever its tokenizer makes of each text, and even if two servers that count differently alternate."""
     rng = random.Random(seed)
     first = rng.randint(1_000, 100_000)
     counts, counted, estimated, least = PromptCounts(), first, first, [first]
     for number in range(1, 40):
         prompt = int(counted * (1 - differ * (number % 2))) + number
-        # Two prompts in a row that happen to be counted the same are what a cut looks like.
+        # Two successive prompts that happen to have the same count look like a truncated one.
         prompt += prompt == counts.last.prompt_tokens
         sent = Sent(estimated, number)
         assert not counts.show_cut(report(prompt), sent, lambda since: sum(least[since:]), known_window=False)
@@ -198,8 +198,8 @@ def test_a_conversation_that_is_read_whole_is_never_taken_for_a_cut_one(seed: in
 
 
 @given(window=st.integers(4_096, 32_768), seed=st.integers(), keeps=st.floats(0.5, 1.0))
-def test_one_that_is_cut_is_found_out(window: int, seed: int, keeps: float) -> None:
-    """What is left of a prompt lies anywhere between a share of the window and all of it."""
+def test_a_truncated_prompt_is_detected(window: int, seed: int, keeps: float) -> None:
+    """Between a share of the window and all of it is left of the prompt."""
     rng = random.Random(seed)
     counts, size, found, least = PromptCounts(), 2_900, 0, [2_900]
     for number in range(1, 80):

@@ -48,13 +48,13 @@ def test_the_tail_is_a_quarter_of_usable_within_bounds(usable: int, least: int, 
     assert tail_bounds(budget_of(usable), REACTIVE) == TailBounds(least, most)
 
 
-def test_the_least_tail_is_a_setting_and_never_above_the_most() -> None:
+def test_the_minimum_tail_is_a_setting_and_never_above_the_maximum() -> None:
     assert tail_bounds(budget_of(100_000), resolve({"tail_tokens": 30_000})) == TailBounds(30_000, 40_000)
     assert tail_bounds(budget_of(100_000), resolve({"tail_tokens": 90_000})) == TailBounds(40_000, 40_000)
     assert tail_bounds(budget_of(100_000), resolve({"tail_tokens": 0})) == TailBounds(0, 40_000)
 
 
-def test_prune_settings_are_capped_where_they_would_leave_nothing_to_clear() -> None:
+def test_prune_settings_are_capped_if_they_would_leave_nothing_to_clear() -> None:
     assert prune_bounds(budget_of(93_440), REACTIVE) == PruneBounds(40_000, 20_000)
     assert prune_bounds(budget_of(80_000), REACTIVE) == PruneBounds(40_000, 20_000)
     assert prune_bounds(budget_of(60_000), REACTIVE) == PruneBounds(18_000, 9_000)
@@ -63,7 +63,7 @@ def test_prune_settings_are_capped_where_they_would_leave_nothing_to_clear() -> 
     assert prune_bounds(budget_of(24_000, limit=32_000), low) == PruneBounds(100, 50)
 
 
-def test_a_turn_begins_with_the_users_own_words() -> None:
+def test_a_turn_begins_with_the_users_own_message() -> None:
     assert is_request(user(1))
     assert is_request(message(Role.USER, 1, image()))
     assert not is_request(message(Role.USER, 1, result("a")))
@@ -75,7 +75,7 @@ def test_a_conversation_may_be_cut_anywhere_but_inside_a_batch() -> None:
     assert cuts([user(1), *step(2, "a", "b"), control(4), *step(5, "c")]) == [0, 1, 3, 4, 6]
 
 
-def test_a_result_out_of_its_place_holds_everything_together() -> None:
+def test_a_misplaced_result_prevents_cuts_before_it() -> None:
     late = [assistant(2, call("a")), user(3), *step(4, "b"), tool(6, result("a")), user(7)]
     assert cuts([user(1), *late]) == [0, 1, 6, 7]
 
@@ -84,7 +84,7 @@ def test_an_id_used_twice_belongs_to_the_nearest_call() -> None:
     assert cuts([user(1), *step(2, "a"), *step(4, "a"), user(6)]) == [0, 1, 3, 5, 6]
 
 
-def test_what_the_model_has_not_seen_begins_at_its_calls_or_behind_its_answer() -> None:
+def test_unseen_messages_begin_at_the_models_calls_or_after_its_answer() -> None:
     assert first_unseen([]) == 0
     assert first_unseen([user(1), user(2)]) == 0
     assert first_unseen([user(1), *step(2, "a"), user(4)]) == 1
@@ -97,7 +97,7 @@ def test_the_newest_summary_counts() -> None:
     assert after_last_summary([user(1), summary_of(1, 2), user(3), summary_of(2, 4, Role.ASSISTANT), user(5)]) == 4
 
 
-def test_recent_turns_are_not_filled_up_and_a_tail_is() -> None:
+def test_only_a_tail_is_filled_up_and_not_recent_turns() -> None:
     history = [*long_task(10, 100), user(22), *step(23, "z")]
     bounds = TailBounds(500, 1_000)
     assert recent_start(history, 1, bounds) == 21

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from app.db import engine as engine_module
 from app.db.engine import Database, open_database, sqlite_path
 from app.db.faults import refusal
-from app.db.writer import Commit
+from app.db.writer import MAX_BATCH_S, Commit
 from app.errors import StorageBusyError, StorageError, StorageFullError
 from tests.unit.db.rows import new_database
 
@@ -290,6 +291,30 @@ def test_only_sqlite_files_are_supported(url: str) -> None:
 def test_any_sqlite_driver_names_the_same_file() -> None:
     for driver in ("sqlite", "sqlite+aiosqlite", "sqlite+pysqlite"):
         assert sqlite_path(f"{driver}:////a/b.db") == Path("/a/b.db")
+
+
+async def test_a_batch_of_slow_writes_is_committed_in_parts(database: Database) -> None:
+    """Each gets its turn in order, and the first of them does not wait for all."""
+    count = text(
+        "with recursive c(x) as (select 1 union all select x + 1 from c where x < 300000) select max(x) from c"
+    )
+    hold = await Hold.on(database)
+    told: list[Commit] = []
+    database.writer.observe = told.append
+    done: list[int] = []
+
+    def slow(connection: Connection) -> int:
+        begun = time.monotonic()
+        while time.monotonic() - begun < MAX_BATCH_S / 2:
+            connection.execute(count)
+        return 0
+
+    writes = [database.writer.submit(slow, lambda _, n=n: done.append(n)) for n in range(9)]  # type: ignore[misc]
+    await hold.release()
+    await asyncio.gather(*writes)
+    assert done == list(range(9))
+    assert sum(commit.writes for commit in told) == 10
+    assert max(commit.writes for commit in told) <= 2
 
 
 async def test_commits_are_observed_with_their_writes_and_refusals(database: Database, path: Path) -> None:

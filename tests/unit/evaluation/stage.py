@@ -28,14 +28,14 @@ def asks_for_summary(request: ModelRequest) -> bool:
 
 
 def knows_all(request: ModelRequest) -> str:
-    """Writes a fixed summary, and answers with all that its context says."""
+    """Writes a fixed summary, and answers with everything in its context."""
     if asks_for_summary(request):
         return SUMMARY
     return "\n".join(message.text for message in request.messages[:-1])
 
 
 class Model:
-    """A provider whose answers are a function's; what the function raises is raised."""
+    """A provider that answers by a function; exceptions of the function are raised."""
 
     name = "acme"
 
@@ -64,7 +64,7 @@ class Model:
 
 
 def models(model: Model, *, window: int = 128_000, cost: float | None = 0.01) -> Models:
-    """The one model, under `MODEL`."""
+    """The only model, under `MODEL`."""
 
     def info(name: str) -> ModelInfo:
         if name.partition("/")[0] != "acme":
@@ -84,7 +84,7 @@ def probe(question: str = "What was to be written?", *facts: str, kind: str = "t
 
 
 def messages(steps: int = 30) -> list[dict[str, Any]]:
-    """A task, steps with a call each, and a plan in the first of them; in OpenAI's form."""
+    """A task, steps with a call each, and a plan in the first step, in OpenAI's format."""
     made: list[dict[str, Any]] = [{"role": "user", "content": "Write alpha.sh for the harbour."}]
     for number in range(steps):
         name, arguments = ("update_plan", '{"items":[{"text":"Write omega.txt","status":"in_progress"}]}')

@@ -23,7 +23,7 @@ def evaluation(*names: str, **more: object) -> Evaluation:
 
 
 def silent(history: str, policy: str, what: str) -> None:
-    """Nobody watches."""
+    """Do nothing: nobody watches."""
 
 
 async def test_every_history_gets_a_row_for_each_policy_and_for_the_full_context() -> None:
@@ -61,7 +61,7 @@ async def test_the_full_context_is_asked_before_a_round_so_that_it_is_cached() -
     assert kinds == ["probe", "probe", *["summary", "probe", "probe"] * len(POLICIES)]
 
 
-async def test_a_full_context_that_does_not_fit_is_a_row_that_says_so() -> None:
+async def test_a_full_context_that_does_not_fit_is_reported_in_its_row() -> None:
     asked = evaluation()
     await evaluate(asked, models(Model(), window=6_000), silent)
     first, *others = asked.in_order()
@@ -70,7 +70,7 @@ async def test_a_full_context_that_does_not_fit_is_a_row_that_says_so() -> None:
     assert all(row.complete for row in others)
 
 
-async def test_a_provider_that_fails_ends_in_rows_and_not_in_an_error() -> None:
+async def test_provider_failures_are_recorded_in_rows_and_not_raised() -> None:
     def answer(request: ModelRequest) -> str:
         raise ProviderError("The key was refused.", code="provider_auth")
 
@@ -82,7 +82,7 @@ async def test_a_provider_that_fails_ends_in_rows_and_not_in_an_error() -> None:
     assert rows[1].notes == ("summary: The key was refused. (provider_auth)",)
 
 
-async def test_answers_until_an_error_are_kept_but_do_not_count() -> None:
+async def test_answers_before_an_error_are_kept_but_do_not_count() -> None:
     def answer(request: ModelRequest) -> str:
         if "What comes next?" in request.messages[-1].text:
             raise ProviderError("Gone.", code="provider_gone")
@@ -106,7 +106,7 @@ async def test_a_judge_is_asked_about_each_answer() -> None:
         assert row.judging.input_tokens == 200
 
 
-async def test_a_history_too_short_for_a_round_is_a_row_that_says_so() -> None:
+async def test_a_history_too_short_for_a_round_is_reported_in_its_row() -> None:
     asked = Evaluation(MODEL, [history("one", steps=0, probes=(probe(),))], ("threshold",))
     await evaluate(asked, models(Model()), silent)
     row = asked.in_order()[1]
@@ -117,7 +117,7 @@ async def test_a_history_too_short_for_a_round_is_a_row_that_says_so() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"judge": "nobody/x"}, {"model": "nobody/x"}])
-async def test_a_model_that_is_not_known_is_an_error_before_anything_is_paid_for(wrong: dict[str, str]) -> None:
+async def test_an_unknown_model_is_an_error_before_anything_is_billed(wrong: dict[str, str]) -> None:
     model = Model()
     asked = Evaluation(**{"model": MODEL, "histories": [history()], "policies": POLICIES, **wrong})  # type: ignore[arg-type]
     with pytest.raises(UnknownModelError):
@@ -125,7 +125,7 @@ async def test_a_model_that_is_not_known_is_an_error_before_anything_is_paid_for
     assert not model.requests
 
 
-async def test_a_cancelled_evaluation_keeps_the_rows_that_are_done() -> None:
+async def test_a_cancelled_evaluation_keeps_the_finished_rows() -> None:
     reached = asyncio.Event()
 
     class Stalls(Model):
@@ -146,7 +146,7 @@ async def test_a_cancelled_evaluation_keeps_the_rows_that_are_done() -> None:
     assert [row.policy for row in asked.in_order()] == [BASELINE]
 
 
-async def test_histories_are_measured_side_by_side_within_a_bound() -> None:
+async def test_histories_are_measured_in_parallel_up_to_a_limit() -> None:
     open_now = most = 0
 
     class Counts(Model):
@@ -163,9 +163,9 @@ async def test_histories_are_measured_side_by_side_within_a_bound() -> None:
     assert most == 2
 
 
-async def test_progress_names_what_is_under_way() -> None:
+async def test_progress_names_the_current_work() -> None:
     told: list[tuple[str, str, str]] = []
     await evaluate(evaluation(), models(Model()), lambda *what: told.append(what))
     assert told[0] == ("one", BASELINE, "question 1 of 2")
     assert ("one", "reactive", "done") in told
-    assert any(what.startswith("makes a round: ") for _, _, what in told)
+    assert any(what.startswith("compacting: ") for _, _, what in told)

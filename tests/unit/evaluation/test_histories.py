@@ -1,4 +1,4 @@
-"""Recorded histories: what comes with the program, and what a file must have."""
+"""Recorded histories: the packaged ones, and the requirements on a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_there_are_histories_of_varied_work() -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGED)
-def test_a_packaged_history_asks_every_kind_of_question_and_holds_the_answers(name: str) -> None:
+def test_a_packaged_history_asks_every_kind_of_question_and_contains_the_answers(name: str) -> None:
     recorded = load_packaged(name)
     assert recorded.name == name
     assert {item.kind for item in recorded.probes} == set(KINDS)
@@ -48,7 +48,7 @@ def test_a_packaged_history_asks_every_kind_of_question_and_holds_the_answers(na
 
 
 @pytest.mark.parametrize("name", PACKAGED)
-def test_a_packaged_history_is_a_real_session_that_stands_in_the_middle_of_its_work(name: str) -> None:
+def test_a_packaged_history_is_a_real_session_in_the_middle_of_its_work(name: str) -> None:
     conversation = load_packaged(name).conversation()
     assert [message.seq for message in conversation] == list(range(1, len(conversation) + 1))
     calls = [call.call_id for message in conversation for call in message.tool_calls]
@@ -61,7 +61,7 @@ def test_a_packaged_history_is_a_real_session_that_stands_in_the_middle_of_its_w
         assert message.tokens == PER_MESSAGE + sum(estimate_part(part) for part in message.parts)
 
 
-def test_between_them_they_have_what_real_sessions_have() -> None:
+def test_together_they_have_what_real_sessions_have() -> None:
     conversations = {name: load_packaged(name).conversation() for name in PACKAGED}
     every = [message for conversation in conversations.values() for message in conversation]
     assert max(len(message.tool_calls) for message in every) >= 5
@@ -76,7 +76,7 @@ def test_between_them_they_have_what_real_sessions_have() -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGED)
-def test_the_plan_is_the_last_one_that_was_made(name: str) -> None:
+def test_the_plan_is_the_last_one_that_was_set(name: str) -> None:
     plan = plan_of(load_packaged(name).conversation())
     assert [item.status for item in plan][-1] == "in_progress"
 
@@ -85,25 +85,25 @@ def test_a_conversation_without_a_plan_has_none() -> None:
     assert plan_of(history(steps=1).conversation()[:1]) == []
 
 
-def test_a_plan_that_cannot_be_read_is_passed_over() -> None:
+def test_an_invalid_plan_is_skipped() -> None:
     conversation = history(steps=3).conversation()
     assert [item.text for item in plan_of(conversation)] == ["Write omega.txt"]
 
 
-def test_a_file_may_be_packed_or_not(tmp_path: Path) -> None:
+def test_a_file_may_be_compressed_or_not(tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.json", tmp_path / "b.json.gz"
     plain.write_bytes(orjson.dumps(document()))
     packed.write_bytes(gzip.compress(orjson.dumps(document())))
     assert read_history(str(plain)) == read_history(str(packed))
 
 
-def test_the_documented_form_is_valid() -> None:
+def test_the_documented_format_is_valid() -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "evaluation.md"
     (example,) = re.findall(r"^```json\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     assert parse_history(example.encode(), "docs").name == "my-session"
 
 
-def test_a_packaged_name_stands_for_its_history() -> None:
+def test_a_packaged_name_loads_its_history() -> None:
     assert read_history("long_log") == load_packaged("long_log")
 
 
@@ -116,7 +116,7 @@ def test_an_export_of_either_provider_can_be_replayed() -> None:
     assert len(parsed().conversation()) == 5
 
 
-def test_messages_of_the_api_come_back_as_they_were() -> None:
+def test_messages_from_the_api_come_back_unchanged() -> None:
     conversation = load_packaged("parallel_calls").conversation()
     stored = [orjson.loads(message.model_dump_json()) for message in conversation]
     again = parsed(format="palimpsest", messages=stored, probes=[probe("Which?", "warehouse").model_dump()])
@@ -131,15 +131,15 @@ def test_messages_of_the_api_come_back_as_they_were() -> None:
         ({"name": "Not A Name"}, "name: "),
         ({"extra": 1}, "extra: "),
         ({"messages": [{"role": "nobody"}]}, "role should be one of"),
-        ({"format": "palimpsest", "messages": [{"role": "user"}]}, "not in the form 'palimpsest'"),
-        ({"format": "palimpsest", "messages": ["text"]}, "not in the form 'palimpsest'"),
-        ({"format": "palimpsest", "messages": [{"parts": [{"type": "tool_call"}]}]}, "not in the form"),
-        ({"messages": [{"role": "assistant", "content": "alpha.sh"}]}, "nobody asks for anything"),
-        ({"probes": [probe("Is it alpha.sh?", "alpha.sh").model_dump()]}, "holds its answer 'alpha.sh'"),
-        ({"probes": [probe("Which file?", "beta.sh").model_dump()]}, "'beta.sh' is nowhere in the history"),
+        ({"format": "palimpsest", "messages": [{"role": "user"}]}, "does not have the format 'palimpsest'"),
+        ({"format": "palimpsest", "messages": ["text"]}, "does not have the format 'palimpsest'"),
+        ({"format": "palimpsest", "messages": [{"parts": [{"type": "tool_call"}]}]}, "does not have the format"),
+        ({"messages": [{"role": "assistant", "content": "alpha.sh"}]}, "it has no user message"),
+        ({"probes": [probe("Is it alpha.sh?", "alpha.sh").model_dump()]}, "contains its answer 'alpha.sh'"),
+        ({"probes": [probe("Which file?", "beta.sh").model_dump()]}, "'beta.sh' does not occur in the history"),
     ],
 )
-def test_what_measures_nothing_is_refused(changes: dict[str, Any], says: str) -> None:
+def test_a_history_that_measures_nothing_is_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidHistoryError) as raised:
         parsed(**changes)
     assert says in raised.value.detail
@@ -150,15 +150,15 @@ def test_what_measures_nothing_is_refused(changes: dict[str, Any], says: str) ->
     [b"", b"{", b"\x1f\x8bnonsense", gzip.compress(b"[1"), gzip.compress(b"{}")[:-9]],
     ids=["empty", "half", "packed nonsense", "packed half", "half packed"],
 )
-def test_what_is_no_json_is_said_to_be_none(data: bytes) -> None:
-    with pytest.raises(InvalidHistoryError, match="no JSON"):
+def test_invalid_json_is_reported(data: bytes) -> None:
+    with pytest.raises(InvalidHistoryError, match="neither JSON"):
         parse_history(data, "x")
 
 
-def test_a_file_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_file_lists_the_packaged_histories(tmp_path: Path) -> None:
     with pytest.raises(InvalidHistoryError, match="changes_of_mind"):
         read_history(str(tmp_path / "nowhere.json"))
-    with pytest.raises(InvalidHistoryError, match="no recorded history"):
+    with pytest.raises(InvalidHistoryError, match="Unknown recorded history"):
         load_packaged("nowhere")
 
 

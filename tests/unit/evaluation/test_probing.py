@@ -23,7 +23,7 @@ REQUEST = ModelRequest(MODEL, "Be brief.", history(steps=1).conversation(), max_
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What would have been waited for; nobody waits."""
+    """The delays that were requested; nothing really waits."""
     asked: list[float] = []
 
     async def wait(seconds: float) -> None:
@@ -46,11 +46,11 @@ async def test_a_question_comes_last_and_changes_nothing_before_it() -> None:
     assert (reply.text, reply.usage.input_tokens, reply.usage.cost_usd) == ("alpha.sh", 100, 0.01)
 
 
-def test_an_answer_gets_no_more_room_than_the_window_leaves() -> None:
+def test_an_answer_gets_no_more_tokens_than_the_window_leaves() -> None:
     assert probing.answer_room(replace(REQUEST, max_output_tokens=1_000)) == 1_000
 
 
-async def test_an_error_that_may_pass_is_waited_out(waits: list[float]) -> None:
+async def test_a_transient_error_is_retried_after_a_delay(waits: list[float]) -> None:
     errors = [ProviderError("busy", retryable=True, retry_after=3), ProviderError("busy", retryable=True)]
 
     def answer(request: ModelRequest) -> str:
@@ -64,7 +64,7 @@ async def test_an_error_that_may_pass_is_waited_out(waits: list[float]) -> None:
 
 
 @pytest.mark.parametrize(("retryable", "calls"), [(True, probing.MAX_ATTEMPTS), (False, 1)])
-async def test_attempts_have_an_end(waits: list[float], retryable: bool, calls: int) -> None:
+async def test_attempts_are_limited(waits: list[float], retryable: bool, calls: int) -> None:
     def answer(request: ModelRequest) -> str:
         raise ProviderError("down", retryable=retryable)
 
@@ -83,12 +83,12 @@ async def test_a_stream_that_breaks_off_is_an_error(waits: list[float]) -> None:
         await ask(models(Broken()).calls, REQUEST, probe())
 
 
-async def test_an_answer_without_end_is_cut(waits: list[float]) -> None:
-    with pytest.raises(ProviderError, match="no end"):
+async def test_an_endless_answer_is_cut(waits: list[float]) -> None:
+    with pytest.raises(ProviderError, match="does not end"):
         await ask(models(Model(lambda _: "x" * 20_000_000)).calls, REQUEST, probe())
 
 
-async def test_the_judge_sees_question_facts_and_answer_and_nothing_else() -> None:
+async def test_the_judge_sees_only_question_facts_and_answer() -> None:
     model = Model(lambda request: "1: yes\n2: no")
     found, usage = await judge(
         models(model).calls, "acme/judge", probe("Which?", "alpha.sh", "beta"), "It is alpha.sh."
@@ -117,13 +117,11 @@ async def test_the_judge_sees_question_facts_and_answer_and_nothing_else() -> No
         ("1: perhaps", 1, None),
     ],
 )
-def test_a_verdict_counts_where_it_speaks_of_each_fact(
-    text: str, facts: int, expected: tuple[bool, ...] | None
-) -> None:
+def test_a_verdict_counts_only_if_it_names_each_fact(text: str, facts: int, expected: tuple[bool, ...] | None) -> None:
     assert verdict(text, facts) == expected
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=20))
-def test_every_verdict_can_be_read(facts: list[bool]) -> None:
+def test_every_valid_verdict_can_be_parsed(facts: list[bool]) -> None:
     text = "\n".join(f"{number}: {'yes' if fact else 'no'}" for number, fact in enumerate(facts, 1))
     assert verdict(text, len(facts)) == tuple(facts)

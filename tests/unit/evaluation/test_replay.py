@@ -1,4 +1,4 @@
-"""A replay: the context it starts from, its window, and the round it makes."""
+"""A replay: its starting context, its window, and the round it makes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def replay(model: Model, policy: Policy | None = None, *, steps: int = 30, windo
 
 
 @given(st.integers(5_000, 2_000_000), st.sampled_from(POLICIES))
-def test_the_window_is_the_largest_that_such_a_context_fills(tokens: int, policy: Policy) -> None:
+def test_the_window_is_the_largest_that_the_context_fills(tokens: int, policy: Policy) -> None:
     settings = preset(policy)
 
     def trigger_of(window: int) -> int:
@@ -39,7 +39,7 @@ def test_the_window_is_the_largest_that_such_a_context_fills(tokens: int, policy
         assert trigger_of(window + 1) >= tokens
 
 
-def test_the_whole_context_is_what_the_next_step_would_send() -> None:
+def test_the_full_context_is_what_the_next_step_would_send() -> None:
     whole = replay(Model())
     request = whole.request()
     assert len(request.messages) == 61
@@ -77,7 +77,7 @@ async def test_a_round_makes_the_context_smaller_and_keeps_the_task(policy: Poli
     assert len(model.summaries) == 1
 
 
-async def test_the_summary_is_asked_for_in_the_conversation_where_the_policy_says_so() -> None:
+async def test_the_summary_is_requested_in_the_conversation_if_the_policy_says_so() -> None:
     model = Model()
     made = replay(model, "reactive", steps=60)
     prefix = list(made.request().messages)
@@ -87,16 +87,16 @@ async def test_the_summary_is_asked_for_in_the_conversation_where_the_policy_say
     assert asked.tools
 
 
-async def test_a_window_that_is_given_takes_the_place_of_the_filled_one() -> None:
+async def test_a_given_window_replaces_the_filled_one() -> None:
     model = Model()
     made = replay(model, "handoff", window=16_000)
     assert made.window == 16_000
     await made.compact()
-    # Nothing but the summary and the last request is left.
+    # Only the summary and the last request are left.
     assert [message.role for message in made.request().messages] == [Role.USER]
 
 
-async def test_a_history_larger_than_the_model_is_summarised_piece_by_piece() -> None:
+async def test_a_history_larger_than_the_model_is_summarized_in_pieces() -> None:
     model = Model()
     recorded = history(steps=300)
     made = Replay(recorded, recorded.conversation(), MODEL, models(model, window=16_000), policy="reactive")
@@ -110,7 +110,7 @@ async def test_a_history_larger_than_the_model_is_summarised_piece_by_piece() ->
         assert asked.messages[0].tokens < 16_000
 
 
-async def test_a_model_that_gives_no_summary_is_done_without() -> None:
+async def test_a_round_succeeds_without_a_models_summary() -> None:
     def refuse(request: ModelRequest) -> str:
         raise ProviderError("The provider is down.", code="provider_unavailable")
 
@@ -133,7 +133,7 @@ def with_large_outputs() -> Replay:
     return Replay(recorded, recorded.conversation(), MODEL, models(Model()), policy="reactive")
 
 
-async def test_old_outputs_are_cleared_where_the_policy_would_leave_it_at_that() -> None:
+async def test_only_old_outputs_are_cleared_if_that_is_enough_for_the_policy() -> None:
     made = with_large_outputs()
     before, asked = made.tokens, len(made.request().messages)
     assert before > made.config.budget.usable
@@ -152,7 +152,7 @@ async def test_old_outputs_are_cleared_where_the_policy_would_leave_it_at_that()
     ]
 
 
-async def test_a_window_in_which_clearing_is_not_enough_is_summarised_too() -> None:
+async def test_if_clearing_is_not_enough_the_window_is_summarized_too() -> None:
     made = with_large_outputs()
     smaller = Replay(made.history, made.history.conversation(), MODEL, models(Model()), policy="reactive", window=7_000)
     result = await smaller.compact()
@@ -162,7 +162,7 @@ async def test_a_window_in_which_clearing_is_not_enough_is_summarised_too() -> N
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_below_the_trigger_a_round_is_made_as_for_somebody_who_asks(policy: Policy) -> None:
+async def test_below_the_trigger_a_manual_round_is_made(policy: Policy) -> None:
     made = replay(Model(), policy, window=100_000)
     before = made.tokens
     result = await made.compact()
@@ -197,7 +197,7 @@ def test_a_context_larger_than_the_window_does_not_fit() -> None:
     assert not whole.fits
 
 
-def test_an_unknown_model_is_said_to_be_so() -> None:
+def test_an_unknown_model_is_reported() -> None:
     recorded = history()
     with pytest.raises(UnknownModelError):
         Replay(recorded, recorded.conversation(), "nobody/x", models(Model()))

@@ -33,7 +33,7 @@ def test_recall_counts_facts_and_not_questions() -> None:
     assert recall([]) is None
 
 
-def test_shares_of_nothing_are_unknown() -> None:
+def test_shares_without_facts_are_unknown() -> None:
     assert share([]) is None
     assert cached(Usage()) is None
     assert cached(Usage(input_tokens=25, cache_read_tokens=75, output_tokens=9)) == 0.75
@@ -86,7 +86,7 @@ def test_policies_are_compared_over_the_same_histories() -> None:
     assert (by_policy["handoff"].overall, by_policy["handoff"].failed) == (0.0, 1)
 
 
-def test_a_baseline_that_does_not_fit_keeps_nothing_from_being_compared() -> None:
+def test_a_baseline_that_does_not_fit_prevents_no_comparison() -> None:
     found = report(
         "m/x", None, [row("a", BASELINE, error="too large"), row("a", "reactive", answer(True))], scripted=False
     )

@@ -30,7 +30,7 @@ WORDS = st.text(alphabet="abcdefghij0123456789", min_size=1, max_size=8)
         ("17, then 7", "7"),
     ],
 )
-def test_a_fact_is_found_however_it_is_dressed(answer: str, fact: str) -> None:
+def test_a_fact_is_found_however_it_is_formatted(answer: str, fact: str) -> None:
     assert states(answer, [fact])
 
 
@@ -53,12 +53,12 @@ def test_a_fact_is_not_found_inside_another_word(answer: str, fact: str) -> None
     assert not states(answer, [fact])
 
 
-def test_one_spelling_of_several_will_do() -> None:
+def test_one_of_several_spellings_is_enough() -> None:
     assert states("We use pints.", ["pint", "pints"])
     assert not states("We use litres.", ["pint", "pints"])
 
 
-def test_each_fact_is_answered_for_itself() -> None:
+def test_each_fact_is_answered_separately() -> None:
     assert found("S07312 in tonnes", [["S07312"], ["S08112"], ["t", "tonnes"]]) == (True, False, True)
 
 
@@ -69,11 +69,11 @@ def test_a_word_of_an_answer_is_stated_by_it(words: list[str], data: st.DataObje
 
 
 @given(st.lists(WORDS), WORDS)
-def test_what_is_no_word_of_an_answer_is_not(words: list[str], wanted: str) -> None:
+def test_a_word_missing_from_an_answer_is_not_stated(words: list[str], wanted: str) -> None:
     assert states(" ".join(words), [wanted]) == (wanted in words)
 
 
 @given(st.text())
-def test_normalising_twice_changes_nothing_more(text: str) -> None:
+def test_normalizing_twice_changes_nothing_more(text: str) -> None:
     once = normalised(text)
     assert normalised(once) == once

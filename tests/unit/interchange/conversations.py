@@ -1,4 +1,4 @@
-"""Random foreign conversations, each in the form that an export has and in one of the many that people send."""
+"""Random foreign conversations, each in the form of an export and in one of the many forms that people send."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ arguments = st.one_of(
 
 
 def renumbered(messages: Sequence[Any]) -> bytes:
-    """The conversation with its calls numbered in order: ids are nothing that two forms have in common."""
+    """The conversation with its calls numbered in order, since the two forms have different ids."""
     numbers = count(1)
     known: dict[str, str] = {}
 
@@ -62,13 +62,13 @@ def image_block() -> Wire:
 
 
 def content_of(blocks: Sequence[Wire]) -> Any:
-    """A single text as a string, anything else as it is."""
+    """A single text as a string, anything else unchanged."""
     return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else list(blocks)
 
 
 @st.composite
 def openai_conversations(draw: st.DrawFn) -> Pair:
-    """Chat Completions: strings or blocks, old and new calls, ids that repeat, results out of order or missing."""
+    """Chat Completions: strings or blocks, old and new calls, duplicate ids, results out of order or missing."""
     sent: list[Wire] = []
     back: list[Wire] = []
     numbers = count(1)
@@ -80,7 +80,7 @@ def openai_conversations(draw: st.DrawFn) -> Pair:
 
 
 def _loose(draw: st.DrawFn, blocks: Sequence[Wire], noise: Wire) -> Any:
-    """The same content in another form: blocks instead of a string, with fields that say nothing."""
+    """The same content in another form: blocks instead of a string, with meaningless fields."""
     if draw(st.booleans()):
         return content_of(blocks)
     return [{**block, **draw(st.sampled_from([{}, noise]))} for block in blocks]
@@ -102,7 +102,7 @@ def _openai_answer(draw: st.DrawFn, sent: list[Wire], back: list[Wire], numbers:
 
 
 def _openai_calls(draw: st.DrawFn, sent: list[Wire], back: list[Wire], numbers: Any) -> None:
-    """Parallel calls with their results, in any order and with the user in between."""
+    """Parallel calls with their results, in any order and with user messages in between."""
     calls = draw(st.lists(st.tuples(names, arguments, texts), min_size=1, max_size=3))
     repeats = draw(st.booleans())
     ids = [f"call_{place}" if repeats else f"call_{next(numbers)}" for place in range(len(calls))]
@@ -121,7 +121,7 @@ def _openai_calls(draw: st.DrawFn, sent: list[Wire], back: list[Wire], numbers: 
 
 
 def _batch(ids: Sequence[str], calls: Sequence[tuple[str, str, str]]) -> tuple[list[Wire], list[Wire]]:
-    """Calls of these names and arguments, and their results."""
+    """Calls with these names and arguments, and their results."""
     asked = [
         {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
         for call_id, (name, text, _) in zip(ids, calls, strict=True)
@@ -134,7 +134,7 @@ def _batch(ids: Sequence[str], calls: Sequence[tuple[str, str, str]]) -> tuple[l
 
 
 def _openai_function(draw: st.DrawFn, sent: list[Wire], back: list[Wire], numbers: Any) -> None:
-    """The form of before there were tools."""
+    """The format from before tools existed."""
     name, text, output = draw(names), draw(arguments), draw(texts)
     function = {"name": name, "arguments": text}
     sent.append({"role": "assistant", "content": None, "function_call": function})
@@ -157,7 +157,7 @@ def anthropic_conversations(draw: st.DrawFn) -> Pair:
 
 
 def _anthropic_turns(draw: st.DrawFn, sent: list[Wire], back: list[Wire], numbers: Any) -> None:
-    """An assistant's turn with what the user side answers."""
+    """An assistant's turn with the user's reply."""
     thoughts = draw(st.lists(st.sampled_from(["thinking", "redacted_thinking"]), max_size=2))
     calls = draw(st.lists(st.tuples(names, objects, st.one_of(st.just(""), texts), st.booleans()), max_size=3))
     said = draw(st.lists(texts, min_size=0 if calls else 1, max_size=2))
@@ -192,7 +192,7 @@ def _say(
     back.append({"role": role, "content": content_of(blocks)})
     loose = [_loose_result(draw, block) if block["type"] == "tool_result" else block for block in blocks]
     if uses_results:
-        # Results in any order and behind the words, whose own order stays.
+        # Results in any order and after the texts, whose own order stays.
         results = draw(st.permutations([block for block in loose if block["type"] == "tool_result"]))
         words = [block for block in loose if block["type"] != "tool_result"]
         loose = [*words, *results] if draw(st.booleans()) else [*results, *words]
@@ -257,4 +257,4 @@ broken_openai = st.lists(
 broken_anthropic = st.lists(
     st.builds(lambda r, c: {"role": r, "content": c}, st.sampled_from(["user", "assistant"]), _contents), max_size=8
 )
-"""Anything that has the shape of messages: results without calls, calls without results, ids that repeat or lack."""
+"""Anything in the shape of messages: results without calls, calls without results, duplicate or missing ids."""

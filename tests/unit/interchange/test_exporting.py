@@ -1,4 +1,4 @@
-"""What of a history of ours is written, in either format, and where it may be cut."""
+"""What is exported of a history, in either format, and where it may be cut."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
 
 
 def answer(seq: int, *parts: Part) -> Message:
-    """An assistant message that is complete."""
+    """A complete assistant message."""
     return assistant(seq, *parts, finish_reason=FinishReason.STOP)
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_words_of_ours_are_the_users(form: WireFormat) -> None:
+def test_control_messages_are_in_the_users_role(form: WireFormat) -> None:
     history = [user(1, "Go"), answer(2, text("Gone.")), control(3, "[resume]")]
     assert to_wire(history, form) == [
         {"role": "user", "content": "Go"},
@@ -43,7 +43,7 @@ def test_words_of_ours_are_the_users(form: WireFormat) -> None:
 
 @pytest.mark.parametrize("role", [Role.USER, Role.ASSISTANT])
 @pytest.mark.parametrize("form", FORMATS)
-def test_summaries_are_left_out_since_what_they_stand_for_is_there(form: WireFormat, role: Role) -> None:
+def test_summaries_are_left_out_since_what_they_cover_is_there(form: WireFormat, role: Role) -> None:
     marked = CompactionMarkerPart(id="", index=0, round=3)
     summary = message(role, 3, text("All is well."), marked, is_summary=True)
     history = [user(1, "Go"), answer(2, text("Gone."))]
@@ -58,7 +58,7 @@ def test_summaries_are_left_out_since_what_they_stand_for_is_there(form: WireFor
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_no_provider_takes_is_left_out(form: WireFormat) -> None:
+def test_what_no_provider_accepts_is_left_out(form: WireFormat) -> None:
     history = [
         user(1, " \n"),
         message(Role.ASSISTANT, 2, text("Void."), voided_at=AT),
@@ -69,7 +69,7 @@ def test_what_no_provider_takes_is_left_out(form: WireFormat) -> None:
     assert to_wire(history, form) == []
 
 
-def test_signed_reasoning_goes_out_whole_and_other_as_far_as_the_format_has_room() -> None:
+def test_signed_reasoning_is_sent_whole_and_other_if_the_format_has_a_field() -> None:
     thoughts = [reasoning("Hm.", data=SIGNED), reasoning("Unsigned."), reasoning("Cut", data=SIGNED, interrupted=True)]
     history = [answer(1, *thoughts, text("So."))]
     assert to_wire(history, "anthropic") == [
@@ -108,7 +108,7 @@ def test_calls_and_results_in_both_formats() -> None:
     ]
 
 
-def test_images_stand_where_they_stood() -> None:
+def test_images_keep_their_position() -> None:
     history = [message(Role.USER, 1, text("one"), image(), text("two"))]
     (openai,), (anthropic,) = to_wire(history, "openai"), to_wire(history, "anthropic")
     assert [block["type"] for block in openai["content"]] == ["text", "image_url", "text"]
@@ -117,7 +117,7 @@ def test_images_stand_where_they_stood() -> None:
     assert anthropic["content"][1]["source"] == {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 
 
-def test_turns_of_one_role_are_one_message_for_anthropic_alone() -> None:
+def test_turns_of_one_role_are_one_message_only_for_anthropic() -> None:
     history = [*step(1, "a"), control(3, "Mind."), user(4, "Hello")]
     assert [item["role"] for item in to_wire(history, "openai")] == ["assistant", "tool", "user", "user"]
     _, turn = to_wire(history, "anthropic")
@@ -137,7 +137,7 @@ def test_turns_of_one_role_are_one_message_for_anthropic_alone() -> None:
         ([user(1), assistant(2, call("a"), finish_reason=FinishReason.TOOL_CALLS), tool(3, result("a"))], 3),
     ],
 )
-def test_a_step_under_way_is_not_settled(history: list[Message], left: int) -> None:
+def test_an_unfinished_step_is_not_settled(history: list[Message], left: int) -> None:
     assert settled(history) == history[:left]
 
 
@@ -155,6 +155,6 @@ def test_a_step_under_way_is_not_settled(history: list[Message], left: int) -> N
         ("anthropic", 5, None),
     ],
 )
-def test_a_page_ends_where_nothing_is_torn(form: WireFormat, limit: int, length: int | None) -> None:
+def test_a_page_ends_where_nothing_is_split(form: WireFormat, limit: int, length: int | None) -> None:
     history = [user(1), *step(2, "a"), user(4), answer(5, text("Done."))]
     assert page_length(history, limit, form) == length

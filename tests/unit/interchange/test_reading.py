@@ -1,4 +1,4 @@
-"""Every form that messages have had, and what becomes of those that have no counterpart here."""
+"""Every form that messages have had, and the replacement of those that have no counterpart here."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def user(content: Any) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
-def test_an_empty_conversation_is_fine() -> None:
+def test_an_empty_conversation_is_valid() -> None:
     assert openai() == anthropic() == ImportedHistory(())
 
 
-def test_the_system_message_in_front_becomes_the_prompt_and_others_control_messages() -> None:
+def test_a_leading_system_message_becomes_the_prompt_and_others_control_messages() -> None:
     parts = [text_block("Be brief."), text_block("Be kind.")]
     messages = ({"role": "developer", "content": parts}, {"role": "system", "content": "Two"}, user("Hi"))
     imported = openai(*messages, {"role": "system", "content": "Later"})
@@ -63,14 +63,14 @@ def test_the_system_message_in_front_becomes_the_prompt_and_others_control_messa
     assert said(imported.messages) == [("control", "Two"), ("user", "Hi"), ("control", "Later")]
 
 
-def test_a_session_with_a_prompt_of_its_own_keeps_it() -> None:
+def test_a_session_with_its_own_prompt_keeps_it() -> None:
     imported = openai({"role": "system", "content": "One"}, user("Hi"), keep_system=True)
     assert imported.system_prompt is None
     assert said(imported.messages) == [("control", "One"), ("user", "Hi")]
 
 
 @pytest.mark.parametrize("first", [{"role": "system", "content": " "}, {"role": "system", "content": [url_block()]}])
-def test_a_system_message_that_is_no_text_is_no_prompt(first: dict[str, Any]) -> None:
+def test_a_system_message_without_text_is_no_prompt(first: dict[str, Any]) -> None:
     imported = openai(first, user("Hi"))
     assert imported.system_prompt is None
     assert [message.role for message in imported.messages] == [Role.CONTROL, Role.USER]
@@ -88,7 +88,7 @@ def test_several_results_after_parallel_calls_are_one_message_in_call_order() ->
     assert {"a", "b"}.isdisjoint(c.call_id for c in asked.tool_calls)
 
 
-def test_function_calls_of_old_are_calls() -> None:
+def test_old_function_calls_are_calls() -> None:
     imported = openai(
         {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"a": 1}'}},
         {"role": "function", "name": "f", "content": "1"},
@@ -113,7 +113,7 @@ def test_a_missing_result_says_that_the_call_was_interrupted() -> None:
     assert last.role is Role.USER
 
 
-def test_a_result_without_a_call_becomes_text_of_ours() -> None:
+def test_a_result_without_a_call_becomes_a_control_message() -> None:
     (message,) = openai({**result("gone", "42 files"), "name": "ls"}).messages
     assert message.role is Role.CONTROL
     assert "42 files" in message.text
@@ -126,19 +126,19 @@ def test_a_second_result_of_a_call_is_kept_as_text() -> None:
     assert "second" in imported.messages[2].text
 
 
-def test_a_result_before_its_call_moves_behind_it() -> None:
+def test_a_result_before_its_call_moves_after_it() -> None:
     imported = openai(user("Go"), result("a", "early"), calls(call("a")))
     assert said(imported.messages) == [("user", "Go"), ("assistant", ""), ("tool", "early")]
 
 
-def test_ids_that_repeat_are_told_apart() -> None:
+def test_duplicate_ids_are_distinguished() -> None:
     history = [message for n in range(3) for message in (calls(call("c")), result("c", str(n)))]
     imported = openai(*history)
     assert [r.output for m in imported.messages for r in m.tool_results] == ["0", "1", "2"]
     assert len({c.call_id for m in imported.messages for c in m.tool_calls}) == 3
 
 
-def test_ids_of_ours_stay_unless_they_repeat() -> None:
+def test_palimpsest_ids_stay_unless_they_are_duplicates() -> None:
     ours = "0199a0b0-0000-7000-8000-000000000001"
     imported = openai(calls(call(ours)), result(ours), calls(call(ours)), result(ours))
     first, second = [c.call_id for m in imported.messages for c in m.tool_calls]
@@ -178,7 +178,7 @@ def test_blocks_of_one_answer_in_several_messages_are_one_message() -> None:
     assert (len(asked.tool_calls), said((answered,))) == (2, [("tool", "a|b")])
 
 
-def test_results_come_before_what_the_user_says_with_them() -> None:
+def test_results_come_before_the_users_text() -> None:
     blocks = [text_block("Here:"), {"type": "tool_result", "tool_use_id": "a", "content": "no", "is_error": True}]
     _, answered, words = anthropic({"role": "assistant", "content": [use("a")]}, user(blocks)).messages
     assert [(r.output, r.status) for r in answered.tool_results] == [("no", ToolStatus.ERROR)]
@@ -201,7 +201,7 @@ def test_a_result_is_text_whatever_it_was(content: Any, output: str) -> None:
 
 
 @pytest.mark.parametrize("block", [url_block(), image_block()])
-def test_images_are_taken_over_with_their_size(block: dict[str, Any]) -> None:
+def test_images_are_imported_with_their_size(block: dict[str, Any]) -> None:
     (message,) = openai(user([text_block("See"), block])).messages
     image = message.parts[1]
     assert isinstance(image, ImagePart)
@@ -243,14 +243,14 @@ def test_an_image_of_the_assistant_follows_it() -> None:
         ({"whatever": "it is"}, "it is"),
     ],
 )
-def test_what_has_no_counterpart_becomes_text_that_names_it(block: dict[str, Any], names: str) -> None:
+def test_content_without_a_counterpart_becomes_text_that_names_it(block: dict[str, Any], names: str) -> None:
     (message,) = anthropic(user([block])).messages
     assert message.role is Role.USER
     assert names in message.text
     assert len(message.text) < 2_500
 
 
-def test_names_refusals_and_unknown_fields_are_told() -> None:
+def test_names_refusals_and_unknown_fields_are_kept_as_text() -> None:
     imported = openai(
         {"role": "user", "name": "ann", "content": "Hi"},
         {"role": "assistant", "content": None, "refusal": "I will not.", "audio": {"id": "audio_1"}},
@@ -262,23 +262,23 @@ def test_names_refusals_and_unknown_fields_are_told() -> None:
 
 @pytest.mark.parametrize("content", ["", " \n", [], None, [text_block("")]])
 @pytest.mark.parametrize("role", ["user", "assistant", "developer"])
-def test_a_message_without_content_leaves_a_word_in_its_place(role: str, content: Any) -> None:
+def test_an_empty_message_is_replaced_by_a_note(role: str, content: Any) -> None:
     whose = "system" if role == "developer" else role
     imported = openai(user("Hi"), {"role": role, "content": content}, user("Still there?"))
     note = ("control", f"[A message of the {whose} stood here, without content.]")
     assert said(imported.messages) == [("user", "Hi"), note, ("user", "Still there?")]
 
 
-def test_a_message_that_only_moves_to_another_leaves_no_word() -> None:
+def test_a_message_that_only_moves_leaves_no_note() -> None:
     blocks = [{"role": "assistant", "content": [use("a")]}, {"role": "assistant", "content": []}]
     results = [{"type": "tool_result", "tool_use_id": "a", "content": "done"}]
     assert said(anthropic(*blocks, user(results)).messages) == [("assistant", ""), ("tool", "done")]
 
 
 @pytest.mark.parametrize("form", [OPENAI, ANTHROPIC])
-def test_a_conversation_of_which_no_message_holds_anything_is_refused(form: WireFormat) -> None:
+def test_a_conversation_of_empty_messages_is_refused(form: WireFormat) -> None:
     nothing = [user(""), user([]), user(None), {"role": "assistant", "content": " "}]
-    with pytest.raises(InvalidRequestError, match="none of them holds anything") as caught:
+    with pytest.raises(InvalidRequestError, match="all messages are empty") as caught:
         import_history(form, nothing)
     assert caught.value.code == "invalid_history"
     assert said(import_history(form, [*nothing, user("x")]).messages)[-1] == ("user", "x")
@@ -303,7 +303,7 @@ def test_a_conversation_of_which_no_message_holds_anything_is_refused(form: Wire
         (ANTHROPIC, {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": 5}]}, "name"),
     ],
 )
-def test_what_is_no_message_is_refused_with_its_place(form: WireFormat, message: Any, says: str) -> None:
+def test_invalid_messages_are_refused_with_their_index(form: WireFormat, message: Any, says: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         import_history(form, [user("fine"), message])
     assert (caught.value.code, caught.value.extra) == ("invalid_history", {"index": 1})
@@ -317,9 +317,9 @@ def test_too_many_parts_are_refused_before_they_fill_the_memory() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_work_grows_with_the_history_and_not_faster(shared: bool) -> None:
-    """Ten thousand calls before their results, with one id for all of them or with none: a search among all open calls
-    for each result would take minutes."""
+def test_the_work_is_linear_in_the_history(shared: bool) -> None:
+    """Ten thousand calls before their results, with one id for all of them or with none: searching all open calls for
+    each result would take minutes."""
     key = {"id": "c"} if shared else {}
     asked = [calls({**key, "type": "function", "function": {"name": "f"}}) for _ in range(10_000)]
     answers = [result("c" if shared else None, str(n)) for n in range(10_000)]

@@ -1,4 +1,4 @@
-"""What is taken over comes back: to the letter where it was in the form of an export, and once more without change."""
+"""What is imported comes back: unchanged if it was in the form of an export, and unchanged again the next time."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ broken: st.SearchStrategy[tuple[WireFormat, list[Any]]] = st.one_of(
 
 
 def is_taken(form: WireFormat, messages: list[Any]) -> bool:
-    """Whether some message holds anything; without one, a conversation is refused."""
+    """Whether any message has content; a conversation without any is refused."""
     try:
         import_history(form, messages)
     except InvalidRequestError as error:
-        if "none of them holds anything" not in error.detail:
+        if "all messages are empty" not in error.detail:
             raise
         return False
     return True
@@ -57,23 +57,23 @@ def test_an_anthropic_conversation_comes_back_in_its_canonical_form(pair: Pair) 
 
 
 @given(broken, formats)
-def test_an_export_taken_over_is_exported_byte_for_byte(given: tuple[WireFormat, list[Any]], form: WireFormat) -> None:
+def test_an_imported_export_is_exported_byte_for_byte(given: tuple[WireFormat, list[Any]], form: WireFormat) -> None:
     once = to_wire(import_history(*given).messages, form)
     again = to_wire(import_history(form, once, keep_system=True).messages, form)
     assert orjson.dumps(again) == orjson.dumps(once)
 
 
 @given(builders.any_history, formats)
-def test_a_history_of_ours_survives_its_export(history: list[Message], form: WireFormat) -> None:
-    mended, _ = repair([m for m in history if m.role is not Role.SYSTEM], ReasoningRule(builders.MODEL))
-    exported = to_wire(mended, form)
+def test_a_palimpsest_history_survives_its_export(history: list[Message], form: WireFormat) -> None:
+    repaired, _ = repair([m for m in history if m.role is not Role.SYSTEM], ReasoningRule(builders.MODEL))
+    exported = to_wire(repaired, form)
     once = to_wire(import_history(form, exported).messages, form)
     assert renumbered(once) == renumbered(exported)
     assert orjson.dumps(to_wire(import_history(form, once).messages, form)) == orjson.dumps(once)
 
 
 @given(broken)
-def test_what_is_taken_over_can_be_sent(given: tuple[WireFormat, list[Any]]) -> None:
+def test_an_imported_conversation_can_be_sent(given: tuple[WireFormat, list[Any]]) -> None:
     transcript = Transcript(builders.generation(), import_history(*given).messages)
     repairs = transcript.settle()
     assert {repair.kind for repair in repairs} <= {"first_message", "last_message"}
@@ -89,7 +89,7 @@ def test_no_text_is_lost(given: tuple[WireFormat, list[Any]]) -> None:
 
 
 @given(broken)
-def test_stored_values_are_whole(given: tuple[WireFormat, list[Any]]) -> None:
+def test_stored_values_are_complete(given: tuple[WireFormat, list[Any]]) -> None:
     messages = import_history(*given).messages
     assert [message.seq for message in messages] == list(range(1, len(messages) + 1))
     ids = [message.id for message in messages] + [part.id for message in messages for part in message.parts]
@@ -132,7 +132,7 @@ def _ids(page: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 def _strings(imported: ImportedHistory) -> str:
-    """All that is kept, one after the other, as text and as JSON has it."""
+    """Everything that is kept, concatenated as text and as JSON."""
     kept = [imported.system_prompt or ""]
     for message in imported.messages:
         for part in message.parts:
@@ -143,7 +143,7 @@ def _strings(imported: ImportedHistory) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """What is said in a foreign conversation: texts, outputs, arguments, names."""
+    """All texts of a foreign conversation: texts, outputs, arguments, names."""
     if isinstance(value, list):
         return [text for item in value for text in _texts(item)]
     if isinstance(value, dict):

@@ -6,7 +6,9 @@ Owners are real ones on a real database. They crash if the session's row has an 
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
+import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
@@ -164,6 +166,22 @@ async def test_an_owner_does_its_work_and_ends(server: Server) -> None:
     await server.gone()
     assert server.model.asked == [["hello"]]
     assert len(server.stage.bus) == 0, "nobody follows it"
+
+
+async def test_an_owner_is_freed_without_garbage_collection(server: Server) -> None:
+    """It holds megabytes if its messages are large, and the garbage collector counts only objects."""
+    gc.collect()
+    gc.disable()
+    try:
+        await server.post("hello")
+        owner = weakref.ref(server.registry._owners[server.id])
+        await server.idle()
+        await server.gone()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert owner() is None
+    finally:
+        gc.enable()
 
 
 async def test_waking_a_session_with_an_owner_creates_no_second_one(server: Server) -> None:

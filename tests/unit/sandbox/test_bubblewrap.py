@@ -21,8 +21,8 @@ from app.errors import SandboxUnavailableError
 from app.sandbox.base import SandboxLimits
 from app.sandbox.bubblewrap import BubblewrapFactory
 from app.sandbox.cgroup import Cgroups
+from app.sandbox.process_tree import NICENESS
 from app.sandbox.syscalls import FAMILIES, MACHINES, filter_program
-from app.sandbox.usage import NICENESS
 from app.sandbox.view import View
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 

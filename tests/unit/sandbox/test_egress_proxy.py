@@ -7,14 +7,14 @@ import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from app.sandbox.egress import Gateway, Proxy
 from app.sandbox.egress.gateway import Connection
-from app.sandbox.egress.proxy import SANDBOX_CONNECTIONS
 from app.sandbox.egress.refusals import MAX_HOSTS, Refusals
+from app.sandbox.egress.sharing import MAX_CONNECTIONS, SESSION_CONNECTIONS, SESSION_LOOKUPS
 from tests.unit.sandbox.test_client_hello import hello
 
 PUBLIC = "93.184.216.34"
@@ -84,7 +84,7 @@ async def running(internet: Internet, serve: Serve) -> AsyncIterator[tuple[Clien
     internet.port = outside.sockets[0].getsockname()[1]
     listener = socket.create_server(("127.0.0.1", 0))
     gateway = Gateway(internet.resolve, internet.dial)
-    proxy = Proxy(gateway, HOSTS)
+    proxy = Proxy(gateway, "session", HOSTS)
     client = Client(listener.getsockname()[1])
     proxy.serve(listener)
     try:
@@ -94,6 +94,18 @@ async def running(internet: Internet, serve: Serve) -> AsyncIterator[tuple[Clien
         await proxy.close()
         gateway.close()
         outside.close()
+
+
+@asynccontextmanager
+async def another(gateway: Gateway, session: str) -> AsyncIterator[Client]:
+    """A further proxy, of any session."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    proxy = Proxy(gateway, session, HOSTS)
+    proxy.serve(listener)
+    try:
+        yield Client(listener.getsockname()[1])
+    finally:
+        await proxy.close()
 
 
 def answering(answer: bytes, internet: Internet) -> Serve:
@@ -315,44 +327,100 @@ async def test_a_handshake_ends_with_the_host_s_own_certificate(internet: Intern
         writer.close()
 
 
-async def test_a_sandbox_has_so_many_connections_and_further_ones_wait(internet: Internet) -> None:
-    async with running(internet, answering(OK, internet)) as (client, _, _):
-        held = [await client.open() for _ in range(SANDBOX_CONNECTIONS)]
-        for reader, writer in held:
+async def answer_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    if await reader.read(2**16):
+        writer.write(OK)
+
+
+@asynccontextmanager
+async def holding(client: Client, count: int) -> AsyncIterator[list[Connection]]:
+    """So many tunnels that are open and say nothing."""
+    connections = [await client.open() for _ in range(count)]
+    try:
+        for reader, writer in connections:
             writer.write(CONNECT)
             await reader.readuntil(b"\r\n\r\n")
-        asking = asyncio.create_task(client.ask(get("http://packages.example.com/")))
-        answered, _ = await asyncio.wait({asking}, timeout=0.3)  # one that is not held up takes milliseconds
-        assert not answered
-        for _, writer in held:
+        yield connections
+    finally:
+        for _, writer in connections:
             writer.close()
-        assert b"hello" in await asking
 
 
-async def test_a_silent_name_server_holds_up_its_own_sandbox_alone(internet: Internet) -> None:
-    go = threading.Event()
-    asked = asyncio.Semaphore(0)
-    loop = asyncio.get_running_loop()
+async def test_a_session_has_so_many_connections_and_further_ones_wait(internet: Internet) -> None:
+    """Also where its commands have a proxy each."""
+    async with running(internet, answer_all) as (client, _, gateway), another(gateway, "session") as more:
+        async with holding(client, SESSION_CONNECTIONS - 1), holding(more, 1):
+            asking = [asyncio.create_task(each.ask(get("http://packages.example.com/"))) for each in (client, more)]
+            answered, _ = await asyncio.wait(asking, timeout=0.3)  # one that is not held up takes milliseconds
+            assert not answered
+        assert all(b"hello" in answer for answer in await asyncio.gather(*asking))
 
-    def resolve(name: str) -> list[str]:
+
+async def test_sessions_that_hold_all_connections_leave_some_to_others(internet: Internet) -> None:
+    async with AsyncExitStack() as stack:
+        first, _, gateway = await stack.enter_async_context(running(internet, answer_all))
+        more = [another(gateway, str(number)) for number in range(1, MAX_CONNECTIONS // SESSION_CONNECTIONS)]
+        clients = [first, *[await stack.enter_async_context(each) for each in more]]
+        tunnels = [await stack.enter_async_context(holding(each, SESSION_CONNECTIONS)) for each in clients]
+        late = await stack.enter_async_context(another(gateway, "late"))
+        own = await stack.enter_async_context(holding(late, len(clients)))
+        assert [await rest(each[0][0]) for each in tunnels] == [b""] * len(clients), "the oldest ones are closed"
+        for reader, writer in (own[0], tunnels[0][-1]):
+            writer.write(hello("packages.example.com"))
+            assert await rest(reader) == OK, "newer ones stay open"
+
+
+class SilentNames:
+    """A resolver that keeps lookups of names that begin with "silent" until `go` is set."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.asked = asyncio.Semaphore(0)
+        self._loop = asyncio.get_running_loop()
+
+    def resolve(self, name: str) -> list[str]:
         if name.startswith("silent"):
-            loop.call_soon_threadsafe(asked.release)
-            go.wait(10)
+            self._loop.call_soon_threadsafe(self.asked.release)
+            self.go.wait(10)
         return [PUBLIC]
 
-    internet.resolve = resolve  # type: ignore[method-assign]
-    async with running(internet, answering(OK, internet)) as (client, _, gateway):
-        waiting = [asyncio.create_task(client.ask(get(f"http://silent{n}.example.org/"))) for n in range(9)]
-        for _ in range(2):
-            await asked.acquire()
-        proxy = Proxy(gateway, HOSTS)
-        listener = socket.create_server(("127.0.0.1", 0))
-        proxy.serve(listener)
-        assert b"hello" in await Client(listener.getsockname()[1]).ask(get("http://packages.example.com/"))
-        assert asked.locked(), "more lookups of one sandbox than its share were begun"
-        await proxy.close()
-        go.set()
+    async def ask(self, client: Client, count: int) -> list[asyncio.Task[bytes]]:
+        """Asks for so many of these names, and waits until as many are looked up as a session may."""
+        names = [f"http://silent{number}.example.org/" for number in range(count)]
+        tasks = [asyncio.create_task(client.ask(get(name))) for name in names]
+        for _ in range(SESSION_LOOKUPS):
+            await self.asked.acquire()
+        return tasks
+
+
+async def test_silent_name_servers_hold_up_their_own_sessions_alone(internet: Internet) -> None:
+    silent = SilentNames()
+    internet.resolve = silent.resolve  # type: ignore[method-assign]
+    async with AsyncExitStack() as stack:
+        client, _, gateway = await stack.enter_async_context(running(internet, answer_all))
+        clients = [client, *[await stack.enter_async_context(another(gateway, str(n))) for n in range(9)]]
+        waiting = [task for each in clients for task in await silent.ask(each, SESSION_LOOKUPS + 3)]
+        late = await stack.enter_async_context(another(gateway, "late"))
+        assert b"hello" in await late.ask(get("http://packages.example.com/"))
+        assert silent.asked.locked(), "more lookups of one session than its share were begun"
+        silent.go.set()
         await asyncio.gather(*waiting)
+
+
+async def test_lookups_under_way_count_for_the_next_proxy_of_their_session(internet: Internet) -> None:
+    """In bubblewrap each command has one."""
+    silent = SilentNames()
+    internet.resolve = silent.resolve  # type: ignore[method-assign]
+    async with running(internet, answer_all) as (_, _, gateway):
+        async with another(gateway, "other") as client:
+            waiting = await silent.ask(client, SESSION_LOOKUPS)
+        await asyncio.gather(*waiting)
+        async with another(gateway, "other") as client:
+            asking = asyncio.create_task(client.ask(get("http://packages.example.com/")))
+            answered, _ = await asyncio.wait({asking}, timeout=0.3)  # one that is not held up takes milliseconds
+            assert not answered
+            silent.go.set()
+            assert b"hello" in await asking
 
 
 async def test_its_end_is_the_end_of_all_connections(internet: Internet) -> None:

@@ -16,7 +16,9 @@ import pytest_asyncio
 
 from app.errors import WorkspaceFullError
 from app.sandbox import docker_place
-from app.sandbox.usage import ENTRY_BYTES, DiskUse, MemoryUse, count, unnamed
+from app.sandbox.memory import MemoryUse
+from app.sandbox.process_tree import Standstill
+from app.sandbox.usage import ENTRY_BYTES, Count, DiskUse, count, unnamed
 from app.sandbox.watch import HostDisk, in_thread
 from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_gone, until_sleeping
@@ -173,6 +175,60 @@ def test_memory_that_is_shared_counts_once_where_it_matters() -> None:
         assert MemoryUse(10_000 * MIB).look(pid) > 200 * MIB
         assert 40 * MIB < MemoryUse(100 * MIB).look(pid) < 120 * MIB
     assert MemoryUse(0).look(pid) == 0, "it is gone"
+
+
+BORROWED = """
+import ctypes, sys
+held = bytearray(64 << 20)
+libc = ctypes.CDLL(None)
+stack = ctypes.create_string_buffer(1 << 20)
+CLONE_VM, CLONE_VFORK, SIGCHLD = 0x100, 0x4000, 17
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+def child(_):
+    print("borrowed", flush=True)
+    sys.stdin.read()
+    return 0
+libc.clone(child, ctypes.byref(stack, 1 << 20), CLONE_VM | CLONE_VFORK | SIGCHLD, None)
+"""
+
+
+def test_memory_counts_once_while_a_child_has_that_of_its_parent() -> None:
+    """As between vfork and exec, whenever a program starts another."""
+    argv = [sys.executable, "-c", BORROWED]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"borrowed\n"
+        assert 64 * MIB < MemoryUse(32 * MIB).look(parent.pid) < 128 * MIB
+        parent.communicate()
+
+
+MANY_THREADS = """
+import sys, threading
+[threading.Thread(target=sys.stdin.read, daemon=True).start() for _ in range(100)]
+print("begun", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_of_many_threads_is_counted_as_a_whole() -> None:
+    argv = [sys.executable, "-c", MANY_THREADS]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        assert unnamed(process.pid, set()) == Count(0, True)
+        process.kill()
+
+
+def test_what_two_have_stopped_continues_after_both() -> None:
+    with waiting() as child:
+        with Standstill() as first:
+            first.stop(os.getpid())
+            with Standstill() as second:
+                second.stop(os.getpid())
+            while _state(child.pid) != "T":
+                os.sched_yield()
+        while _state(child.pid) == "T":
+            os.sched_yield()
 
 
 GIVEN_BACK = """

@@ -1,1 +1,1 @@
-"""The room of tools, by values and against a real directory with real processes."""
+"""The tools, by values and against a real directory with real processes."""

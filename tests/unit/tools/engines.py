@@ -1,4 +1,4 @@
-"""Shells and search engines as different images have them, made of the tools of this machine."""
+"""Shells and search engines as different images have them, made from the tools of this machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ exec {grep} "$@"
 
 
 def find_tool(name: str) -> str:
-    """Skips the test where this machine lacks the tool."""
+    """Skips the test if this machine lacks the tool."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is not installed here")
@@ -42,7 +42,7 @@ def shell_command(name: str) -> list[str]:
 
 
 def tools_directory(directory: Path, engine: str) -> Path:
-    """A directory for `PATH` that holds what an image with that engine has."""
+    """A directory for `PATH` with what an image with that engine has."""
     directory.mkdir()
     for tool in _TOOLS[engine]:
         (directory / tool).symlink_to(find_tool(tool))

@@ -57,7 +57,7 @@ class TestReplaceOnce:
 
 
 class TestHint:
-    def test_other_line_ends(self) -> None:
+    def test_other_line_endings(self) -> None:
         assert "uses CRLF (\\r\\n)" in refusal("one\r\ntwo\r\n", "one\ntwo")
         assert "uses LF (\\n)" in refusal("one\ntwo\n", "one\r\ntwo")
 

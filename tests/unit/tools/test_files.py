@@ -65,7 +65,7 @@ class TestEscapeName:
 
 
 def rest_by_command(text: str, part: Excerpt) -> str:
-    """What the note's command gives, and the same further on."""
+    """What the note's command returns, and the same further on."""
     found = re.search(r"`sed -n (\d+)p < FILE \| tail -c \+(\d+) \| head -c (\d+)`", part.note())
     assert found is not None
     line, start, size = map(int, found.groups())
@@ -91,7 +91,7 @@ class TestExcerpt:
         assert not stopped_early or len(whole) + len(lines[got.last]) > limit
 
     @given(lines_of_any_kind, st.integers(1, 30), st.integers(1, 30) | st.none())
-    def test_reading_on_as_the_note_says_gives_the_whole(self, text: str, limit: int, tokens: int | None) -> None:
+    def test_continuing_as_the_note_says_gives_the_whole(self, text: str, limit: int, tokens: int | None) -> None:
         got, start = "", 1
         for _ in range(len(text) + 1):
             part = excerpt(text, start, None, OutputLimit(limit, tokens, estimate_text))
@@ -125,7 +125,7 @@ class TestExcerpt:
 
 
 class TestReadFile:
-    async def test_whole_file_comes_as_it_is(self, bench: Workbench) -> None:
+    async def test_a_whole_file_is_returned_unchanged(self, bench: Workbench) -> None:
         content = "\ufeffone\r\ntwo\tend without line feed é"
         (bench.root / "a.txt").write_bytes(content.encode())
         text, outcome = await bench.run(read, path="a.txt")
@@ -143,7 +143,7 @@ class TestReadFile:
         assert text == "0123456789\n" * 3
         assert outcome.note == "[lines 1-3 of 100; read on with start_line=4]"
 
-    async def test_a_call_with_less_room_gets_what_it_will_be_shown(self, bench: Workbench) -> None:
+    async def test_a_call_with_a_lower_limit_gets_what_will_be_shown(self, bench: Workbench) -> None:
         (bench.root / "long.txt").write_text("0123456789\n" * 100)
         bench.limit(OutputLimit(1_000, 9, estimate_text))
         text, outcome = await bench.run(read, path="long.txt", start_line=11)
@@ -160,13 +160,13 @@ class TestReadFile:
         assert outcome.note.endswith("; read on with start_line=3]")
         assert (await bench.run(ExecuteCommand(), command=command[1]))[0] == line[20:40]
 
-    async def test_a_long_line_of_other_bytes_loses_none(self, bench: Workbench) -> None:
+    async def test_a_long_line_with_invalid_bytes_loses_none(self, bench: Workbench) -> None:
         (bench.root / "latin").write_bytes(b"\xe9a\xe8b" * 50)
         bench.limit(OutputLimit(10))
         _, outcome = await bench.run(read, path="latin")
         assert "tail -c +11 | head -c 10`" in outcome.note
 
-    async def test_an_empty_file_says_so(self, bench: Workbench) -> None:
+    async def test_an_empty_file_is_reported(self, bench: Workbench) -> None:
         (bench.root / "empty").touch()
         text, outcome = await bench.run(read, path="empty")
         assert (text, outcome.note) == ("", "[the file is empty]")
@@ -182,13 +182,13 @@ class TestReadFile:
         assert text == "gr\ufffd\n"
         assert "not valid UTF-8" in outcome.note
 
-    async def test_a_huge_file_is_refused_with_a_way_on(self, bench: Workbench) -> None:
+    async def test_a_huge_file_is_refused_with_an_alternative(self, bench: Workbench) -> None:
         with (bench.root / "huge").open("wb") as file:
             file.truncate(MAX_FILE_BYTES + 1)
         with pytest.raises(ToolError, match=r"more than 10,485,760 bytes.*sed -n"):
             await bench.run(read, path="huge")
 
-    async def test_the_sandboxs_refusals_come_through(self, bench: Workbench) -> None:
+    async def test_sandbox_errors_are_passed_on(self, bench: Workbench) -> None:
         (bench.root / "link").symlink_to("/etc/hostname")
         for path, error in [
             ("missing", NotFoundError),
@@ -201,7 +201,7 @@ class TestReadFile:
                 await bench.run(read, path=path)
 
     @pytest.mark.parametrize("path", ["a\x00b", "a\ud800b", "", "x" * 5000])
-    def test_a_path_that_would_have_to_be_changed_is_refused(self, path: str) -> None:
+    def test_a_path_with_invalid_characters_is_refused(self, path: str) -> None:
         with pytest.raises(ValidationError, match="path"):
             ReadFileArguments.model_validate({"path": path})
 
@@ -225,7 +225,7 @@ class TestWriteFile:
         await bench.run(write, path="a", content="\x00\ud83d")
         assert (bench.root / "a").read_text() == "\ufffd\ufffd"
 
-    async def test_a_directory_or_a_path_outside_is_left_alone(self, bench: Workbench) -> None:
+    async def test_directories_and_paths_outside_are_not_changed(self, bench: Workbench) -> None:
         (bench.root / "d").mkdir()
         with pytest.raises(InvalidRequestError):
             await bench.run(write, path="d", content="x")
@@ -251,7 +251,7 @@ class TestListDirectory:
         ]
         assert outcome.note == ""
 
-    async def test_a_subdirectory_shows_names_alone(self, bench: Workbench) -> None:
+    async def test_a_subdirectory_shows_only_names(self, bench: Workbench) -> None:
         (bench.root / "a/b").mkdir(parents=True)
         (bench.root / "a/b/c").touch()
         text, _ = await bench.run(listing, path="a/b")
@@ -277,7 +277,7 @@ class TestListDirectory:
         text, outcome = await bench.run(listing)
         assert (len(text.splitlines()), outcome.note) == (MAX_ENTRIES, "")
 
-    async def test_refusals_come_through(self, bench: Workbench) -> None:
+    async def test_errors_are_passed_on(self, bench: Workbench) -> None:
         (bench.root / "file").touch()
         for path, error in [("file", InvalidRequestError), ("..", ForbiddenError), ("no", NotFoundError)]:
             with pytest.raises(error):

@@ -1,4 +1,4 @@
-"""What `history_search` makes of its findings."""
+"""How `history_search` shows its results."""
 
 from __future__ import annotations
 

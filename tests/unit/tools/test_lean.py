@@ -24,7 +24,7 @@ def test_a_larger_window_never_has_fewer_tools(one: int, other: int) -> None:
     assert offered(min(one, other)) <= offered(max(one, other))
 
 
-def test_the_sets_change_where_they_are_said_to() -> None:
+def test_the_sets_change_at_the_documented_windows() -> None:
     assert [len(offered(window)) for window in (2_048, 3_071, 3_072, 6_143, 6_144, 8_192, 8_193)] == [
         3, 3, 5, 5, 7, 7, len(NAMES),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The memory tools: one file that is replaced whole, others beside it, none of them trusted to be what it should."""
+"""The memory tools: one file that is replaced as a whole, others next to it, none of them trusted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.tools.workbench import Workbench
 
 
 def put(bench: Workbench, **files: str | bytes) -> None:
-    """Files of `memory/`, by name without their end; `MEMORY` is the memory itself."""
+    """Files of `memory/`, by name without extension; `MEMORY` is MEMORY.md itself."""
     for name, content in files.items():
         path = bench.root / ("MEMORY.md" if name == "MEMORY" else f"memory/{name}.md")
         path.parent.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ async def test_a_long_memory_is_read_in_parts_and_the_notes_are_listed(bench: Wo
     ]
 
 
-async def test_a_call_with_little_room_shows_some_of_each(bench: Workbench) -> None:
+async def test_a_call_with_a_low_limit_shows_some_of_each(bench: Workbench) -> None:
     notes = {f"note-{number:03}": "x" for number in range(100)}
     put(bench, MEMORY="".join(f"Zeile {number} 漢\n" for number in range(100)), **notes)
     limit = bench.limit(OutputLimit(1_000, 200, estimate_text))
@@ -72,7 +72,7 @@ async def test_a_call_with_little_room_shows_some_of_each(bench: Workbench) -> N
 @pytest.mark.parametrize(
     ("content", "says"), [(b"a\x00b", "is a binary file"), (b"x" * (MAX_NOTE_BYTES + 1), "too many for a note")]
 )
-async def test_what_is_no_note_is_refused(bench: Workbench, content: bytes, says: str) -> None:
+async def test_files_that_are_not_notes_are_refused(bench: Workbench, content: bytes, says: str) -> None:
     put(bench, MEMORY=content)
     with pytest.raises(ToolError, match=says):
         await bench.run(MemoryRead())
@@ -95,20 +95,20 @@ async def test_links_are_not_followed(bench: Workbench) -> None:
     assert (bench.root.parent / "outside" / "secret.md").read_text() == "secret"
 
 
-async def test_a_directory_in_place_of_the_memory_is_told(bench: Workbench) -> None:
+async def test_a_directory_in_place_of_the_memory_is_reported(bench: Workbench) -> None:
     (bench.root / "MEMORY.md").mkdir()
     with pytest.raises(InvalidRequestError):
         await bench.run(MemoryRead())
 
 
-async def test_a_search_looks_into_all_notes_that_it_can(bench: Workbench) -> None:
+async def test_a_search_reads_all_readable_notes(bench: Workbench) -> None:
     put(bench, MEMORY="Port 8642\nno\n", a="the PORT of the proxy\r\nport 8642 again\n", b=b"port\x00")
     text, outcome = await bench.run(MemorySearch(), query='"port" 8642')
     assert text == "MEMORY.md:1:Port 8642\nmemory/a.md:2:port 8642 again\nmemory/a.md:1:the PORT of the proxy\n"
     assert outcome.note == "[not searched: memory/b.md is a binary file, not a note.]"
 
 
-async def test_a_search_says_when_there_is_nothing(bench: Workbench) -> None:
+async def test_a_search_reports_that_there_is_nothing(bench: Workbench) -> None:
     assert (await bench.run(MemorySearch(), query="x"))[1].note == "[there are no notes yet; memory_write makes them]"
     put(bench, MEMORY="a\n")
     assert (await bench.run(MemorySearch(), query="x"))[1].note == "[no match]"

@@ -66,7 +66,7 @@ def chunked(data: bytes, seed: int) -> list[bytes]:
 
 
 def by_rule(data: bytes, limit: int) -> str:
-    """The text that a model should see, worked out from the whole."""
+    """The text that a model should see, computed from the whole."""
     text = data.decode("utf-8", "replace").replace("\x00", "\ufffd")
     if len(text) <= limit:
         return text
@@ -89,7 +89,7 @@ class TestClippedText:
             assert (head, tail) == (whole[: limit // 2], whole[-(limit - limit // 2) :])
             assert clipped.left_out == len(whole) - limit
 
-    def test_gives_its_parts_at_any_time(self) -> None:
+    def test_it_returns_its_parts_at_any_time(self) -> None:
         clipped = ClippedText(4)
         clipped.add("abc")
         assert "".join(clipped.parts()) == "abc"
@@ -157,42 +157,42 @@ class TestCollector:
         got = await taken.finish()
         assert seen == ["!", "€"]
         assert got.text == "!€"
-        assert got.ref is not None, "the raw bytes came in another order than the text"
+        assert got.ref is not None, "the raw bytes have another order than the text"
         assert await store.read(got.ref) == euro[:2] + b"!" + euro[2:]
 
-    async def test_the_note_is_never_cut_and_has_a_line_of_its_own(self, store: FileOutputStore) -> None:
+    async def test_the_note_is_never_cut_and_has_its_own_line(self, store: FileOutputStore) -> None:
         assert (await collect(store, [b"one"], note="[n]")).text == "one\n[n]"
         assert (await collect(store, [b"one\n"], note="[n]")).text == "one\n[n]"
         assert (await collect(store, [], note="[n]")).text == "[n]"
         clipped = await collect(store, [b"x" * 50], limit=10, note="n" * 40)
         assert clipped.text == f"xxxxx\n{left_out_line(40)}\nxxxxx\n{'n' * 40}"
 
-    async def test_the_wording_of_the_gap_is_the_callers(self, store: FileOutputStore) -> None:
+    async def test_the_caller_words_the_gap(self, store: FileOutputStore) -> None:
         taken = OutputCollector(KEY, limit=OutputLimit(4), max_bytes=99, store=store, left_out=lambda n: f"<{n:,}>")
         taken.write("stdout", b"ab" + b"." * 5000 + b"yz")
         got = await taken.finish()
         assert got.text.startswith("ab\n<5,000>\nyz")
 
-    async def test_storing_stops_at_the_byte_limit_and_says_so(self, store: FileOutputStore) -> None:
+    async def test_storing_stops_at_the_byte_limit_and_reports_it(self, store: FileOutputStore) -> None:
         got = await collect(store, [b"a" * 30, b"b" * 30, b"c" * 30], limit=10, max_bytes=40)
         assert got.bytes == 90
         assert got.ref is not None
         assert await store.read(got.ref) == b"a" * 30 + b"b" * 10
         assert got.text.endswith("ccccc\n[only the first 40 of 90 bytes of this output were stored]")
 
-    async def test_a_byte_limit_below_the_character_limit_holds_too(self, store: FileOutputStore) -> None:
+    async def test_a_byte_limit_below_the_character_limit_applies_too(self, store: FileOutputStore) -> None:
         got = await collect(store, [b"a" * 50], limit=100, max_bytes=20)
         assert got.text.startswith("a" * 50)
         assert not got.truncated
         assert got.ref is not None
         assert await store.size(got.ref) == 20
 
-    async def test_whole_text_leaves_no_file(self, store: FileOutputStore, tmp_path: Path) -> None:
+    async def test_a_complete_text_leaves_no_file(self, store: FileOutputStore, tmp_path: Path) -> None:
         got = await collect(store, [b"fits"])
         assert got == CollectedOutput("fits", truncated=False, bytes=4, ref=None)
         assert not (tmp_path / "outputs").exists()
 
-    async def test_finish_gives_what_came_before_a_cancellation(self, store: FileOutputStore) -> None:
+    async def test_finish_returns_what_came_before_a_cancellation(self, store: FileOutputStore) -> None:
         taken = collector(store, limit=10)
         started = asyncio.Event()
 
@@ -211,7 +211,7 @@ class TestCollector:
         assert got.ref is not None
         assert await store.read(got.ref) == b"partial" * 10
 
-    async def test_finish_can_be_repeated_after_it_was_cancelled_itself(self, store: FileOutputStore) -> None:
+    async def test_finish_can_be_repeated_after_it_was_cancelled(self, store: FileOutputStore) -> None:
         taken = collector(store, limit=10)
         taken.write("stdout", b"z" * 1000)
         first = asyncio.create_task(taken.finish())
@@ -230,7 +230,7 @@ class TestCollector:
         taken.write("stdout", b"too late")
         assert (await taken.finish()).text == "in time"
 
-    async def test_a_store_that_fails_costs_the_copy_and_not_the_text(self, tmp_path: Path) -> None:
+    async def test_a_failing_store_costs_the_copy_and_not_the_text(self, tmp_path: Path) -> None:
         (tmp_path / "outputs").write_text("a file where the directory should be")
         broken = FileOutputStore(tmp_path / "outputs")
         got = await collect(broken, [b"x" * 70_000, b"y" * 30_000], limit=10)
@@ -264,7 +264,7 @@ class TestCollector:
         assert await store.size(got.ref) == FLOOD_BYTES
         assert await store.read(got.ref, FLOOD_BYTES - 5) == piece[-5:]
 
-    async def test_a_slow_disk_slows_the_flood_down(self, store: FileOutputStore) -> None:
+    async def test_a_slow_disk_slows_a_flood_down(self, store: FileOutputStore) -> None:
         path = store.path(KEY)
         path.parent.mkdir(parents=True)
         os.mkfifo(path)
@@ -320,7 +320,7 @@ class TestFileOutputStore:
         await collect(store, [b"new" * 10], limit=10)
         assert await store.read(KEY) == b"new" * 10
 
-    async def test_deleting_a_session_takes_its_outputs_alone(self, store: FileOutputStore) -> None:
+    async def test_deleting_a_session_removes_only_its_outputs(self, store: FileOutputStore) -> None:
         for key in ("one/a", "one/b", "two/a"):
             writer = store.writer(key)
             writer.add(b"data")

@@ -1,4 +1,4 @@
-"""Patterns of strangers cost time in proportion to the text, and bounded memory."""
+"""Untrusted patterns cost time linear in the text, and bounded memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_hostile_pattern_is_refused_or_searched_within_bounds(text: str) -> None:
-    """In a process of its own, which dies of more than its memory or its processor time."""
+    """Runs in its own process, which dies if it uses too much memory or CPU time."""
     program = (
         "import sys\n"
         "from app.tools.patterns import Pattern, PatternError\n"
@@ -68,7 +68,7 @@ def test_the_reason_says_what_to_change(text: str, reason: str) -> None:
     assert reason in str(caught.value)
 
 
-def test_a_match_is_where_it_is_in_the_text() -> None:
+def test_a_match_has_its_position_in_the_text() -> None:
     assert Pattern("é+").search("漢éé!") == (1, 3)
     assert Pattern("a").search("aba", 1) == (2, 3)
     assert Pattern("(?i)x$").search("abX") == (2, 3)

@@ -10,7 +10,7 @@ from tests.unit.tools.workbench import Workbench
 plan = UpdatePlan()
 
 
-def test_a_plan_is_a_checklist_with_a_line_an_item() -> None:
+def test_a_plan_is_a_checklist_with_a_line_per_item() -> None:
     items = [
         PlanItem(text="read", status="completed"),
         PlanItem(text="write\nand [x] pretend", status="in_progress"),
@@ -20,7 +20,7 @@ def test_a_plan_is_a_checklist_with_a_line_an_item() -> None:
     assert render_plan([]) == ""
 
 
-async def test_the_plan_is_set_whole_and_echoed(bench: Workbench) -> None:
+async def test_the_whole_plan_is_set_and_echoed(bench: Workbench) -> None:
     text, _ = await bench.run(plan, items=[{"text": "one", "status": "completed"}, {"text": "two\x00"}])
     assert bench.plans == [(PlanItem(text="one", status="completed"), PlanItem(text="two\ufffd"))]
     assert text == "[x] one\n[ ] two\ufffd"
@@ -44,10 +44,10 @@ async def test_an_empty_plan_clears_it(bench: Workbench) -> None:
         None,
     ],
 )
-def test_plans_out_of_bounds_are_refused(items: object) -> None:
+def test_invalid_plans_are_refused(items: object) -> None:
     with pytest.raises(ValidationError):
         UpdatePlanArguments.model_validate({"items": items})
 
 
-def test_the_largest_plan_is_taken() -> None:
+def test_the_largest_plan_is_accepted() -> None:
     assert len(UpdatePlanArguments.model_validate({"items": [{"text": "x" * 500}] * 50}).items) == 50

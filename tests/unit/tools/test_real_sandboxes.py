@@ -1,4 +1,4 @@
-"""The tools in the sandboxes that the service offers on any Linux machine."""
+"""The tools in the sandboxes that the service supports on any Linux machine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_a_command_that_hangs_ends_with_its_output(real: Workbench) -> Non
     assert outcome.note.startswith("[timed out after 0.5 s")
 
 
-async def test_what_leaves_the_workspace_is_refused(real: Workbench) -> None:
+async def test_paths_outside_the_workspace_are_refused(real: Workbench) -> None:
     await real.run(registry.get("execute_command"), command="ln -s /etc link; mkdir dir; touch file")
     for name, extra in [("read_file", {}), ("write_file", {"content": "x"}), ("list_directory", {})]:
         for path in ("../x", "/etc/passwd", "link/passwd"):
@@ -76,7 +76,7 @@ async def test_what_leaves_the_workspace_is_refused(real: Workbench) -> None:
         await real.run(registry.get("list_directory"), path="file")
 
 
-async def test_an_overwritten_empty_file_is_told_from_a_new_one(real: Workbench) -> None:
+async def test_an_overwritten_empty_file_is_distinguished_from_a_new_one(real: Workbench) -> None:
     await real.run(registry.get("execute_command"), command="touch empty")
     assert (await real.run(registry.get("write_file"), path="empty", content="x"))[0].startswith("Overwrote empty")
     assert (await real.run(registry.get("write_file"), path="new", content="x"))[0].startswith("Created new")

@@ -1,4 +1,4 @@
-"""`recall` and what it reads by: ranges and patterns over outputs of any shape, within bounded time and memory."""
+"""`recall` and what it uses: ranges and patterns over outputs of any shape, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def found(text: bytes, pattern: str, *, start: int = 1, end: int | None = None, 
 
 class TestLines:
     @given(lines, st.booleans(), st.integers(1, 35))
-    def test_a_line_is_where_it_begins(self, texts: list[str], ended: bool, line: int) -> None:
+    def test_a_line_is_located_at_its_beginning(self, texts: list[str], ended: bool, line: int) -> None:
         data = "\n".join(texts).encode() + (b"\n" if ended and texts else b"")
         whole = data.decode().split("\n")
         if whole[-1] == "":
@@ -83,7 +83,7 @@ class TestLines:
             assert data[offset:].decode() == data.decode().split("\n", line - 1)[-1]
 
     @given(lines, st.integers(1, 30), st.integers(1, 40))
-    def test_a_range_is_what_slicing_gives(self, texts: list[str], start: int, end: int) -> None:
+    def test_a_range_equals_a_slice(self, texts: list[str], start: int, end: int) -> None:
         data = "".join(f"{text}\n" for text in texts).encode()
         got = read_range(io.BytesIO(data), start, max(start, end), OutputLimit(10_000))
         if start > len(texts):
@@ -104,7 +104,7 @@ class TestLines:
         assert "\x00" not in got.text
         assert data.decode("utf-8", "replace").replace("\x00", "\ufffd").startswith(got.text)
 
-    def test_a_long_line_comes_in_pieces_that_overlap_and_keep_characters_whole(self) -> None:
+    def test_a_long_line_comes_in_overlapping_pieces_with_whole_characters(self) -> None:
         text = "aé漢😀" * 30_000
         parts = list(pieces(io.BytesIO(f"{text}\r\nnext".encode())))
         assert "".join(part.text[part.shared :] for part in parts[:-1]) == text
@@ -121,7 +121,7 @@ class TestLines:
 
 class TestGrep:
     @given(lines.filter(bool), st.sampled_from(["a", "[0-9]", r"\w+", "^$", "é|ß"]))
-    def test_it_matches_the_lines_that_its_pattern_matches_alone(self, texts: list[str], pattern: str) -> None:
+    def test_only_lines_that_match_the_pattern_are_shown(self, texts: list[str], pattern: str) -> None:
         texts = [text.removesuffix("\r") for text in texts]
         grep = found("".join(f"{text}\n" for text in texts).encode(), pattern)
         wanted = [number for number, text in enumerate(texts, 1) if re.search(pattern, text, re.ASCII)]
@@ -133,7 +133,7 @@ class TestGrep:
         st.lists(st.text(st.sampled_from("abx1 \r"), max_size=12), min_size=1, max_size=6),
         st.sampled_from(WIDE + NARROW),
     )
-    def test_looking_at_blocks_finds_what_looking_at_lines_does(self, texts: list[str], pattern: str) -> None:
+    def test_searching_blocks_finds_the_same_as_searching_lines(self, texts: list[str], pattern: str) -> None:
         texts = [text.rstrip("\r") for text in texts] * 400
         data = "".join(f"{text}\n" for text in texts).encode()
         by_lines, by_blocks = (Grep(compile_pattern(pattern), OutputLimit(10**6)) for _ in range(2))
@@ -143,7 +143,7 @@ class TestGrep:
         assert by_blocks.text == by_lines.text
         assert by_blocks.go_on == by_lines.go_on
 
-    def test_context_comes_from_blocks_that_were_passed_over(self) -> None:
+    def test_context_comes_from_blocks_that_were_skipped(self) -> None:
         count = 3000
         text = "".join(f"line {number}\n" for number in range(1, count + 1)).encode()
         for wanted in (1, 2, 1700, 1701, 1702, 1703, count):
@@ -151,13 +151,13 @@ class TestGrep:
             around = range(max(1, wanted - 2), min(count, wanted + 2) + 1)
             assert shown == "".join(f"{n}{':' if n == wanted else '-'}line {n}\n" for n in around)
 
-    def test_matches_have_two_lines_around_them_each_line_once(self) -> None:
+    def test_matches_have_two_lines_of_context_each_line_once(self) -> None:
         text = "\n".join(f"l{number}" for number in range(1, 21)).encode()
         assert found(text, "l(5|7|15)$").text == (
             "3-l3\n4-l4\n5:l5\n6-l6\n7:l7\n8-l8\n9-l9\n--\n13-l13\n14-l14\n15:l15\n16-l16\n17-l17\n"
         )
 
-    def test_a_needle_in_a_line_of_megabytes_is_shown_with_what_is_around_it(self) -> None:
+    def test_a_needle_in_a_line_of_megabytes_is_shown_with_its_context(self) -> None:
         line = "x" * 3_000_000 + "the needle is here" + "y" * 2_000_000
         grep = found(f"first\n{line}\nlast\n".encode(), "n[e]+dle")
         (match,) = [text for text in grep.text.split("\n") if text.startswith("2:")]
@@ -171,12 +171,12 @@ class TestGrep:
         line = "x" * at + "needle" + "x" * PIECE
         assert found(line.encode(), "needle").matches == 1
 
-    def test_anchors_mean_the_line_and_not_its_pieces(self) -> None:
+    def test_anchors_match_the_line_and_not_its_pieces(self) -> None:
         line = b"x" * (3 * PIECE) + b"\nx\n"
         assert found(line, "^x").text.count(":") == 2
         assert found(line, "x$").matches == 2
 
-    def test_many_matches_end_with_the_line_to_go_on_with(self) -> None:
+    def test_many_matches_end_with_the_line_to_continue_from(self) -> None:
         text = b"hit\n" * 500
         grep = found(text, "hit")
         assert (grep.matches, grep.go_on) == (MAX_MATCHES, MAX_MATCHES + 1)
@@ -184,7 +184,7 @@ class TestGrep:
         assert second.text.startswith(f"{MAX_MATCHES + 1}:hit\n")
 
     @given(st.integers(10, 400), st.integers(1, 60))
-    def test_what_is_shown_stays_within_its_room_and_goes_on_without_a_hole(self, chars: int, count: int) -> None:
+    def test_the_result_stays_within_its_limit_and_continues_without_gaps(self, chars: int, count: int) -> None:
         text = "".join(f"hit {number}\n" for number in range(1, count + 1)).encode()
         seen: list[int] = []
         start: int | None = 1
@@ -197,12 +197,12 @@ class TestGrep:
             start = grep.go_on
         assert seen == list(range(1, count + 1))
 
-    def test_it_stays_within_the_lines_asked_for(self) -> None:
+    def test_it_stays_within_the_requested_lines(self) -> None:
         grep = found(b"hit\n" * 10, "hit", start=4, end=6)
         assert grep.text == "4:hit\n5:hit\n6:hit\n"
 
     @pytest.mark.parametrize("pattern", ["(", "[", "a{2,1}", "(?P<x>a)(?P<>b)", "*", "(" * 1_001, "\ud800"])
-    def test_what_is_no_pattern_is_told(self, pattern: str) -> None:
+    def test_an_invalid_pattern_is_reported(self, pattern: str) -> None:
         with pytest.raises(ToolError, match="not a regular expression that can be used"):
             compile_pattern(pattern)
 
@@ -215,10 +215,10 @@ class TestGrep:
 
 
 class TestRecall:
-    async def test_the_whole_of_a_short_output_has_no_note(self, tmp_path: Path) -> None:
+    async def test_a_short_output_has_no_note(self, tmp_path: Path) -> None:
         assert await bench_of(tmp_path, "a\nü\n".encode()).run(Recall(), call_id="c1") == ("a\nü\n", _outcome(""))
 
-    async def test_a_long_output_comes_in_part_with_the_way_on(self, tmp_path: Path) -> None:
+    async def test_a_long_output_comes_in_part_with_how_to_continue(self, tmp_path: Path) -> None:
         raw = b"".join(b"line %d\n" % number for number in range(1, 1001))
         text, outcome = await bench_of(tmp_path, raw).run(Recall(100), call_id="c1")
         assert text.endswith("line 13\n")
@@ -226,7 +226,7 @@ class TestRecall:
         text, outcome = await bench_of(tmp_path, raw).run(Recall(100), call_id="c1", start_line=999)
         assert (text, outcome.note) == ("line 999\nline 1000\n", "[lines 999-1000 of 1000]")
 
-    async def test_a_call_with_less_room_is_read_on_to_its_end(self, tmp_path: Path) -> None:
+    async def test_a_call_with_a_lower_limit_can_be_read_to_its_end(self, tmp_path: Path) -> None:
         raw = "".join(f"Zeile {number}: 漢字\n" for number in range(1, 201)).encode()
         bench = bench_of(tmp_path, raw)
         limit = bench.limit(OutputLimit(1_000, 50, estimate_text))
@@ -241,7 +241,7 @@ class TestRecall:
             start = int(more[1])
         assert got.encode() == raw
 
-    async def test_reading_on_goes_past_a_line_that_is_cut(self, tmp_path: Path) -> None:
+    async def test_reading_on_skips_a_line_that_is_cut(self, tmp_path: Path) -> None:
         bench = bench_of(tmp_path, b"x" * 500 + b"\nshort\n")
         bench.limit(OutputLimit(100))
         text, outcome = await bench.run(Recall(), call_id="c1")
@@ -252,7 +252,9 @@ class TestRecall:
         )
 
     @pytest.mark.parametrize("tokens", [1, 30, 200])
-    async def test_a_search_with_less_room_finds_all_when_it_goes_on(self, tmp_path: Path, tokens: int) -> None:
+    async def test_a_search_with_a_lower_limit_finds_everything_when_continued(
+        self, tmp_path: Path, tokens: int
+    ) -> None:
         raw = "".join(f"Zeile {number}: {'漢字' * (number % 7)}\n" for number in range(1, 201)).encode()
         bench = bench_of(tmp_path, raw)
         limit = bench.limit(OutputLimit(1_000, tokens, estimate_text))
@@ -305,7 +307,7 @@ class TestRecall:
         with pytest.raises(ToolError, match=re.escape(says)):
             await bench_of(tmp_path, b"a\nb\n").run(Recall(), **arguments)
 
-    async def test_a_file_that_vanishes_is_an_output_that_is_gone(self, tmp_path: Path) -> None:
+    async def test_an_output_whose_file_vanished_is_gone(self, tmp_path: Path) -> None:
         with pytest.raises(ToolError, match="not stored any more"):
             await bench_of(tmp_path, b"", tmp_path / "no-such-file").run(Recall(), call_id="c1")
 
@@ -328,7 +330,7 @@ class TestRecall:
         assert outcome.note == "[1 match; the output has 40,001 lines]"
         assert peak < size / 2
 
-    async def test_a_hostile_pattern_ends_in_time_and_holds_nobody_up(self, tmp_path: Path) -> None:
+    async def test_a_hostile_pattern_ends_in_time_and_blocks_nothing(self, tmp_path: Path) -> None:
         bench = bench_of(tmp_path, b"x" * 8_000_000)
         began = last = time.monotonic()
         gaps = []
@@ -340,8 +342,8 @@ class TestRecall:
         _, outcome = await call
         assert outcome.status is ToolStatus.ERROR
         assert "ended after 2 s at line 1 of 1" in outcome.note
-        assert last - began < 20, "two seconds of processor time, on a busy machine too"
-        assert max(gaps) < 1, "the loop went on meanwhile"
+        assert last - began < 20, "two seconds of CPU time, even on a busy machine"
+        assert max(gaps) < 1, "the loop kept running"
 
 
 def _outcome(note: str) -> Any:

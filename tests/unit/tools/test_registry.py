@@ -56,7 +56,7 @@ def refusal(name: str, text: str) -> str:
 
 
 def walk(node: Any) -> list[dict[str, Any]]:
-    """Every schema inside a schema, itself included."""
+    """Every schema inside a schema, including itself."""
     if isinstance(node, list):
         return [found for item in node for found in walk(item)]
     if not isinstance(node, dict):
@@ -156,7 +156,7 @@ class TestParse:
         assert refusal("run", "{}") == f"There is no tool 'run'. The tools are: {', '.join(NAMES)}."
         assert "\ud800" not in refusal("\ud800" * 500, "{}")
 
-    def test_a_tool_that_the_session_lacks_is_unknown(self) -> None:
+    def test_a_tool_not_allowed_for_the_session_is_unknown(self) -> None:
         with pytest.raises(ToolError, match=r"no tool 'read_file'. The tools are: update_plan\."):
             registry.parse("read_file", '{"path": "a"}', allowed=["update_plan"])
         assert registry.parse("read_file", '{"path": "a"}', allowed=["read_file"])
@@ -176,7 +176,7 @@ class TestParse:
             ("[" + "{}," * 20_000 + "{}]", "have more than 10,000 values"),
         ],
     )
-    def test_what_is_not_an_object(self, text: str, said: str) -> None:
+    def test_arguments_that_are_not_an_object(self, text: str, said: str) -> None:
         detail = refusal("read_file", text)
         assert detail.startswith("The arguments of read_file ")
         assert said in detail
@@ -190,11 +190,11 @@ class TestParse:
         assert "'file' is not an argument" in detail
         assert detail.endswith("Call it as read_file{path: string, start_line?: integer, end_line?: integer}.")
 
-    def test_nested_fields_are_named_by_their_place(self) -> None:
+    def test_nested_fields_are_named_by_their_path(self) -> None:
         detail = refusal("update_plan", '{"items": [{"text": "a"}, {"text": "b", "status": "done"}]}')
         assert "items.1.status: input should be 'pending', 'in_progress' or 'completed'" in detail
 
-    def test_paths_that_cannot_be_are_explained(self) -> None:
+    def test_invalid_paths_are_explained(self) -> None:
         assert "path: a path cannot hold NUL" in refusal("read_file", '{"path": "a\\u0000"}')
         assert "path: a path cannot hold NUL" in refusal("read_file", '{"path": "a\\ud800"}')
 
@@ -208,15 +208,15 @@ class TestParse:
         detail = refusal("list_directory", json.dumps({"\ud800\x00" + "y" * 10_000: 1}))
         assert len(detail) < 400
 
-    def test_empty_text_is_no_arguments(self) -> None:
+    def test_empty_text_means_no_arguments(self) -> None:
         _, args = registry.parse("list_directory", " ")
         assert args.model_dump() == {"path": "."}
 
-    def test_null_stands_for_a_field_left_out(self) -> None:
+    def test_null_means_an_omitted_field(self) -> None:
         _, args = registry.parse("read_file", '{"path": "a", "start_line": null}')
         assert args == ReadFileArguments(path="a")
 
-    def test_slips_in_strings_are_forgiven(self) -> None:
+    def test_slips_in_strings_are_tolerated(self) -> None:
         _, args = registry.parse("write_file", '{"path": "a", "content": "one\ntwo\t\\ud83d"}')
         assert args.model_dump()["content"] == "one\ntwo\t\ufffd"
 
@@ -231,5 +231,5 @@ class TestParse:
                 assert isinstance(args, registry.get(name).arguments)
 
     @given(st.dictionaries(st.text(), st.integers(-(2**63), 2**63 - 1) | st.text() | st.none() | st.lists(st.text())))
-    def test_objects_load_as_they_are(self, value: dict[str, Any]) -> None:
+    def test_objects_are_loaded_unchanged(self, value: dict[str, Any]) -> None:
         assert load_object(json.dumps(value)) == value

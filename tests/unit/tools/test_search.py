@@ -88,7 +88,7 @@ class TestEveryEngine:
         for pattern, line in [("^two[0-9]+$", 2), ("o(n|x)e", 1), ("^été$", 3), (r"\(x\)", 4)]:
             assert (await workbench.run(search, pattern=pattern))[0].startswith(f"a:{line}:"), pattern
 
-    async def test_no_match_is_said(self, workbench: Workbench, engine: str) -> None:
+    async def test_no_match_is_reported(self, workbench: Workbench, engine: str) -> None:
         fill(workbench.root, {"a": "b\n"})
         text, outcome = await workbench.run(search, pattern="zzz")
         assert text == ""
@@ -115,7 +115,7 @@ class TestEveryEngine:
             "a b",
         ],
     )
-    async def test_a_pattern_is_only_ever_a_pattern(self, workbench: Workbench, pattern: str) -> None:
+    async def test_a_pattern_is_never_interpreted_by_the_shell(self, workbench: Workbench, pattern: str) -> None:
         literal = "".join(f"[{c}]" if c not in "$()" else f"\\{c}" for c in pattern)
         fill(workbench.root, {"a": f"{pattern}\nelse\n"})
         for written in (literal, pattern):
@@ -128,7 +128,7 @@ class TestEveryEngine:
             assert text or written is pattern
         assert os.listdir(workbench.root) == ["a"]
 
-    async def test_a_glob_is_only_ever_a_glob(self, workbench: Workbench) -> None:
+    async def test_a_glob_is_never_interpreted_by_the_shell(self, workbench: Workbench) -> None:
         fill(workbench.root, {"a": "b\n"})
         for glob in ["$(touch owned)", "'; touch owned; '", "-delete", "--pre=touch"]:
             text, _ = await workbench.run(search, pattern="b", glob=glob)
@@ -189,7 +189,7 @@ class TestEveryEngine:
         with pytest.raises(ToolError, match="larger than 64 MiB"):
             await workbench.run(search, pattern="needle", path="huge.py")
 
-    async def test_of_many_huge_files_some_are_named(self, workbench: Workbench) -> None:
+    async def test_a_few_of_many_huge_files_are_named(self, workbench: Workbench) -> None:
         for number in range(7):
             fill(workbench.root, {f"huge{number}": "needle\n"})
             os.truncate(workbench.root / f"huge{number}", MAX_FILE_MB * 2**20 + 1)
@@ -212,7 +212,7 @@ async def test_every_shell_runs_every_engine(tmp_path: Path, shell: str, engine_
         await bench.run(search, pattern="[")
 
 
-async def test_without_find_huge_files_are_left_out_unnamed(tmp_path: Path) -> None:
+async def test_without_find_huge_files_are_skipped_unnamed(tmp_path: Path) -> None:
     bench = bench_with(tmp_path, "dash", "rg alone")
     fill(bench.root, {"a": "needle\n", "huge": "needle\n"})
     os.truncate(bench.root / "huge", MAX_FILE_MB * 2**20 + 1)
@@ -220,13 +220,13 @@ async def test_without_find_huge_files_are_left_out_unnamed(tmp_path: Path) -> N
     assert (text, outcome.note) == ("a:1:needle\n", "")
 
 
-async def test_without_an_engine_the_error_says_so(tmp_path: Path) -> None:
+async def test_without_an_engine_the_error_names_the_requirements(tmp_path: Path) -> None:
     bench = bench_with(tmp_path, "dash", "none")
     with pytest.raises(ToolError, match="neither rg nor find and grep"):
         await bench.run(search, pattern="x")
 
 
-async def test_a_pattern_of_lines_is_refused(bench: Workbench) -> None:
+async def test_a_pattern_with_line_breaks_is_refused(bench: Workbench) -> None:
     with pytest.raises(ToolError, match="line break"):
         await bench.run(search, pattern="a\nb")
 
@@ -240,7 +240,7 @@ async def test_paths_outside_or_missing_are_refused(bench: Workbench, path: str,
         await bench.run(search, pattern="x", path=path)
 
 
-async def test_a_pattern_that_never_ends_costs_its_timeout(tmp_path: Path) -> None:
+async def test_an_endless_search_costs_its_timeout(tmp_path: Path) -> None:
     bench = bench_with(tmp_path, "dash", "posix")
     slow = Workbench(bench.sandbox, bench.root, timeout_s=0.5)
     fill(bench.root, {"a": "a" * 3000 + "\n"})
@@ -250,7 +250,7 @@ async def test_a_pattern_that_never_ends_costs_its_timeout(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-async def test_what_could_not_be_read_is_reported(tmp_path: Path) -> None:
+async def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     bench = bench_with(tmp_path, "dash", "perl")
     fill(bench.root, {"a": "needle\n", "closed": "needle\n"})
     (bench.root / "closed").chmod(0)
@@ -289,7 +289,7 @@ class TestGlobs:
 
 class TestParsing:
     @given(st.lists(st.tuples(st.text("ab:1.", min_size=1), st.integers(1, 999), st.text("x:\x000 1"))))
-    def test_entries_come_back(self, entries: list[tuple[str, int, str]]) -> None:
+    def test_entries_are_parsed_back(self, entries: list[tuple[str, int, str]]) -> None:
         output = "".join(f"{path}\x00{line}:{text}\n" for path, line, text in entries).encode()
         assert parse_matches(output, b"\x00") == [Match(*entry) for entry in entries]
 
@@ -298,12 +298,12 @@ class TestParsing:
 
     @settings(suppress_health_check=[HealthCheck.too_slow])
     @given(st.text(min_size=1, max_size=50), st.text(min_size=1, max_size=20))
-    def test_a_script_can_be_made_of_any_text(self, pattern: str, glob: str) -> None:
+    def test_a_script_can_be_made_from_any_text(self, pattern: str, glob: str) -> None:
         script = search_script(pattern, "./a'b {root}", [glob])
         assert "{root}" in script
         assert "{lines}" not in script.replace(pattern, "").replace(glob, "")
 
-    def test_what_is_collected_is_bounded(self) -> None:
+    def test_collected_output_is_bounded(self) -> None:
         collected = Collected()
         for _ in range(100):
             collected.add("stdout", b"x" * 100_000)
@@ -313,6 +313,6 @@ class TestParsing:
 
 
 @pytest.mark.parametrize("arguments", [{"pattern": ""}, {"pattern": "x" * 2001}, {"pattern": "x", "path": "a\x00"}, {}])
-def test_arguments_out_of_bounds_are_refused(arguments: dict[str, str]) -> None:
+def test_invalid_arguments_are_refused(arguments: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         SearchFilesArguments.model_validate(arguments)

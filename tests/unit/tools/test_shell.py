@@ -20,14 +20,14 @@ async def test_output_and_success(bench: Workbench) -> None:
     assert (outcome.status, outcome.exit_code, outcome.note) == (ToolStatus.COMPLETED, 0, "")
 
 
-async def test_a_failing_command_completes_and_names_its_code(bench: Workbench) -> None:
+async def test_a_failing_command_completes_with_its_exit_code(bench: Workbench) -> None:
     text, outcome = await bench.run(shell, command="echo no; exit 3")
     assert text == "no\n"
     assert (outcome.status, outcome.exit_code, outcome.note) == (ToolStatus.COMPLETED, 3, "[exit code 3]")
 
 
 @pytest.mark.parametrize(("command", "note"), [("true", "[no output]"), ("false", "[no output]\n[exit code 1]")])
-async def test_silence_is_said(bench: Workbench, command: str, note: str) -> None:
+async def test_missing_output_is_reported(bench: Workbench, command: str, note: str) -> None:
     assert (await bench.run(shell, command=command))[1].note == note
 
 
@@ -79,7 +79,7 @@ async def test_nul_and_half_a_surrogate_pair_reach_the_shell_as_replacement(benc
         {"command": "true", "cwd": "/"},
     ],
 )
-def test_arguments_out_of_bounds_are_refused(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ExecuteCommandArguments.model_validate(arguments)
 

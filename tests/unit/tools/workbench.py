@@ -1,4 +1,4 @@
-"""A directory that stands in for a sandbox, and what a tool needs around it."""
+"""A directory that stands in for a sandbox, and the environment of a tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.tools.output import OutputLimit
 
 
 class DirectorySandbox:
-    """Real files and real processes in a directory, with the path rules of a sandbox and without its walls."""
+    """Real files and real processes in a directory, with a sandbox's path rules but without its isolation."""
 
     kind = "directory"
     network = False
@@ -142,7 +142,7 @@ class Recorded:
 
 
 class Workbench:
-    """Runs tools in a directory and keeps what they say."""
+    """Runs tools in a directory and keeps their output."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Workbench:
         )
 
     def limit(self, limit: OutputLimit) -> OutputLimit:
-        """Sets how much the model will see of the calls from now on."""
+        """Sets how much the model will see of later calls."""
         self.context = replace(self.context, limit=limit)
         return limit
 
