@@ -31,7 +31,7 @@ MAX_BATCH = 200
 then each commit may wait for another process, and all pending writes go into the next one."""
 
 MAX_BATCH_S = 0.1
-"""Seconds after which a batch takes no further write: large ones would wait for each other in memory, and be published
+"""Seconds after which a batch accepts no more writes: large ones would wait for each other in memory and be published
 all at once."""
 
 

@@ -99,7 +99,7 @@ class SessionOwner:
         except (StaleOwnerError, SupersededError):
             log.warning("session_taken_over", session_id=self._session_id)
         finally:
-            # It knows this owner, and what knows each other is only found by a search for garbage, which comes rarely.
+            # Breaks a reference cycle, which only the garbage collector would free, and that runs rarely.
             self._desk = None
             channel.running = False
             channel.parts.clear()

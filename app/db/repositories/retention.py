@@ -36,7 +36,7 @@ def old_outputs(connection: Connection, before: datetime, limit: int) -> list[St
 
 
 def outputs_of(connection: Connection, session_id: str) -> list[StoredOutput]:
-    """Raw outputs of one session, the oldest first."""
+    """Raw outputs of one session, oldest first."""
     part = message_parts.c
     query = (
         select(part.session_id, part.call_id, part.output_ref)
@@ -55,7 +55,7 @@ def mark_swept(connection: Connection, outputs: Collection[StoredOutput], at: da
 
 
 def mark_removed(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
-    """Says of outputs that they are removed; gives the keys."""
+    """Marks outputs as removed; returns their keys."""
     for output in outputs:
         connection.execute(
             update(message_parts)

@@ -25,11 +25,11 @@ LISTED_FILES = 10_000
 """Maximum entries listed of one directory."""
 
 LISTED_BYTES = 2 * 1024 * 1024
-"""Bytes of a listing's answer: 10,000 entries whose paths have 120 characters. Each entry repeats the directory's path,
-which may have 4,095 bytes."""
+"""Maximum bytes of a listing's answer: 10,000 entries with paths of 120 characters. Each entry repeats the directory's
+path, which may have 4,095 bytes."""
 
 ENTRY_BYTES = 96
-"""Bytes of an entry in the answer without its path, at most."""
+"""Maximum bytes of an entry in the answer without its path."""
 
 TURN_S = 5.0
 """Seconds that a request waits for a sandbox before it is refused."""
@@ -55,8 +55,8 @@ class FileService:
             found = await lease.sandbox.list(path or ".", limit=most + 1)
         finally:
             lease.release()
-        # Ten thousand entries take longer to build than others should wait for the event loop. One listing after the
-        # other, since threads that compute take turns with it, each 5 ms long.
+        # In a thread, since ten thousand entries would block the event loop for too long; one listing at a time, since
+        # each computing thread delays the event loop by turns of 5 ms.
         async with self._building:
             items = await asyncio.to_thread(lambda: tuple(_within_bounds(found, most)))
         return FileList(path=path or ".", items=items, truncated=len(found) > len(items))
@@ -153,14 +153,14 @@ class Archive:
 
 
 def most_listed(path: str) -> int:
-    """How many entries of the directory at `path` are looked at: as many as may be listed, and no more than the answer
-    has room for, whatever their names are. Raises as `Sandbox.list` does for a path that leads nowhere."""
+    """How many entries of the directory at `path` are read: as many as may be listed and certainly fit in the answer.
+    Raises the same errors as `Sandbox.list` for an invalid path."""
     above = len("/".join(paths.resolve(path or ".")).encode())
     return min(LISTED_FILES, LISTED_BYTES // (ENTRY_BYTES + above))
 
 
 def _within_bounds(found: Sequence[FileInfo], most: int) -> Iterator[FileView]:
-    """The first `most` entries, or as many of them as the answer has room for."""
+    """The first `most` entries, or as many of them as fit in the answer."""
     room = LISTED_BYTES
     for info in found[:most]:
         room -= ENTRY_BYTES + len(orjson.dumps(info.path))

@@ -294,7 +294,7 @@ def test_any_sqlite_driver_names_the_same_file() -> None:
 
 
 async def test_a_batch_of_slow_writes_is_committed_in_parts(database: Database) -> None:
-    """Each gets its turn in order, and the first of them does not wait for all."""
+    """They run in order, and the first of them does not wait for all."""
     count = text(
         "with recursive c(x) as (select 1 union all select x + 1 from c where x < 300000) select max(x) from c"
     )
