@@ -153,8 +153,8 @@ class Archive:
 
 
 def most_listed(path: str) -> int:
-    """How many entries of the directory at `path` are read: as many as may be listed and certainly fit in the answer.
-    Raises the same errors as `Sandbox.list` for an invalid path."""
+    """How many entries of the directory at `path` are read: as many as may be listed, and no more than could fit in the
+    answer with the shortest names. Raises the same errors as `Sandbox.list` for an invalid path."""
     above = len("/".join(paths.resolve(path or ".")).encode())
     return min(LISTED_FILES, LISTED_BYTES // (ENTRY_BYTES + above))
 
