@@ -26,10 +26,13 @@ class MemoryUse:
         """Bytes. Shared memory counts for each process that has it mapped, and what others on this host have hidden
         since the last look counts too, unless that makes it more than the limit. Then all is counted exactly, which
         takes the kernel longer and has the processes stopped meanwhile. Blocks."""
-        appeared = max(0, hidden_memory() - self._hidden_by_all)
-        resident = sum(map(_resident, tree(root)))
-        if resident + self._hidden + appeared <= self.limit:
-            return resident + self._hidden + appeared
+        hidden = self._hidden + max(0, hidden_memory() - self._hidden_by_all)
+        pids = list(tree(root))
+        resident = sum(map(_resident, pids))
+        if resident + hidden > self.limit:
+            resident = sum(map(_resident, _address_spaces(pids)))
+        if resident + hidden <= self.limit:
+            return resident + hidden
         with Standstill() as standstill:
             standstill.stop(root)
             spaces = _address_spaces(list(tree(root)))
