@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,16 +28,17 @@ _M_MMAP_THRESHOLD = -3
 
 
 FIRST = "-20"
-"""The niceness of the server's group of processes (man 7 sched). Each `setsid` in a command begins a group of its own;
-this one's part of the processor is 87 times as large as that of such a group."""
+"""Niceness of the server's autogroup (man 7 sched). Each `setsid` in a command starts another group; this one has 87
+times its share of the processor. A server in a terminal shares a group with the shell, which is left as it is."""
 
 
 def prepare_to_serve() -> None:
     """For a process that serves for long: it looks for garbage rarely, and keeps few heaps and no large free
     blocks. Before it has threads."""
     gc.set_threshold(*RARELY)
-    with suppress(OSError):  # others than root may not, and some kernels have no such groups
-        Path("/proc/self/autogroup").write_text(FIRST)
+    if os.getsid(0) == os.getpid():
+        with suppress(OSError):  # not root, or a kernel without autogroups
+            Path("/proc/self/autogroup").write_text(FIRST)
     with suppress(OSError, AttributeError):  # other C libraries have neither heaps of that kind nor `mallopt`
         allocator = ctypes.CDLL(None)
         allocator.mallopt(_M_ARENA_MAX, ARENAS)
