@@ -1,4 +1,4 @@
-"""Who may call: hosts, origins and keys, on every route of the real server."""
+"""Access control: hosts, origins and keys, on every route of the real server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PROBES = ("/healthz", "/readyz")
 
 @pytest.fixture
 async def keyed(start_server: StartServer) -> AsyncIterator[Client]:
-    """A client without a key, of a server that wants one."""
+    """A client without a key, of a server that requires one."""
     server = start_server(api_keys=(SecretStr(KEY), SecretStr(SECOND)), allowed_hosts=("agents.example",))
     async with Client(server.url) as client:
         yield client
 
 
 async def operations(client: Client, **headers: str) -> list[tuple[str, str]]:
-    """Every method and path that the server documents, and what it serves besides."""
+    """Every method and path that the server documents, and the undocumented ones it serves."""
     document = (await client.http.get("/openapi.json", headers=headers)).raise_for_status().json()
     names = {"round": "1", "session_id": UNKNOWN, "message_id": UNKNOWN, "call_id": "x", "path": "a/b"}
     found = [(method, path.format(**names)) for path, methods in document["paths"].items() for method in methods]
@@ -118,7 +118,7 @@ async def test_without_a_right_key_nothing_is_told(keyed: Client, authorization:
         if path in PROBES or path == "/":
             assert answer.status_code == 200
         elif path == "/v1/login":
-            # Where a key is given, or nothing is ended.
+            # These accept a key, or end no login.
             assert answer.status_code == (204 if method == "delete" else 422)
         elif path.startswith("/static/"):
             assert answer.status_code == 404
@@ -173,7 +173,7 @@ HANDSHAKE = {
 
 @pytest.mark.parametrize(("method", "body"), [("GET", b""), ("HEAD", b"{}"), ("POST", b'{"task": "x"}')])
 async def test_a_websocket_is_refused(server: RunningServer, method: str, body: bytes) -> None:
-    """At once, though a body follows where none belongs."""
+    """At once, although an unexpected body follows."""
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=20) as http:
         answer = await http.request(method, "/v1/events", headers=HANDSHAKE, content=body)
         assert answer.status_code == 403

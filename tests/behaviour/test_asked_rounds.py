@@ -1,5 +1,5 @@
-"""What a round by hand says of itself, what it keeps and by which budget it goes; and the size of a context that is
-given back while a step is under way."""
+"""Manual compactions: what they report, what they keep and which budget they use; and the context size after a revert
+during a step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def dry_run(client: Client, session_id: str, **body: Any) -> dict[str, Any
 
 
 async def size(client: Client, session_id: str) -> tuple[int, int]:
-    """The tokens of the next request, and of its system text and tools."""
+    """Tokens of the next request, and of its system text and tools."""
     shown = await client.get(f"/v1/sessions/{session_id}/context")
     return shown["tokens"], shown["system"]["tokens"] + sum(tool["tokens"] for tool in shown["tools"])
 
@@ -78,7 +78,7 @@ async def test_its_limit_is_that_of_the_model_which_the_session_has_now(
 async def test_a_revert_during_a_step_counts_in_the_size_after_it(
     client: Client, provider: FakeProvider, at_its_end: bool
 ) -> None:
-    """Whether the run goes on after the step or ends with it."""
+    """The run may continue after the step or end with it."""
     session_id = await worked(client, provider)
     made = (await compacted(client, session_id)).data
     saved = made["tokens_before"] - made["tokens_after"]
@@ -89,7 +89,7 @@ async def test_a_revert_during_a_step_counts_in_the_size_after_it(
     smaller = (await client.session(session_id))["context"]["tokens"]
     await revert(client, session_id, 1)
     larger = (await client.session(session_id))["context"]["tokens"]
-    # What the step itself began with may be told a moment later than it is sent.
+    # The step's own starting size may be reported shortly after its request is sent.
     assert larger == pytest.approx(smaller + saved, abs=50)
     provider.open("last")
     events = await client.until_idle(session_id)

@@ -1,4 +1,4 @@
-"""A round that somebody asks for must reach what its policy acts at, and not only what fits the window."""
+"""A manual compaction must get below its policy's trigger, not only below the window."""
 
 from __future__ import annotations
 

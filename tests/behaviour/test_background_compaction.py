@@ -1,5 +1,5 @@
-"""What a compaction costs: summaries asked for in the conversation share its prefix, and those prepared in the
-background, as they are by default, keep nobody waiting."""
+"""What a compaction costs: summaries requested in the conversation share its prefix, and those prepared in the
+background (the default) delay nobody."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ WINDOWS = {name: {"context_window": ROOMY} for name in MODELS}
 NO_PRUNING = {"prune_exempt_tools": ["execute_command"]}
 
 PAUSE_S = 0.2
-"""The longest an agent may stand still for a summary that is ready."""
+"""Maximum time an agent may pause for a summary that is ready."""
 
 LONG = os.environ.get("PALIMPSEST_TEST_LONG") == "1"
-"""Whether time is judged too, for which the machine has to be quiet."""
+"""Whether times are asserted too, which needs an idle machine."""
 
 
 class Steady:
-    """A model whose steps are all of one size, so that the trigger comes at a known pace. After the first summary was
-    asked for, it makes `more` steps, waits at the gate `near`, and goes on for `rest` steps."""
+    """A model whose steps all have the same size, so that the trigger comes at a known step. After the first request
+    for a summary it makes `more` steps, waits at the gate `near`, and continues for `rest` steps."""
 
     def __init__(self, summary: Callable[[RecordedRequest], Answer], *, more: int = 2, rest: int = 14) -> None:
         self.summary = summary
@@ -140,7 +140,7 @@ async def test_an_agent_does_not_stand_still_for_a_summary_that_is_ready(
             await provider.reached("slow")
             opened = await follower.type("compaction.started")
             assert opened.data["background"]
-            # It works on while the summary is written.
+            # It continues while the summary is written.
             await provider.reached("near")
             assert await state(client, session_id) == (0, False)
             assert [item["status"] for item in await rounds(client, session_id)] == ["running"]

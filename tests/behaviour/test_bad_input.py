@@ -32,7 +32,7 @@ def documented() -> set[tuple[int, str]]:
 
 
 def assert_refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """The answer is a problem document with this code, which the documentation lists; gives the document."""
+    """The answer is a problem document with this code, which the documentation lists; returns the document."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
     problem: dict[str, Any] = answer.json()
     assert (problem["status"], problem["code"]) == (status, code)
@@ -43,7 +43,7 @@ def assert_refused(answer: httpx.Response, status: int, code: str) -> dict[str, 
 
 
 async def state(client: Client, session_id: str) -> tuple[Any, ...]:
-    """Everything that a refused request must leave as it is."""
+    """Everything that a refused request must not change."""
     path = f"/v1/sessions/{session_id}"
     paths = (path, f"{path}/messages", f"{path}/queue", f"{path}/files", "/v1/sessions")
     return tuple([await client.get(each) for each in paths])
@@ -490,7 +490,7 @@ async def test_local_unsafe_is_refused_even_where_the_operator_has_chosen_it(sta
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address where nothing answers."""
+    """An address with no server."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"tcp://127.0.0.1:{taken.getsockname()[1]}"

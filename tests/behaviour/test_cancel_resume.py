@@ -1,4 +1,4 @@
-"""Cancel ends whatever a session does within two seconds and leaves a history that can be gone on with; resume does."""
+"""Cancel ends any activity within two seconds and leaves a usable history; resume continues from it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def resume(client: Client, session_id: str) -> None:
 
 @dataclass(frozen=True)
 class Moment:
-    """Something a session can be busy with: the answer that leads there, and the event that says it is there (None is
-    the model being asked)."""
+    """Something a session can be busy with: the answer that leads there, and the event that shows it (None: the model
+    was called)."""
 
     name: str
     answer: Any
     reached: Callable[[Event], bool] | None
     statuses: tuple[str, ...] = ()
-    """Of the results of its calls, after a cancel."""
+    """Statuses of its calls' results after a cancel."""
     text: str | None = None
 
 
@@ -280,7 +280,7 @@ async def test_resume_goes_on_after_a_failure(client: Client, provider: FakeProv
 
 
 async def test_a_cancel_at_the_last_moment_strands_no_message(client: Client, provider: FakeProvider) -> None:
-    """The answer may be whole by then; what waits can be delivered by a resume all the same."""
+    """The answer may be complete by then; a resume still delivers waiting messages."""
 
     async def one(number: int) -> str:
         task = f"task {number}"

@@ -1,4 +1,4 @@
-"""The command line, as processes of their own against real servers."""
+"""The command line, as separate processes against real servers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Terminal:
 
 @dataclass
 class Command:
-    """A command that was started; `out` and `err` are what it has written as far as it was read."""
+    """A running command; `out` and `err` are its output read so far."""
 
     process: asyncio.subprocess.Process
     out: str = ""
@@ -75,14 +75,14 @@ class Command:
         return self.status
 
     async def says(self, text: str) -> None:
-        """Waits until the text stands on standard output."""
+        """Waits until the text appears on standard output."""
         assert self.process.stdout is not None
         async with asyncio.timeout(WAIT_S):
             while text not in self.out:
                 self.out += await self._piece(self.process.stdout)
 
     async def complains(self, text: str) -> None:
-        """Waits until the text stands on standard error."""
+        """Waits until the text appears on standard error."""
         assert self.process.stderr is not None
         async with asyncio.timeout(WAIT_S):
             while text not in self.err:
@@ -103,7 +103,7 @@ class Command:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Terminal:
-    """No server is named, and none of these settings would be found."""
+    """A terminal without a configured server or settings."""
     need("bubblewrap")
     folder = tmp_path / "home"
     folder.mkdir()
@@ -257,7 +257,7 @@ async def test_a_second_ctrl_c_quits_at_once(
 
 @dataclass
 class Proxy:
-    """Passes connections on to a server until it cuts them."""
+    """Forwards connections to a server until it cuts them."""
 
     target: int
     url: str = ""

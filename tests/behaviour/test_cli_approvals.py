@@ -23,7 +23,7 @@ __all__ = ["at_server", "terminal"]
 
 @dataclass
 class Screen:
-    """A terminal's screen and keyboard, as the program at its other end has them."""
+    """The screen and keyboard end of a terminal."""
 
     leader: int
     shown: str = ""
@@ -35,7 +35,7 @@ class Screen:
     def _read(self) -> None:
         try:
             self.shown += os.read(self.leader, 64 * 1024).decode()
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # how Linux reports a closed other end
             asyncio.get_running_loop().remove_reader(self.leader)
         self._news.set()
 

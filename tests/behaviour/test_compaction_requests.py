@@ -1,5 +1,5 @@
-"""What the user has said, around a compaction: each message the model has not seen goes out word for word, in order and
-once; the session's task stays the task; what a request shows stays with it."""
+"""User messages around a compaction: each message the model has not seen is sent verbatim, in order and once; the
+session's task stays the task; a request's images stay with it."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ PROSE = "## Next Step\nGo on with the next file."
 LETTERS = cycle(ascii_letters)
 
 FIRST, SECOND = f"first word {'a' * 3_000} of two", "second word"
-"""Messages of the user's; the first is longer than what a summary repeats of one."""
+"""User messages; the first is longer than the part a summary repeats."""
 
 
 def prints(size: int) -> ToolCall:
-    """A call with an output of so many characters, each time other ones: no model that goes in circles."""
+    """A call with an output of `size` characters, different each time, so that the loop guard does not act."""
     return ToolCall("execute_command", {"command": f"head -c {size} /dev/zero | tr '\\0' {next(LETTERS)}"})
 
 
 def playing(*steps: Answer) -> Callable[[RecordedRequest], Answer]:
-    """A model that makes these steps and then ends; its summaries are short."""
+    """A model that plays these steps and then ends; its summaries are short."""
     left = list(steps)
 
     def answer(request: RecordedRequest) -> Answer:
@@ -56,7 +56,7 @@ def playing(*steps: Answer) -> Callable[[RecordedRequest], Answer]:
 
 
 def told(request: RecordedRequest) -> str:
-    """All that a request has in the user's place or as a summary."""
+    """All user texts and summaries of a request."""
     return "\n".join([*request.user_texts, *request.assistant_texts])
 
 

@@ -1,4 +1,4 @@
-"""How much a model reasons is a session's setting: mapped to what the model offers, learned where that is unknown."""
+"""Reasoning effort as a session's setting: mapped to what the model offers, learned if unknown."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_a_model_that_takes_no_effort_is_asked_without_one(client: Client,
 async def test_a_summary_in_the_conversation_keeps_the_effort(
     client: Client, provider: FakeProvider, policy: str, effort: str | None
 ) -> None:
-    """The request goes on from a cached prefix, of which the effort is a part; a text summary is a call of its own."""
+    """The request continues a cached prefix that includes the effort; a text summary is a separate call."""
     provider.respond(answers)
     made = await client.create(history=packed("the task", 9), reasoning_effort="high", compaction=policy)
     await client.http.post(f"/v1/sessions/{made['id']}/compactions", json={})
@@ -109,7 +109,7 @@ async def test_a_summary_in_the_conversation_keeps_the_effort(
 async def test_an_effort_refused_without_a_list_is_tried_lower_and_then_not_at_all(
     client: Client, provider: FakeProvider
 ) -> None:
-    """A server of Anthropic's format with a model of another maker."""
+    """A server in Anthropic's format with another vendor's model."""
     refused = {"error": {"message": "output_config.effort: invalid value"}}
     provider.respond(
         lambda request: HttpError(400, refused) if "output_config" in request.body else Reply(Text("done"))

@@ -1,4 +1,4 @@
-"""Forks: a session with another one's history and files, which then goes its own way."""
+"""Forks: a session with another one's history and files, independent from then on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
 FLOOD = "seq 1 20000"
-"""An output of some 100 KB, of which the context gets head and tail."""
+"""An output of about 100 KB; the context gets head and tail."""
 
 LOOK = "cat src/b; stat -c '%a %Y' src/a; ls"
 
@@ -36,7 +36,7 @@ def command(text: str) -> ToolCall:
 
 @contextmanager
 def small_disk(path: Path, kilobytes: int) -> Iterator[None]:
-    """A file system of this size, for as long as the context lasts; skips where none may be mounted."""
+    """A file system of this size, while the context lasts; skips if none can be mounted."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k,mode=0700", "palimpsest-test", str(path)]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a file system")
@@ -79,7 +79,7 @@ async def shown_to_model(client: Client, session_id: str) -> dict[str, Any]:
 
 
 async def assert_shows_itself(client: Client, session_id: str) -> None:
-    """Who follows the log from its beginning knows what a snapshot tells."""
+    """A client that follows the log from the start has the same state as a snapshot."""
     replica = Replica()
     replica.connect()
     for event in await assert_sound(client, session_id):

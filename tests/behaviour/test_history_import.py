@@ -1,4 +1,4 @@
-"""Conversations from elsewhere: taken over whole, mended where they are broken, gone on with, and given back."""
+"""Imported conversations: taken over completely, repaired if broken, continued, and exported."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ BROKEN: dict[str, tuple[list[Wire], list[str]]] = {
 
 
 def everything(request: RecordedRequest) -> str:
-    """All that the request's messages say, in the wire's own form."""
+    """All messages of the request, in the wire format."""
     return json.dumps(request.messages, ensure_ascii=False)
 
 
@@ -279,7 +279,7 @@ async def test_ten_thousand_messages_are_one_create(client: Client, provider: Fa
 
 
 def _told_apart(history: list[Wire]) -> list[Wire]:
-    """The conversation with an id of its own for each call."""
+    """The conversation with a unique id for each call."""
     told = json.loads(json.dumps(history))
     for place in range(1, len(told), 4):
         told[place]["tool_calls"][0]["id"] = told[place + 1]["tool_call_id"] = f"c{place}"

@@ -1,5 +1,5 @@
-"""Servers with rules of their own about messages: each rule costs one refused request, ever, whatever happens to the
-session and over restarts."""
+"""Servers with their own rules about messages: each rule costs one refused request ever, whatever happens to the
+session and across restarts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.provider import FakeProvider, Gate, Hang, HttpError, Raw, Reasoning, 
 StartServer = Callable[..., RunningServer]
 
 RULES = {"mistral": 2, "alternating": 1, "two_roles": 3}
-"""How many requests the servers refuse before all of their rules are known: Gemma's template has no system role, no
-tools, and wants turns."""
+"""The number of requests the servers refuse before all of their rules are known: Gemma's template has no system role,
+no tools, and requires alternating turns."""
 
 
 def step(text: str) -> Reply:
@@ -96,7 +96,7 @@ async def test_a_rule_that_is_stated_inside_a_stream_is_learned(
 async def test_a_call_that_its_parser_did_not_understand_is_asked_for_again(
     client: Client, provider: FakeProvider, in_stream: bool
 ) -> None:
-    """Groq's refusal quotes what the model wrote, which teaches nothing about the model."""
+    """Groq's refusal quotes what the model wrote, so nothing is learned about the model."""
     wrote = "create(max_tokens=100)  # unknown field, conversation roles must alternate user/assistant"
     wrote += "; the model's maximum context length is 4096 tokens, your messages resulted in 5000 tokens"
     error = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
@@ -217,7 +217,7 @@ async def test_a_call_written_as_text_is_run(client: Client, provider: FakeProvi
 async def test_an_answer_that_repeats_itself_is_cut_off_and_tried_once_more(
     client: Client, provider: FakeProvider
 ) -> None:
-    # Nothing but the cut ends it.
+    # Only the cutoff ends it.
     endless = Reply(Text("I begin. " + "na " * 4_000, chunks=300), Hang())
     provider.script(endless, Reply(Text("done")))
     session, events = await client.run("task")

@@ -1,4 +1,4 @@
-"""Talking to a session while it works: steering is heard at the next step, an interrupt at once."""
+"""Messages to a working session: a steer takes effect at the next step, an interrupt at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.sandbox.shell import sleepers, unique_seconds
 
 
 def stubborn(seconds: str) -> str:
-    """A command whose processes try hard to outlive it."""
+    """A command whose processes try to outlive it."""
     return (
         f"trap '' TERM INT HUP; setsid sleep {seconds} & setsid sh -c 'sleep {seconds}; true' & (sleep {seconds} &);"
         f" echo partial; echo on stderr >&2; sleep {seconds}"

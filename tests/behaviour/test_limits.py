@@ -1,4 +1,4 @@
-"""Limits end a run, and never as a failure; an answer's own reason to stop is understood whatever it is called."""
+"""Limits end a run, but never as a failure; an answer's finish reason is understood whatever its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser gives a key once, and a cookie stands for it from then on."""
+"""A browser sends a key once; a cookie replaces it from then on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = (SecretStr(KEY), SecretStr(OTHER))
 HOST = "agents.example"
 MONTH_S = 30 * 24 * 3600
 FELT_S = 5
-"""Within how many seconds a stream ends with its login, a slow machine included."""
+"""Seconds within which a stream ends with its login, even on a slow machine."""
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ async def test_a_login_outlives_a_restart_and_ends_with_its_key(start_server: St
 
 
 async def shows(client: Client, token: str) -> bool:
-    """Whether a token lets in, under the cookie's name at the client's address."""
+    """Whether a token is accepted, under the cookie's name at the client's address."""
     client.http.cookies.clear()
     client.http.cookies.set(f"palimpsest_login_{client.http.base_url.port}", token)
     return await is_let_in(client)
@@ -169,7 +169,7 @@ async def test_how_long_it_lasts_is_a_setting(start_server: StartServer) -> None
 
 
 async def test_wrong_keys_are_slowed_down(browser: Client, keyed: RunningServer) -> None:
-    """For everybody who logs in, but for nobody who is in already."""
+    """For everyone who logs in, but not for clients already logged in."""
     await log_in(browser)
     async with Client(keyed.url) as stranger, Client(keyed.url, key=KEY) as client:
         answers = [await log_in(stranger, f"guess {n}") for n in range(20)]
@@ -177,7 +177,7 @@ async def test_wrong_keys_are_slowed_down(browser: Client, keyed: RunningServer)
         for answer in refused:
             assert_refused(answer, 401, "wrong_key")
             assert "set-cookie" not in answer.headers
-        # The second's worth that comes while they are sent is small.
+        # The allowance that accrues while they are sent is small.
         assert 5 <= len(refused) < 15
         late = assert_refused(await log_in(stranger), 429, "too_many_attempts")
         assert "wrong keys" in late["detail"]
@@ -252,7 +252,7 @@ async def test_only_the_servers_own_cookie_counts(browser: Client, keyed: Runnin
 
 
 async def test_a_stream_ends_with_its_login(browser: Client, keyed: RunningServer, provider: FakeProvider) -> None:
-    """Its reader would otherwise see all that happens for as long as it likes."""
+    """Otherwise its reader would keep seeing all events."""
     await log_in(browser)
     provider.script(Reply(Gate("wait"), Text("Hello.")))
     session = await browser.create("say hello")

@@ -1,4 +1,4 @@
-"""A model that goes in circles is told so, and then ended."""
+"""A looping model is told so, and then its run is ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(text: str) -> ToolCall:
 
 
 async def notes_of(client: Client, session_id: str) -> list[int]:
-    """How many steps came before each note of the guard."""
+    """The number of steps before each note of the guard."""
     steps, notes = 0, []
     for message in await client.messages(session_id):
         steps += message["role"] == "assistant"

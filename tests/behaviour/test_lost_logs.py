@@ -1,4 +1,4 @@
-"""A log that cannot be written stops no work: no reader is left, the reader stands still, or the disk is full."""
+"""An unwritable log stops no work: the reader is gone, the reader stalls, or the disk is full."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def abandoned() -> Iterator[int]:
 
 @contextmanager
 def unread() -> Iterator[int]:
-    """A small pipe that is full for ever."""
+    """A small pipe that stays full."""
     reader, writer = os.pipe()
     size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     os.write(writer, b"x" * size)
@@ -43,7 +43,7 @@ def unread() -> Iterator[int]:
 
 @contextmanager
 def full() -> Iterator[int]:
-    """A device on which no space is left."""
+    """A device without free space."""
     device = os.open("/dev/full", os.O_WRONLY)
     yield device
     os.close(device)
@@ -118,7 +118,7 @@ async def test_the_last_lines_are_waited_for(tmp_path: Path, provider: FakeProvi
     with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", stderr=writer) as server:
         os.close(writer)
         ending = asyncio.create_task(asyncio.to_thread(server.end, signal.SIGTERM))
-        # Goes with the database, which is closed last.
+        # Logged when the database closes, which is last.
         while (tmp_path / "data/palimpsest.db-wal").exists():  # noqa: ASYNC110 - nothing else tells
             await asyncio.sleep(0)
         with os.fdopen(reader, "rb") as log:
