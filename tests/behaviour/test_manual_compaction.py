@@ -1,4 +1,4 @@
-"""Compaction by hand: asking for a round on an idle and on a running session, looking at all of them, going back."""
+"""Manual compaction: requesting a round on an idle and on a running session, listing rounds, reverting."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.behaviour.rounds import (
 )
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
-# asking for a round
+# requesting a round
 
 
 @pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
@@ -205,7 +205,7 @@ async def test_an_unknown_session_has_no_rounds(client: Client) -> None:
         assert (response.status_code, response.json()["code"]) == (404, "session_not_found")
 
 
-# what comes to nothing
+# failed rounds
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -295,7 +295,7 @@ async def test_rounds_follow_each_other_and_are_all_listed(client: Client, provi
     await assert_rounds(client, session_id)
 
 
-# going back
+# reverting
 
 
 @pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)

@@ -1,4 +1,4 @@
-"""Memory: notes of the agent outlive its context, and a workspace's notes stand in the system text."""
+"""Memory: the agent's notes outlive its context, and a workspace's notes are in the system text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def prepared(client: Client, files: dict[str, bytes], **fields: Any) -> st
 
 
 async def run_in(client: Client, session_id: str, content: str) -> list[dict[str, Any]]:
-    """Posts a message and follows the run to its end; gives its tool results in the order in which they came: that of
-    calls made together may be any."""
+    """Posts a message and follows the run to its end; returns its tool results in order of arrival: parallel calls may
+    finish in any order."""
     last = (await client.session(session_id))["last_seq"]
     await client.post(session_id, content)
     await client.wait_for(session_id, lambda event: event.type == "session.running", after=last)

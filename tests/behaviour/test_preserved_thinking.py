@@ -1,5 +1,5 @@
-"""Replayed thinking: the strict provider refuses a block behind anything but what it was issued behind, and a session
-never sends one there; a session that meets the refusal all the same is repaired by one retry."""
+"""Replayed thinking: the strict provider refuses a block after any prefix but the one it was issued after, and a
+session never sends one there; a session refused anyway is repaired by one retry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLICIES = ("reactive", "threshold", "handoff")
 
 
 def think(request: RecordedRequest) -> Reply:
-    """Two calls with thinking before, between turns of tools, then an answer with thinking of both kinds."""
+    """Two calls with thinking before, between tool turns, then an answer with thinking of both kinds."""
     if asks_for_summary(request):
         return Reply(Reasoning("What happened?"), Text("## Completed Work\nall of it"))
     if request.wire == "openai":
@@ -48,7 +48,7 @@ def asks_to_drop(request: RecordedRequest) -> bool:
 
 
 async def say(client: Client, session_id: str, text: str) -> list[Any]:
-    """Posts a message and follows the session until it is idle again; gives the events from then on."""
+    """Posts a message and follows the session until it is idle again; returns the events from then on."""
     seq = (await client.session(session_id))["last_seq"]
     await client.post(session_id, text)
     return await client.until_idle(session_id, after=seq)

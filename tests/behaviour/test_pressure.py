@@ -1,5 +1,5 @@
-"""More than a server may do at once: runs wait in line, readers and new runs beyond the bounds are told to come again,
-sandboxes are handed on, and what was accepted is done in the end."""
+"""More than a server may do at once: runs queue, readers and new runs beyond the limits are told to retry, sandboxes
+are handed over, and all accepted work is done in the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.behaviour.test_start import numbers
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
 CANCEL_S = 2.0
-"""Within this time a cancel has ended what it ends, in seconds."""
+"""Seconds within which a cancel must have ended."""
 
 
 async def test_runs_beyond_the_bound_wait_in_line(start_server: StartServer, provider: FakeProvider) -> None:

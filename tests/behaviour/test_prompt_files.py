@@ -1,4 +1,4 @@
-"""Texts of the operator's own: the model is told them in place of the built-in ones, by this server alone."""
+"""The operator's prompt files: they replace the built-in texts, on this server only."""
 
 from __future__ import annotations
 

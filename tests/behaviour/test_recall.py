@@ -1,4 +1,4 @@
-"""Nothing is lost: what was clipped out of an output, or said long ago, is found again with one call."""
+"""Nothing is lost: clipped output and old messages are found again with one call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOOD = (
     "yes 'nothing to see in this line' | head -n 90000; echo 'ERROR 4711: the needle'; "
     "yes 'still nothing' | head -n 200000"
 )
-"""Some 5 MB, the needle in the middle."""
+"""About 5 MB, with the needle in the middle."""
 
 
 def command(text: str) -> ToolCall:

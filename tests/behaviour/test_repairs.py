@@ -1,4 +1,4 @@
-"""A context that no provider would take is mended before it is sent: told once, and the same ever after."""
+"""A context that no provider would accept is repaired before it is sent: reported once, and stable from then on."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_what_is_mended_is_told_once(start_server: StartServer, provider: 
     first.stop()
     async with Client(start_server().url) as client:
         await say(client, session_id, "message 3")
-        # Nothing was begun anew, so the provider's cache has gone on.
+        # No new generation started, so the provider's cache stays valid.
         assert await generations(client, session_id) == [generation] * 4
         assert await repairs(client) == {}
         for number, request in enumerate(provider.requests, 1):

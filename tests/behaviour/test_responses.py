@@ -1,4 +1,4 @@
-"""Sessions over OpenAI's Responses API, and models that are switched from one endpoint to the other."""
+"""Sessions over OpenAI's Responses API, and models that switch from one endpoint to the other."""
 
 from __future__ import annotations
 
@@ -357,7 +357,7 @@ async def test_a_passing_404_of_a_proxy_is_no_switch_for_good(start_server: Star
 
 
 async def test_a_passing_404_is_no_end_where_there_is_no_other_endpoint(client: Client, provider: FakeProvider) -> None:
-    """The other one says that it does not know the path, or the model, and no more."""
+    """The other one only says that it does not know the path or the model."""
     for unknown in (b"404 page not found", orjson.dumps({"error": {"message": "The model does not exist."}})):
         provider.script(HttpError(404, b"404 page not found"), HttpError(404, unknown), Reply(Text("done")))
         session, events = await client.run("task", model=RESPONSES)
@@ -367,7 +367,7 @@ async def test_a_passing_404_is_no_end_where_there_is_no_other_endpoint(client: 
 
 
 async def test_an_endpoint_that_has_not_answered_is_forgotten(start_server: Start, provider: FakeProvider) -> None:
-    """It refused a parameter, which is learned, and then failed for another reason."""
+    """It refused a parameter, which is remembered, and then failed for another reason."""
     body = {"error": {"message": "Unsupported parameter: 'stream_options'.", "param": "stream_options"}}
     away = [HttpError(404, b"404 page not found"), HttpError(400, orjson.dumps(body)), HttpError(400)]
     provider.script(*away, Reply(Text("one")), *away)
@@ -385,7 +385,7 @@ async def test_an_endpoint_that_has_not_answered_is_forgotten(start_server: Star
 
 
 async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: Start, provider: FakeProvider) -> None:
-    """A passing 404 led there, where nothing but a rate limit's error comes back."""
+    """A transient 404 led there, and that endpoint returns only a rate limit error."""
     provider.script(HttpError(404, b"404 page not found"), *[HttpError(429)] * MOST_FAILURES, Reply(Text("Done.")))
     async with Client(start_server(provider_max_attempts=6).url) as client:
         session, _ = await client.run("task", model=RESPONSES)
@@ -395,7 +395,7 @@ async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: Start, 
 
 
 async def test_a_missing_item_is_no_missing_path(start_server: Start, provider: FakeProvider) -> None:
-    """The model has answered at its endpoint, so that a 404 there is about something else."""
+    """The model has answered at its endpoint, so a 404 there means something else."""
     only = {"error": {"message": "This model is only supported in v1/responses and not in v1/chat/completions."}}
     not_chat = HttpError(404, orjson.dumps(only))
     provider.script(not_chat, Reply(Text("one")), HttpError(404, b"<html>404</html>"), Reply(Text("two")))

@@ -1,4 +1,4 @@
-"""What is older than the operator keeps is removed in the background, and said to be."""
+"""Data older than the retention settings is removed in the background and marked as removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT_ONCE = 1e-9
 
 
 async def becomes(check: Callable[[], Awaitable[bool]]) -> None:
-    """Waits for what the sweep does."""
+    """Waits for an effect of the sweep."""
     async with asyncio.timeout(20):
         while not await check():  # noqa: ASYNC110 - nothing tells of a sweep but its effect
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""A model call that fails is made again where that may help, and what the failed attempt had said counts no more."""
+"""A failed model call is retried if that may help, and the failed attempt's output is voided."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_the_last_attempts_text_is_kept(start_server: Start, provider: Fak
         assert session["error"]["code"] == "provider_unreachable"
         (text,) = of_type(events, "text.completed")
         assert text.data["text"] == "half of it"
-        calls = of_type(events, "tool.call")  # what the reset left of the stream may end before the call
+        calls = of_type(events, "tool.call")  # the reset may cut the stream before the call
         assert [event.data["status"] for event in of_type(events, "tool.result")] == ["interrupted"] * len(calls)
         await client.post(session["id"], "go on")
         await client.until_idle(session["id"])

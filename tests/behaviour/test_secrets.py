@@ -1,4 +1,4 @@
-"""Keys stay with the server: not in the sandbox, the log, an event, an error, an answer, nor on the disk."""
+"""Keys stay with the server: not in the sandbox, the log, an event, an error, a response, or on the disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behaviour.process import ROOT, ServerProcess
 from tests.provider import FakeProvider, HttpError, Reply, StreamError, Text, ToolCall
 
-# Unlike any provider's keys, so that nothing but the server's knowledge of them can take them out.
+# Unlike any provider's keys, so that only the server's knowledge of them can mask them.
 MARKER = "MARKER"
 OPENAI_KEY, ANTHROPIC_KEY, NAMED_KEY, API_KEY = (f"{MARKER}_{name}_7f3a9c" for name in ("oai", "ant", "named", "api"))
 WRONG_KEY = f"{MARKER}_wrong_7f3a9c"

@@ -1,4 +1,4 @@
-"""A model that no setting and no list knows: its server is asked for the window before the first budget is made."""
+"""A model without a configured or known window: its server is asked for it before the first budget is computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ StartServer = Callable[..., RunningServer]
 
 WINDOW = 8_000
 UNKNOWN: dict[str, Any] = {"models": {}}
-"""Settings of a server that knows no window."""
+"""Settings of a server without a known window."""
 
 PROPS = {"default_generation_settings": {"n_ctx": WINDOW}}
 OLD_LLAMA = {"data": [{"id": "m.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131_072}}]}
@@ -51,7 +51,7 @@ async def test_the_first_request_fits_the_window_that_the_server_reports(
         assert 1_000 < (provider.requests[-1].max_output_tokens or 0) <= WINDOW // 4
         await assert_sound(client, session["id"])
 
-        # For other sessions of the model it is known.
+        # Other sessions of the model know it.
         looked = provider.looked
         other, _ = await client.run("go on", model=model)
         assert (other["context"]["limit"], provider.looked) == (WINDOW, looked)
@@ -102,7 +102,7 @@ async def test_a_server_that_does_not_say_is_no_error(
         session, _ = await client.run("go on")
         context = session["context"]
         assert (session["outcome"], context["limit"], context["source"]) == ("completed", 128_000, "assumed")
-    # Nobody asks again at once.
+    # No immediate second query.
     assert provider.looked == ["/v1/models"]
 
 

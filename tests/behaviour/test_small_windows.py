@@ -1,4 +1,4 @@
-"""Windows of 2,048 to 8,192 tokens: what a session is offered in them, and that long runs go through."""
+"""Windows of 2,048 to 8,192 tokens: what a session gets in them, and that long runs complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.provider import FakeProvider, HttpError, Reply, Text
 StartServer = Callable[..., RunningServer]
 
 FIRST_REQUEST = 2_000
-"""Most tokens of a new session's first request, with a task of one line."""
+"""Maximum tokens of a new session's first request, with a task of one line."""
 
 LEAST = ["execute_command", "write_file", "recall"]
 FILES = ["execute_command", "read_file", "write_file", "edit_file", "recall"]
@@ -63,7 +63,7 @@ async def test_a_small_window_gets_few_tools_and_a_short_system_text(
     assert shown["system"]["text"].startswith("You are a coding agent.")
     for tool in ("update_plan", "memory_write"):
         assert tool not in shown["system"]["text"]
-    # A session's own choice of tools holds in any window.
+    # A session's explicit tools are kept in any window.
     assert [tool["name"] for tool in own["tools"]] == ["read_file", "update_plan"]
     assert provider.broken == []
 

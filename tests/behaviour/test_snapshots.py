@@ -1,4 +1,4 @@
-"""Snapshots: what is loaded fits to the stream from its `last_seq` on; and the lists that a client loads."""
+"""Snapshots: loaded state is consistent with the stream from its `last_seq` on; and the lists a client loads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.provider import FakeProvider, Gate, Reply, StreamError, Text, Tokens,
 
 
 async def load(client: Client, session_id: str, order: tuple[str, ...] = ("session", "messages", "queue")) -> Replica:
-    """Loads the parts of a snapshot one after another, as a client does; the stream is followed from the oldest."""
+    """Loads the parts of a snapshot one after another, as a client does; the stream is followed from the oldest
+    `last_seq`."""
     parts: dict[str, Any] = {}
     seqs: list[int] = []
     for name in order:
@@ -42,7 +43,7 @@ async def load_and_follow(client: Client, session_id: str, order: tuple[str, ...
 
 
 async def snapshots_at_every_event(client: Client, session_id: str) -> tuple[Replica, list[Replica]]:
-    """A steady reader, and one that loads a snapshot and follows from there for each event that the first one gets."""
+    """A steady reader, and, for each event it gets, one that loads a snapshot and follows from there."""
     steady = Replica()
     late: list[asyncio.Task[Replica]] = []
     orders = [("session", "messages", "queue"), ("queue", "messages", "session"), ("messages", "queue", "session")]

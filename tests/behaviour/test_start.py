@@ -1,4 +1,4 @@
-"""Starting, and what keeps a server from it: a sentence and an exit status, never a traceback."""
+"""Startup and its failures: a sentence and an exit status, never a traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Serve = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """`python -m app serve` in an empty directory, for settings with which it ends by itself."""
+    """Runs `python -m app serve` in an empty directory, for settings that make it exit."""
 
     def run(*arguments: str, before: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "home").mkdir(exist_ok=True)
@@ -66,7 +66,7 @@ def test_a_port_in_use(serve: Serve) -> None:
 
 @dataclass(frozen=True)
 class Refused:
-    """Settings, and what the server says of them."""
+    """Invalid settings and the server's error."""
 
     setting: str
     value: str
@@ -129,7 +129,7 @@ def test_a_system_prompt_that_is_not_there(serve: Serve, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("kind", "level"), [("auto", "info"), ("docker", "warning")])
 def test_what_is_left_out_is_said_after_the_greeting(tmp_path: Path, kind: str, level: str) -> None:
-    """A start without a Docker Engine is nothing to worry about where there is bubblewrap."""
+    """A start without a Docker Engine is not a problem if bubblewrap works."""
     need("bubblewrap")
     nowhere = f"unix://{tmp_path / 'absent.sock'}"
     environment = {"PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": kind, "DOCKER_HOST": nowhere}
@@ -215,7 +215,7 @@ def test_a_database_of_a_newer_version(serve: Serve, start_server: StartServer, 
 
 
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
-"""In a mount namespace of its own, since permissions do not bind root."""
+"""In a separate mount namespace, since permissions do not restrict root."""
 
 
 def can_unshare() -> bool:

@@ -1,4 +1,4 @@
-"""The system text of a context: when plan and notes get into it, and that it is measured as it is sent."""
+"""The system text of a context: when plan and notes are included, and that it is measured as sent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def steps(client: Client, session_id: str) -> list[dict[str, Any]]:
 
 
 async def estimated(client: Client, session_id: str, step: int) -> int:
-    """What a step's request is counted at before anything is known of its model's tokenizer."""
+    """A step's estimated tokens before anything is known about its model's tokenizer."""
     shown = await client.get(f"/v1/sessions/{session_id}/context", step=step)
     return int(sum(part["tokens"] for part in (shown["system"], *shown["tools"], *shown["messages"])))
 
@@ -151,7 +151,7 @@ async def test_a_round_is_measured_with_the_notes_that_it_takes_in(
     else:
         assert event.type == "compaction.completed"
         assert "a note that is kept" in after["system"]["text"]
-        # A round counts the line too that follows an answer where the context is sent as it is.
+        # A round also counts the placeholder line after an answer.
         assert 0 <= event.data["tokens_after"] - after["tokens"] < 30
         assert after["tokens"] < size
 

@@ -1,4 +1,4 @@
-"""What a model gets from its tools: clipped output that is stored whole, errors that say what to do, a plan."""
+"""Tool results: clipped output that is stored whole, errors that say what to do, a plan."""
 
 from __future__ import annotations
 

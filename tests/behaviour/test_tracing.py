@@ -1,4 +1,4 @@
-"""Traces and logs of a real run: they name session, step and call, and hold no text of anybody."""
+"""Traces and logs of a real run: they name session, step and call, and contain no user or model text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOW = {"retry-after": "0"}
 
 
 class Receiver:
-    """Takes spans over OTLP."""
+    """Receives spans over OTLP."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -43,7 +43,7 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, format: str, *arguments: Any) -> None:
-                """Says nothing."""
+                """Logs nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
