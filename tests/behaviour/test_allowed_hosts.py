@@ -239,7 +239,7 @@ def test_the_attempts_were_real(tried: Tried) -> None:
     assert int(tried.control.split("ALLOWED")[1].split()[0]) > 500, "no answer came through the tunnel"
 
 
-def test_the_web_was_asked_for_what_is_listed_alone(tried: Tried) -> None:
+def test_the_web_only_saw_requests_for_allowed_hosts(tried: Tried) -> None:
     """No request, no handshake and no name either: resolving a name leaks it to its name server."""
     names = set(tried.web.asked("dns"))
     assert "packages.example.com" in names
@@ -300,7 +300,7 @@ def seconds() -> str:
     return unique_seconds()
 
 
-async def test_a_server_that_is_killed_leaves_no_way_open(kind: str, tmp_path: Path, seconds: str) -> None:
+async def test_a_killed_server_leaves_no_way_open(kind: str, tmp_path: Path, seconds: str) -> None:
     """And its successor opens its own."""
 
     def start() -> ServerProcess:
@@ -362,7 +362,7 @@ async def test_a_request_s_list_is_checked(start_server: StartServer, provider: 
         assert off["sandbox"]["network"] is False
 
 
-async def test_the_model_is_told_what_it_may_reach_and_what_was_refused(
+async def test_the_model_is_told_of_allowed_and_refused_hosts(
     start_server: StartServer, provider: FakeProvider, sandbox: str
 ) -> None:
     server = start_server(sandbox_network=HOSTS)
@@ -375,6 +375,6 @@ async def test_the_model_is_told_what_it_may_reach_and_what_was_refused(
     assert f"elsewhere.example.net was refused: {UNLISTED}" in str(provider.requests[-1].body)
 
 
-def test_local_unsafe_takes_no_list() -> None:
+def test_local_unsafe_refuses_a_list() -> None:
     with pytest.raises(ValueError, match="local-unsafe cannot limit"):
         Settings(_env_file=None, sandbox="local-unsafe", sandbox_network=AllowedHosts(allowed_hosts=ALLOWED))

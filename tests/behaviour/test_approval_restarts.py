@@ -81,7 +81,7 @@ async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider
     assert provider.refusals == []
 
 
-async def test_calls_may_wait_without_end(start: Start, provider: FakeProvider) -> None:
+async def test_calls_may_wait_indefinitely(start: Start, provider: FakeProvider) -> None:
     """Also through a restart during which other calls would have expired."""
     need("bubblewrap")
     first = start()

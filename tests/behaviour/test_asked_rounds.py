@@ -39,7 +39,7 @@ def talk(turns: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ran", [False, True])
-async def test_a_round_says_from_its_beginning_how_large_the_whole_context_is(
+async def test_a_round_reports_the_size_of_the_whole_context_from_its_start(
     client: Client, provider: FakeProvider, ran: bool
 ) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
@@ -60,9 +60,7 @@ async def test_a_round_says_from_its_beginning_how_large_the_whole_context_is(
     assert (started.data["limit"], would["limit"]) == (128_000, 128_000)
 
 
-async def test_its_limit_is_that_of_the_model_which_the_session_has_now(
-    start_server: Any, provider: FakeProvider
-) -> None:
+async def test_its_limit_is_that_of_the_current_model(start_server: Any, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
     models = {"fake-openai/model": {"context_window": 128_000}, "fake-openai/small": {"context_window": 50_000}}
     async with Client(start_server(models=models).url) as client:
@@ -103,7 +101,7 @@ async def test_a_revert_during_a_step_counts_in_the_size_after_it(
     assert last["context"]["tokens"] < larger, "what the step itself has sent"
 
 
-async def test_marks_beside_a_round_do_not_say_how_large_the_context_is(client: Client, provider: FakeProvider) -> None:
+async def test_marks_during_a_round_do_not_report_the_context_size(client: Client, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
     session_id = (await client.create(history=worked_before(40), compaction=CLEARS_ALL))["id"]
     made = (await compacted(client, session_id)).data
@@ -148,7 +146,7 @@ async def test_a_dry_run_and_a_round_read_the_same_notes(client: Client, provide
 
 
 @pytest.mark.parametrize(("turns", "kept"), [(6, 2), (2, 1)])
-async def test_of_a_small_context_the_newest_turns_stay_word_for_word(
+async def test_the_newest_turns_of_a_small_context_stay_verbatim(
     client: Client, provider: FakeProvider, turns: int, kept: int
 ) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
@@ -163,7 +161,7 @@ async def test_of_a_small_context_the_newest_turns_stay_word_for_word(
     assert made["tokens_after"] < made["tokens_before"]
 
 
-async def test_no_model_is_asked_for_a_summary_that_would_save_nothing(client: Client, provider: FakeProvider) -> None:
+async def test_no_summary_is_requested_that_would_save_nothing(client: Client, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("Yes.")))
     session_id = (await client.create())["id"]
     for word in ("One?", "Two?", "Three?", "Four?"):

@@ -65,7 +65,7 @@ class ShortRuns:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_runs_that_end_near_the_trigger_prepare_a_few_summaries_in_vain(
+async def test_runs_that_end_near_the_trigger_prepare_few_unused_summaries(
     start_server: StartServer, provider: FakeProvider, fails: bool
 ) -> None:
     provider.configure(window=ROOMY)
@@ -92,7 +92,7 @@ async def test_runs_that_end_near_the_trigger_prepare_a_few_summaries_in_vain(
 
 
 @pytest.mark.parametrize("settings", [{}, {"background": False}])
-async def test_where_clearing_does_no_summary_is_prepared(
+async def test_if_clearing_is_enough_no_summary_is_prepared(
     start_server: StartServer, provider: FakeProvider, settings: dict[str, Any]
 ) -> None:
     """The context is all outputs: clearing them is enough every time, and no model is called."""
@@ -117,9 +117,7 @@ async def test_where_clearing_does_no_summary_is_prepared(
 
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
-async def test_most_of_what_is_prepared_is_needed(
-    start_server: StartServer, provider: FakeProvider, policy: str
-) -> None:
+async def test_most_prepared_summaries_are_used(start_server: StartServer, provider: FakeProvider, policy: str) -> None:
     provider.configure(window=ROOMY)
     provider.respond(LongTask(80, most=6_000))
     async with Client(start_server(models=WINDOWS).url) as client:

@@ -83,7 +83,7 @@ def _print_row(name: str, taken: list[float]) -> None:
 
 
 @pytest.mark.timeout(1800 if LONG else 180)
-async def test_a_cancel_ends_a_run_wherever_it_stands(client: Client, provider: FakeProvider, sandbox: str) -> None:
+async def test_a_cancel_ends_a_run_at_every_place(client: Client, provider: FakeProvider, sandbox: str) -> None:
     provider.respond(Model())
     places = [place for place in PLACES if place.in_sandbox or sandbox == "bubblewrap"]
     worst = 0.0

@@ -30,7 +30,7 @@ async def sizes(client: Client, session_id: str) -> dict[str, int]:
     return {part["call_id"]: item["tokens"] for item in results for part in item["message"]["parts"]}
 
 
-async def test_a_summary_s_marks_are_those_of_what_stays_beside_it(
+async def test_the_marks_of_a_summary_are_those_of_the_kept_messages(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.respond(answer)

@@ -59,7 +59,7 @@ async def assert_contexts(client: Client, provider: FakeProvider, session_id: st
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_the_context_of_each_step_is_what_was_sent_whatever_came_after_it(
+async def test_the_context_of_each_step_stays_as_it_was_sent(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -227,7 +227,7 @@ async def test_old_outputs_are_cleared_at_the_trigger_and_recalled(
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_storm_of_calls_leaves_a_sound_session(
+async def test_concurrent_requests_leave_a_sound_session(
     start_server: StartServer, provider: FakeProvider, seed: int
 ) -> None:
     """Rounds, reverts, messages and cancels in any order, without waiting in between."""

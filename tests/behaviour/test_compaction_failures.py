@@ -185,7 +185,7 @@ async def test_a_planted_instruction_stays_within_its_item(start_server: StartSe
 
 
 @pytest.mark.parametrize("fails_at", [1, 3])
-async def test_a_stretch_larger_than_the_summarisers_window_is_folded_piece_by_piece(
+async def test_a_stretch_larger_than_the_summarizers_window_is_folded_in_pieces(
     start_server: StartServer, provider: FakeProvider, fails_at: int
 ) -> None:
     """It stops at the first failed piece: the other pieces are then useless."""
@@ -212,7 +212,7 @@ async def test_a_stretch_larger_than_the_summarisers_window_is_folded_piece_by_p
     assert provider.refusals == []
 
 
-async def test_a_stretch_of_too_many_pieces_is_not_begun(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_a_stretch_of_too_many_pieces_is_not_started(start_server: StartServer, provider: FakeProvider) -> None:
     provider.respond(lambda request: Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "on")))
     models = {OPENAI: {"context_window": WINDOW}, "fake-openai/tiny": {"context_window": 1_500}}
     async with Client(start_server(models=models).url) as client:
@@ -226,7 +226,7 @@ async def test_a_stretch_of_too_many_pieces_is_not_begun(start_server: StartServ
     assert completed.data["rung"] == "fold"
 
 
-async def test_a_summariser_that_is_not_there_costs_one_rung(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_a_missing_summarizer_costs_one_rung(start_server: StartServer, provider: FakeProvider) -> None:
     """Its provider was removed from the settings between two starts of the server."""
     provider.respond(lambda request: Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "on")))
     models = {OPENAI: {"context_window": 128_000}}

@@ -186,7 +186,7 @@ async def test_tool_schemas_that_do_not_fit(
         assert provider.refusals == []
 
 
-async def test_a_window_that_only_the_provider_knows(small: Client, provider: FakeProvider) -> None:
+async def test_a_window_known_only_to_the_provider(small: Client, provider: FakeProvider) -> None:
     """The provider refuses everything, although it fits by the server's count: that ends too, with the reason."""
     provider.configure(window=300)
     provider.respond(works_on)
@@ -202,9 +202,7 @@ async def test_a_window_that_only_the_provider_knows(small: Client, provider: Fa
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_outputs_larger_than_the_window_are_no_problem(
-    small: Client, provider: FakeProvider, policy: str
-) -> None:
+async def test_outputs_larger_than_the_window_are_clipped(small: Client, provider: FakeProvider, policy: str) -> None:
     calls = [ToolCall("execute_command", {"command": "head -c 30000 /dev/zero | tr '\\0' 'y'"}) for _ in range(4)]
 
     def answer(request: RecordedRequest) -> Reply:
@@ -225,7 +223,7 @@ async def test_outputs_larger_than_the_window_are_no_problem(
         {"policy": "threshold", "threshold_percent": 0.05, "recent_messages_to_keep": 1},
     ],
 )
-async def test_a_trigger_that_no_summary_can_get_below(
+async def test_an_unreachable_trigger(
     start_server: StartServer, provider: FakeProvider, settings: dict[str, Any]
 ) -> None:
     """An unreachable trigger must not end a session whose context fits, nor cause useless summaries."""

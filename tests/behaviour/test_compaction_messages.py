@@ -245,7 +245,7 @@ async def test_a_cancel_of_a_round_between_steps_ends_the_run(client: Client, pr
     await assert_rounds(client, session_id)
 
 
-async def test_a_cancel_takes_a_round_along_that_has_not_begun(client: Client, provider: FakeProvider) -> None:
+async def test_a_cancel_also_cancels_a_waiting_round(client: Client, provider: FakeProvider) -> None:
     provider.respond(held_step(LongTask(9, most=4_000, seed=3), 6, "step"))
     session_id = (await client.create("the task", compaction=settings()))["id"]
     await provider.reached("step")
@@ -285,7 +285,7 @@ async def test_a_session_is_deleted_during_a_round(client: Client, provider: Fak
     assert (await client.http.get(path(session_id))).status_code == 404
 
 
-async def test_what_a_cancelled_round_has_cost_is_counted_and_told(client: Client, provider: FakeProvider) -> None:
+async def test_the_cost_of_a_cancelled_round_is_counted_and_reported(client: Client, provider: FakeProvider) -> None:
     def summarise(request: RecordedRequest, step: int) -> Any:
         return Reply("a summary that " * 50, Gate("summary"), "never ends")
 

@@ -49,7 +49,7 @@ async def change(client: Client, session_id: str, **fields: Any) -> None:
 
 
 @pytest.mark.parametrize(("asked", "later"), [(PRUNING, NEVER_PRUNING), (NEVER_PRUNING, PRUNING)])
-async def test_a_round_goes_by_the_settings_it_was_asked_with(
+async def test_a_round_uses_the_settings_of_its_request(
     client: Client, provider: FakeProvider, asked: dict[str, Any], later: dict[str, Any]
 ) -> None:
     provider.respond(held_step(LongTask(10, most=4_000, seed=3), 10, "step"))
@@ -77,7 +77,9 @@ async def would_have(client: Client, session_id: str, policy: str) -> int:
 
 
 @pytest.mark.parametrize("running", [True, False])
-async def test_a_summary_says_which_round_took_it_up(client: Client, provider: FakeProvider, running: bool) -> None:
+async def test_a_summary_names_the_round_that_replaced_it(
+    client: Client, provider: FakeProvider, running: bool
+) -> None:
     """Two rounds without a step in between, in one run, or in two."""
     provider.respond(held_step(LongTask(12, most=8_000, seed=3), 11, "step"))
     session_id = (await client.create("the task", compaction=settings(tail_tokens=4_000)))["id"]
@@ -106,7 +108,7 @@ async def test_a_summary_says_which_round_took_it_up(client: Client, provider: F
     await assert_rounds(client, session_id)
 
 
-async def test_a_live_session_s_context_is_that_of_a_server_that_was_started_again(
+async def test_the_context_of_a_live_session_equals_that_after_a_restart(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     first = start_server()
@@ -138,7 +140,7 @@ async def test_a_live_session_s_context_is_that_of_a_server_that_was_started_aga
 # a revert in the middle
 
 
-async def test_a_prepared_summary_whose_base_is_reverted_while_it_is_waited_for_is_discarded(
+async def test_a_prepared_summary_is_discarded_if_its_base_is_reverted_meanwhile(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     """The session has checked the summary's base and waits for the summary; then the previous round is reverted."""

@@ -58,7 +58,7 @@ def start(tmp_path: Path, provider: FakeProvider, sandbox_image: str) -> Iterato
     ("model", "policy", "how"),
     [(MODELS[(place + end) % 2], policy, how) for place, policy in enumerate(POLICIES) for end, how in enumerate(ENDS)],
 )
-async def test_a_run_goes_on_whose_server_ended_during_an_automatic_round(
+async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
     start: Start, provider: FakeProvider, how: signal.Signals, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -100,7 +100,7 @@ async def _billed_round(client: Client, session_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_what_a_round_had_paid_for_before_its_server_ended_stays_in_its_row(
+async def test_the_cost_of_a_round_before_its_server_ended_is_kept(
     start: Start, provider: FakeProvider, how: signal.Signals
 ) -> None:
     """The first answer is truncated, so the model is called again; the server ends before it has answered."""
@@ -131,7 +131,7 @@ async def test_what_a_round_had_paid_for_before_its_server_ended_stays_in_its_ro
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_an_idle_session_is_as_before_when_its_server_ended_during_a_round(
+async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_round(
     start: Start, provider: FakeProvider, how: signal.Signals
 ) -> None:
     first = start()
@@ -155,7 +155,7 @@ async def test_an_idle_session_is_as_before_when_its_server_ended_during_a_round
 
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("begun", [True, False])
-async def test_a_running_session_goes_on_when_its_server_ended_before_or_during_a_round(
+async def test_a_running_session_continues_after_its_server_ended_before_or_during_a_round(
     start: Start, provider: FakeProvider, how: signal.Signals, begun: bool
 ) -> None:
     provider.respond(held_step(LongTask(9, most=4_000, seed=3, summarise=gated("summary")), 6, "step"))
@@ -179,7 +179,7 @@ async def test_a_running_session_goes_on_when_its_server_ended_before_or_during_
         await assert_rounds(client, session_id)
 
 
-async def test_what_was_compacted_stays_so_after_a_kill(start: Start, provider: FakeProvider) -> None:
+async def test_a_compaction_survives_a_kill(start: Start, provider: FakeProvider) -> None:
     first = start()
     async with Client(first.url) as client:
         session_id = await worked(client, provider)

@@ -69,7 +69,7 @@ def assert_once_in_order(request: RecordedRequest, *texts: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_messages_that_the_model_has_not_seen_survive_a_round_word_for_word_and_once(
+async def test_unseen_messages_survive_a_round_verbatim_and_once(
     start_server: StartServer, provider: FakeProvider, policy: str, background: bool, model: str
 ) -> None:
     steps = [Reply(prints(16_000)), Reply(prints(9_000)), Reply(Gate("step"), prints(16_000)), Reply(prints(1))]
@@ -120,7 +120,7 @@ async def test_a_prepared_summary_does_not_call_an_older_request_the_last_one(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_the_task_of_a_session_that_goes_on_from_a_history_stays(
+async def test_the_task_of_a_session_with_an_imported_history_stays(
     client: Client, provider: FakeProvider, policy: str
 ) -> None:
     task = "build the thing exactly like so; " * 150
@@ -155,7 +155,7 @@ async def test_the_task_of_a_session_that_goes_on_from_a_history_stays(
     await assert_contexts(client, provider, session_id)
 
 
-async def test_a_model_that_cannot_read_the_whole_task_still_summarises(
+async def test_a_model_that_cannot_read_the_whole_task_still_summarizes(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(windows={"small": 16_000})
@@ -210,9 +210,7 @@ OVERFLOW = HttpError(
 
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold"])
-async def test_a_round_that_another_has_overtaken_builds_upon_it(
-    client: Client, provider: FakeProvider, policy: str
-) -> None:
+async def test_a_round_overtaken_by_another_builds_on_it(client: Client, provider: FakeProvider, policy: str) -> None:
     work = [Reply(Text(f"step {number}"), prints(4_000)) for number in range(6)]
     after = [Reply(Text(f"step {number}"), prints(4_000)) for number in range(3)]
     provider.respond(playing(*work, Reply(Gate("step"), OVERFLOW), *after))

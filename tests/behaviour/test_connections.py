@@ -116,7 +116,7 @@ async def test_heads_that_are_held_cost_bounded_memory(guarded: ServerProcess, k
         assert memory_mb(guarded) - before < MOST_MORE_MB
 
 
-async def test_a_head_that_is_too_large_is_told_so(guarded: ServerProcess) -> None:
+async def test_a_head_that_is_too_large_gets_a_status(guarded: ServerProcess) -> None:
     async with connected(guarded) as (reader, writer):
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\na: " + b"x" * (MAX_HEAD_BYTES + 1) + b"\r\n\r\n")
         assert (await reader.read(100)).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
@@ -125,7 +125,7 @@ async def test_a_head_that_is_too_large_is_told_so(guarded: ServerProcess) -> No
         assert (await reader.read(100)).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-async def test_a_head_that_does_not_end_is_given_up(guarded: ServerProcess) -> None:
+async def test_a_head_that_does_not_end_times_out(guarded: ServerProcess) -> None:
     async with connected(guarded) as (reader, writer), connected(guarded) as (silent, _):
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n")
         async with asyncio.timeout(HEAD_S + 20):
@@ -156,7 +156,7 @@ async def start_body(server: ServerProcess, stack: AsyncExitStack, path: str, si
     return reader
 
 
-async def test_bodies_of_strangers_are_small(guarded: ServerProcess) -> None:
+async def test_bodies_of_unauthenticated_clients_are_limited(guarded: ServerProcess) -> None:
     """A login is the only request with a body before authentication."""
     async with AsyncExitStack() as stack:
         before = memory_mb(guarded)

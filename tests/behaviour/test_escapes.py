@@ -113,7 +113,7 @@ rm -f link chain chained hard; echo tried
 """
 
 
-async def test_a_command_finds_no_way_to_the_host(
+async def test_a_command_cannot_reach_the_host(
     client: Client, server: RunningServer, provider: FakeProvider, sandbox: str, host: Host
 ) -> None:
     data_dir = server.settings.data_dir
@@ -222,7 +222,7 @@ echo tried
 """
 
 
-async def test_a_command_gets_no_rights(client: Client, provider: FakeProvider, sandbox: str, host: Host) -> None:
+async def test_a_command_gets_no_privileges(client: Client, provider: FakeProvider, sandbox: str, host: Host) -> None:
     attack = f"({RIGHTS.format(canary=host.file)}) 2>/dev/null"
     _, (result,), events = await attempt(client, provider, command(attack))
     assert (result["status"], result["output"]) == ("completed", "tried\n")
@@ -233,7 +233,7 @@ async def test_a_command_gets_no_rights(client: Client, provider: FakeProvider, 
 SIGNAL = "kill -9 {pid}; kill -9 -{pid}; kill -9 $PPID; kill -9 1; kill -9 -1; echo tried"
 
 
-async def test_a_command_reaches_no_process_but_its_own(
+async def test_a_command_reaches_only_its_own_processes(
     client: Client, provider: FakeProvider, sandbox: str, host: Host
 ) -> None:
     """Another session's command keeps its secret in all its private places while this one searches for it."""

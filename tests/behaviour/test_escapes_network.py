@@ -132,7 +132,7 @@ async def test_without_a_network_nothing_is_reached(
     assert listeners.called() == []
 
 
-async def test_with_the_hosts_network_the_server_wants_its_key(
+async def test_with_the_hosts_network_the_server_requires_a_key(
     start_server: StartServer, provider: FakeProvider, listeners: Listeners
 ) -> None:
     """bubblewrap's network is the host's: its listeners are reached, which shows that the attempts are real."""
@@ -148,7 +148,7 @@ async def test_with_the_hosts_network_the_server_wants_its_key(
     assert '"items"' not in asked["output"]
 
 
-async def test_the_hosts_network_goes_where_the_keys_go(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_the_hosts_network_is_unavailable_without_keys(start_server: StartServer, provider: FakeProvider) -> None:
     """A session created while the server had keys gets no commands from a server without keys; its files stay
     accessible."""
     keyed = start_server(sandbox="bubblewrap", sandbox_network="on", api_keys=(SecretStr(KEY),))

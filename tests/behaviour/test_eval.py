@@ -80,7 +80,7 @@ async def test_the_demo_measures_all_histories_offline(terminal: Terminal) -> No
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_a_provider_sees_only_requests_that_it_takes(
+async def test_a_provider_sees_only_requests_that_it_accepts(
     strict: Terminal, provider: FakeProvider, model: str
 ) -> None:
     found = json.loads((await strict.ok("eval", "-m", model, *HISTORY, "--json")).out)
@@ -117,9 +117,7 @@ async def test_the_price_of_a_round_follows_from_what_the_provider_reports(
     assert f"{used['input_tokens'] + used['cache_read_tokens']:,} in · {used['output_tokens']:,} out · $0.00" in table
 
 
-async def test_rounds_are_asked_for_with_the_sections_of_the_servers_setting(
-    strict: Terminal, provider: FakeProvider
-) -> None:
+async def test_rounds_use_the_sections_of_the_servers_setting(strict: Terminal, provider: FakeProvider) -> None:
     sections = "### Files\n- each file and what was done to it"
     file = strict.folder / "sections.md"
     strict.env["PALIMPSEST_SUMMARY_TEMPLATE_FILE"] = str(file)
@@ -134,7 +132,7 @@ async def test_rounds_are_asked_for_with_the_sections_of_the_servers_setting(
 
 
 @pytest.mark.parametrize(("option", "model"), [("-m", "nope/x"), ("--judge", "fake-openai/"), ("-m", "openai/gpt-5")])
-async def test_a_model_that_cannot_be_asked_is_said_before_anything_else(
+async def test_an_unusable_model_is_reported_first(
     strict: Terminal, provider: FakeProvider, option: str, model: str
 ) -> None:
     refused = await strict.run("eval", option, model, *HISTORY, "--out", "found.json")
@@ -222,7 +220,7 @@ async def test_a_judge_may_be_another_model(strict: Terminal, provider: FakeProv
     assert provider.refusals == []
 
 
-async def test_a_session_of_ones_own_can_be_replayed(terminal: Terminal) -> None:
+async def test_a_recorded_session_can_be_replayed(terminal: Terminal) -> None:
     conversation = [
         {"role": "user", "content": "Please tell me about the lighthouse of Skagen."},
         *(

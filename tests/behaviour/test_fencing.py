@@ -167,7 +167,7 @@ async def _runs_of(client: Client, first: ServerProcess, session_id: str, sandbo
     return await asyncio.to_thread(lambda: file.read_text() if file.exists() else "")
 
 
-async def test_a_server_that_wakes_up_in_a_row_of_calls_begins_no_more_of_them(
+async def test_a_server_that_wakes_up_between_calls_starts_no_more_of_them(
     start: Start, provider: FakeProvider
 ) -> None:
     wait = "echo first >> runs; echo begun; while [ ! -e go ]; do sleep 0.05; done"
@@ -197,7 +197,7 @@ async def test_a_server_that_wakes_up_in_a_row_of_calls_begins_no_more_of_them(
     assert provider.refusals == []
 
 
-async def test_a_server_that_was_taken_over_ends_its_streams_and_stays(start: Start) -> None:
+async def test_a_superseded_server_ends_its_streams_and_stays(start: Start) -> None:
     """Readers are disconnected, so that they find the new server; the process stays until it is stopped."""
     first = start("first")
     async with Client(first.url) as old:

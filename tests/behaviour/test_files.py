@@ -66,7 +66,7 @@ def assert_safe(answer: httpx.Response) -> None:
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
 
 
-async def test_any_name_and_content_comes_back(client: Client, sandbox: str) -> None:
+async def test_any_name_and_content_round_trips(client: Client, sandbox: str) -> None:
     session_id = (await client.create())["id"]
     files = {name: CONTENTS[place % len(CONTENTS)] for place, name in enumerate(NAMES)}
     for name, content in files.items():
@@ -88,7 +88,7 @@ async def test_any_name_and_content_comes_back(client: Client, sandbox: str) -> 
     assert not [name for name in archived if name.startswith((".", "/")) and name not in files]
 
 
-async def test_a_slash_may_be_encoded_and_a_part_asked_for(client: Client, sandbox: str) -> None:
+async def test_a_slash_may_be_encoded_and_a_range_requested(client: Client, sandbox: str) -> None:
     base = f"/v1/sessions/{(await client.create())['id']}/files"
     assert (await raw(client, "PUT", f"{base}/a%2Fb.txt", b"0123456789")).status_code == 201
     part = await client.http.get(f"{base}/a/b.txt", headers={"Range": "bytes=2-4"})
@@ -274,7 +274,7 @@ async def test_a_deleted_session_leaves_nothing(
     assert_refused(await client.http.get(address(session["id"], "a/b/c")), 404, "session_not_found")
 
 
-async def test_of_many_deletions_at_once_one_deletes(client: Client, provider: FakeProvider, sandbox: str) -> None:
+async def test_one_of_many_concurrent_deletions_succeeds(client: Client, provider: FakeProvider, sandbox: str) -> None:
     provider.script(Reply(ToolCall("execute_command", {"command": "echo here > file"})), Reply(Text("done")))
     for _ in range(3):
         session, _ = await client.run("task")

@@ -88,7 +88,7 @@ async def test_an_interrupt_keeps_the_text_so_far(client: Client, provider: Fake
     assert provider.refusals == []
 
 
-async def test_steers_and_interrupts_share_a_line(client: Client, provider: FakeProvider) -> None:
+async def test_steers_and_interrupts_share_a_queue(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Gate("first"), Text("never")), per_conversation=True)
     session_id = (await client.create("task"))["id"]
     await provider.reached("first")
@@ -135,7 +135,7 @@ async def test_an_interrupt_ends_parallel_and_waiting_calls(
     assert provider.refusals == []
 
 
-async def test_an_interrupt_that_comes_when_all_is_over_starts_a_run(client: Client, provider: FakeProvider) -> None:
+async def test_an_interrupt_after_the_run_starts_a_new_one(client: Client, provider: FakeProvider) -> None:
     session_id = (await client.create("task"))["id"]
     await client.until_idle(session_id)
 

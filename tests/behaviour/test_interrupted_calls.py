@@ -44,7 +44,7 @@ def _recalls(request: RecordedRequest) -> Reply:
 
 
 @pytest.mark.parametrize("lines", [3, 3000])
-async def test_what_a_command_had_printed_until_a_kill_is_told_and_can_be_recalled(
+async def test_output_before_a_kill_is_shown_and_can_be_recalled(
     start: Start, provider: FakeProvider, tmp_path: Path, lines: int
 ) -> None:
     command = f"i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); done; sleep {unique_seconds()}"
@@ -124,7 +124,7 @@ async def test_a_restart_names_the_calls_that_its_end_cut_off(start: Start, prov
     assert provider.refusals == []
 
 
-async def test_a_server_that_is_asked_to_end_ends_its_streams_properly(start: Start, provider: FakeProvider) -> None:
+async def test_a_server_told_to_shut_down_ends_its_streams_properly(start: Start, provider: FakeProvider) -> None:
     """No reader is cut off in the middle of an event, whatever its session is doing; the next server continues the
     runs."""
     running = {"command": f"echo begun; sleep {unique_seconds()}"}
@@ -153,7 +153,7 @@ async def _read(client: Client, session_id: str) -> list[Event]:
     return durable([event async for event in client.events(session_id)])
 
 
-async def test_a_server_may_park_the_runs_that_it_finds(start: Start, provider: FakeProvider) -> None:
+async def test_a_server_may_park_interrupted_runs(start: Start, provider: FakeProvider) -> None:
     provider.script_for("begun", Reply(Text("half of it"), Hang()), Reply(Text("the rest")))
     provider.script_for("said", Reply(Text("fine")), Reply(Gate("never"), Hang()), Reply(Text("the rest")))
     first = start()
@@ -199,9 +199,7 @@ async def test_follow_ups_wait_after_a_run_that_failed(client: Client, provider:
     assert provider.broken == []
 
 
-async def test_a_steer_that_came_too_late_for_a_run_that_failed_begins_the_next(
-    client: Client, provider: FakeProvider
-) -> None:
+async def test_a_steer_too_late_for_a_failed_run_starts_the_next(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Gate("step"), HttpError(400)), Reply("fine"), Reply("too"))
     session_id = (await client.create("task"))["id"]
     await provider.reached("step")

@@ -61,7 +61,7 @@ def request_of(turn: int) -> str:
 
 
 @pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
-async def test_ten_summaries_that_say_nothing_lose_nothing_known(
+async def test_ten_empty_summaries_lose_no_known_fact(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)

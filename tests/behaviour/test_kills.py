@@ -21,7 +21,7 @@ MET = ("streaming", "running tools", "compacting")
 @pytest.mark.timeout(
     3600 if LONG else 600
 )  # includes starts on a busy machine, and waiting for each session to become idle
-def test_kills_at_random_instants_lose_repeat_and_strand_nothing() -> None:
+def test_kills_at_random_instants_lose_repeat_and_block_nothing() -> None:
     """Sessions stream, run tools and compact in small windows while the server is killed; the invariants are in
     `tests.soak.checks`."""
     need("bubblewrap")

@@ -79,7 +79,7 @@ async def test_bodies_up_to_the_bound_cost_bounded_memory(server: ServerProcess,
     assert seen.p99_ms < P99_MS
 
 
-async def test_a_large_history_is_taken_while_others_are_served(server: ServerProcess) -> None:
+async def test_a_large_history_is_accepted_while_others_are_served(server: ServerProcess) -> None:
     """50,000 messages in nearly 64 MiB."""
     content = json.dumps("A line of code: foo[bar] = {'a': 1, \"b\": [2, 3]}; # ü\n" * 43, ensure_ascii=False)
     pair = f'{{"role": "user", "content": "Go on."}}, {{"role": "assistant", "content": {content}}}'

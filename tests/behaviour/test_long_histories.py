@@ -78,7 +78,7 @@ async def said(client: Client, session_id: str, text: str) -> None:
     assert of_type(events, "session.idle")[0].data["outcome"] == "completed"
 
 
-async def test_a_message_reads_as_much_whatever_was_compacted(
+async def test_a_message_reads_as_much_however_long_the_compacted_history_is(
     reads: ReadCounter, provider: FakeProvider, start_server: StartServer
 ) -> None:
     """500 messages or 5,000 behind a summary: up to the model's request the database does nearly the same work."""
@@ -106,7 +106,7 @@ TURNS = 40
 """A history of 160 messages: more than are read even if covered."""
 
 
-async def test_a_revert_brings_back_what_was_not_read(client: Client, provider: FakeProvider) -> None:
+async def test_a_revert_restores_messages_that_were_not_read(client: Client, provider: FakeProvider) -> None:
     provider.respond(answer)
     session_id = await imported(client, TURNS)
     provider.script(Reply(Gate("step"), ToolCall("update_plan", {"items": []})), Reply(Text("Done.")))
@@ -124,7 +124,7 @@ async def test_a_revert_brings_back_what_was_not_read(client: Client, provider: 
     assert len(long.tool_results) == TURNS + 1
 
 
-async def test_facts_are_those_of_what_was_not_read(client: Client, provider: FakeProvider) -> None:
+async def test_facts_cover_messages_that_were_not_read(client: Client, provider: FakeProvider) -> None:
     """A later round, whose owner has read only the context, counts all work since the start."""
     provider.respond(answer)
     session_id = await imported(client, TURNS)

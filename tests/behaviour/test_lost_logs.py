@@ -63,7 +63,7 @@ def bubblewrap() -> str:
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("broken", [abandoned, unread, full])
-async def test_work_goes_on_without_a_log(
+async def test_work_continues_without_a_log(
     tmp_path: Path, provider: FakeProvider, bubblewrap: str, broken: Callable[[], AbstractContextManager[int]]
 ) -> None:
     steps = [Reply(ToolCall("execute_command", {"command": f"echo {number}"})) for number in range(20)]
@@ -92,7 +92,7 @@ def made() -> Iterator[Callable[[int], LogOutput]]:
         output.close(0)
 
 
-def test_beyond_its_room_a_line_is_lost(made: Callable[[int], LogOutput]) -> None:
+def test_a_line_beyond_the_buffer_is_lost(made: Callable[[int], LogOutput]) -> None:
     with unread() as stderr:
         output = made(stderr)
         for _ in range(30):
@@ -100,7 +100,7 @@ def test_beyond_its_room_a_line_is_lost(made: Callable[[int], LogOutput]) -> Non
         assert output.lost == 20
 
 
-def test_what_is_written_comes_in_order(made: Callable[[int], LogOutput], tmp_path: Path) -> None:
+def test_lines_are_written_in_order(made: Callable[[int], LogOutput], tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         output = made(file.fileno())
         for number in range(50):
@@ -111,7 +111,7 @@ def test_what_is_written_comes_in_order(made: Callable[[int], LogOutput], tmp_pa
     assert output.lost == 0
 
 
-async def test_the_last_lines_are_waited_for(tmp_path: Path, provider: FakeProvider) -> None:
+async def test_the_process_waits_for_its_last_lines(tmp_path: Path, provider: FakeProvider) -> None:
     """A reader that has fallen behind still gets the end of the log."""
     reader, writer = os.pipe()
     os.write(writer, b"x" * fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096))

@@ -84,7 +84,7 @@ async def all_of(semaphore: asyncio.Semaphore, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.bubblewrap
-async def test_nothing_fails_where_all_that_is_allowed_comes_at_once(
+async def test_nothing_fails_when_all_limits_are_reached_at_once(
     crowded: ServerProcess, provider: FakeProvider
 ) -> None:
     provider.script(Reply(ToolCall("execute_command", {"command": WAIT})), Reply(Text("done")), per_conversation=True)

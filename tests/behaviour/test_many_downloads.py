@@ -210,7 +210,7 @@ def _make_deep(top: Path, names: Sequence[str]) -> None:
     os.close(directory)
 
 
-async def test_listings_of_one_session_keep_no_other_one_waiting(server: ServerProcess, client: Client) -> None:
+async def test_listings_of_one_session_do_not_delay_others(server: ServerProcess, client: Client) -> None:
     base = await session_with_a_file(client)
     await asyncio.to_thread(make_names, workspace(server, base), LISTED_NAMES)
 

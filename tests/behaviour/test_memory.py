@@ -33,7 +33,7 @@ async def run_in(client: Client, session_id: str, content: str) -> list[dict[str
     return [event.data for event in of_type(events, "tool.result")]
 
 
-async def test_what_was_written_in_one_run_is_read_in_the_next(
+async def test_notes_written_in_one_run_are_read_in_the_next(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
     provider.script(
@@ -118,7 +118,7 @@ async def test_a_fresh_session_makes_no_workspace_for_its_notes(
 
 
 @pytest.mark.parametrize("name", ["AGENTS.md", "MEMORY.md"])
-async def test_a_link_is_no_note(client: Client, provider: FakeProvider, name: str) -> None:
+async def test_a_link_is_not_a_note(client: Client, provider: FakeProvider, name: str) -> None:
     link = ToolCall("execute_command", {"command": f"echo secret > other; rm -f {name}; ln -s other {name}"})
     provider.script(Reply(link), Reply(ToolCall("memory_read"), ToolCall("memory_write", {"content": "x"})))
     _, events = await client.run("task")

@@ -151,7 +151,7 @@ async def test_an_edit_that_cannot_fit_leaves_the_message_as_it_was(
         await client.until_idle(session["id"])
 
 
-async def test_a_repetition_of_an_accepted_message_is_answered_as_before(
+async def test_a_repeated_accepted_message_gets_the_same_response(
     server: RunningServer, provider: FakeProvider
 ) -> None:
     async with Client(server.url) as client:
@@ -198,7 +198,7 @@ def imported(place: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("place", ["first", "middle", "answer", "arguments", "result"])
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_an_import_with_it_anywhere(
+async def test_an_import_with_an_oversized_item_anywhere(
     server: RunningServer, provider: FakeProvider, policy: str, place: str
 ) -> None:
     async with Client(server.url) as client:
@@ -211,7 +211,7 @@ async def test_an_import_with_it_anywhere(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_an_import_that_ends_with_it_is_refused(
+async def test_an_import_that_ends_with_an_oversized_item_is_refused(
     server: RunningServer, provider: FakeProvider, policy: str
 ) -> None:
     async with Client(server.url) as client:
@@ -296,7 +296,7 @@ def recalls(texts: Iterator[dict[str, Any]]) -> Callable[[RecordedRequest], Repl
     return respond
 
 
-async def test_what_is_left_out_can_be_read_in_full(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_omitted_text_can_be_read_in_full(start_server: StartServer, provider: FakeProvider) -> None:
     """By `recall`, by lines and by pattern, and as a file of the workspace; after a restart the context is the same."""
     provider.configure(window=WINDOW, windows={"roomy": LARGE})
     provider.respond(works_on)

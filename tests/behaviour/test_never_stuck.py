@@ -150,7 +150,7 @@ def bubblewrap() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-async def test_sixty_steps_end_as_asked(
+async def test_sixty_steps_complete_the_task(
     provider: FakeProvider, tmp_path: Path, sandbox_image: str, family: Family, policy: str
 ) -> None:
     provider.configure(**family.provider)

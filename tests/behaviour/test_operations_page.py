@@ -22,12 +22,12 @@ async def served(client: Client) -> set[str]:
     return {name for name in names if name.startswith(OWN) and not name.endswith("_created")}
 
 
-async def test_every_metric_is_in_the_table_and_none_else(client: Client) -> None:
+async def test_the_table_lists_exactly_the_metrics(client: Client) -> None:
     listed = re.findall(rf"^\| `({OWN}\w+)` \|", PAGE, re.MULTILINE)
     assert sorted(listed) == sorted(await served(client))
 
 
-async def test_alarms_ask_for_metrics_that_there_are(client: Client) -> None:
+async def test_alerts_use_existing_metrics(client: Client) -> None:
     rules = PAGE.partition("```yaml")[2].partition("```")[0]
     asked = {name.removesuffix("_bucket") for name in re.findall(rf"\b{OWN}\w+", rules)}
     assert asked <= await served(client)

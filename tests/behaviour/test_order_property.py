@@ -157,7 +157,7 @@ async def test_any_conversation_is_in_order_and_shown_as_it_was_sent(
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 @pytest.mark.parametrize("deed", DEEDS)
-async def test_calls_of_every_kind_and_a_user_who_cuts_in(
+async def test_calls_of_every_kind_and_a_user_who_interrupts(
     client: Client, provider: FakeProvider, model: str, deed: Deed
 ) -> None:
     calls = (

@@ -194,7 +194,7 @@ async def test_an_engine_that_says_nothing(
 
 @pytest.mark.docker
 @pytest.mark.parametrize("when", ["while it runs", "before it runs"])
-async def test_an_engine_that_stalls_holds_no_cancel_up(
+async def test_a_stalled_engine_does_not_delay_a_cancel(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider, when: str
 ) -> None:
     """The command is dead anyway, on this host, and the next one runs as soon as the Engine answers."""
@@ -228,7 +228,7 @@ async def test_an_engine_that_stalls_holds_no_cancel_up(
 
 
 @pytest.mark.docker
-async def test_an_engine_that_comes_after_the_server(
+async def test_an_engine_that_starts_after_the_server(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.script(Reply(COMMAND), Reply(Text("Done.")))

@@ -86,7 +86,7 @@ def _says(prompt: int, output: int) -> HttpError:
         pytest.param([_says(19_000, 5_000)], 1, id="too little would be left to answer in"),
     ],
 )
-async def test_where_that_does_not_help_the_context_is_made_smaller(
+async def test_if_that_does_not_help_the_context_is_compacted(
     start_server: StartServer, provider: FakeProvider, refusals: list[HttpError], outputs: int
 ) -> None:
     left = [*refusals]

@@ -60,7 +60,7 @@ def thinker(provider: FakeProvider) -> FakeProvider:
     return provider
 
 
-async def test_within_a_generation_all_thinking_goes_back(client: Client, thinker: FakeProvider) -> None:
+async def test_within_a_generation_all_thinking_is_sent_back(client: Client, thinker: FakeProvider) -> None:
     session, events = await client.run("look", model=BOUND)
     await say(client, session["id"], "and again")
     assert [thinking_of(request) for request in thinker.requests] == [0, 1, 3, 4]
@@ -146,7 +146,7 @@ async def test_steering_retries_and_interruptions(client: Client, provider: Fake
     assert (await client.session(made["id"]))["outcome"] == "completed"
 
 
-async def test_a_restart_goes_on_with_the_same_bytes(
+async def test_a_restart_continues_with_the_same_bytes(
     start_server: StartServer, thinker: FakeProvider, tmp_path: Any
 ) -> None:
     first = start_server(data_dir=tmp_path / "kept")
@@ -186,7 +186,7 @@ async def test_a_refused_prefix_is_repaired_by_one_retry(
     assert asks_to_drop(thinker.requests[-1])
 
 
-async def test_a_model_that_is_not_known_to_bind_learns_it(client: Client, thinker: FakeProvider) -> None:
+async def test_a_model_not_known_to_bind_thinking_is_learned(client: Client, thinker: FakeProvider) -> None:
     session, _ = await client.run("look", model="fake-anthropic/model")
     thinker.rebind_thinking()
     await say(client, session["id"], "and again")

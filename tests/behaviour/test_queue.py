@@ -77,7 +77,7 @@ PHASES = (
 
 
 @pytest.mark.parametrize("mode", ["steer", "follow_up", "interrupt"])
-async def test_a_message_of_any_phase_is_delivered_exactly_once(
+async def test_a_message_in_any_phase_is_delivered_exactly_once(
     client: Client, provider: FakeProvider, mode: str
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
@@ -117,7 +117,7 @@ async def _post_in(client: Client, provider: FakeProvider, phase: Phase, mode: s
         assert sent[asked] == 1, "the very next request holds it"
 
 
-async def test_several_steers_come_together_and_follow_ups_one_run_each(
+async def test_steers_are_delivered_together_and_follow_ups_in_one_run_each(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
     provider.script(Reply(ToolCall("execute_command", {"command": WAIT_FOR_FILE})), per_conversation=True)
@@ -314,7 +314,7 @@ async def test_a_run_whose_only_message_is_withdrawn_ends(client: Client, provid
         await assert_sound(client, session_id)
 
 
-async def test_a_withdrawn_message_leaves_the_outcome_of_the_run_before(client: Client, provider: FakeProvider) -> None:
+async def test_a_withdrawn_message_keeps_the_previous_outcome(client: Client, provider: FakeProvider) -> None:
     provider.script(HttpError(400), per_conversation=True)
     withdrawn = 0
     for _ in range(30):
@@ -334,7 +334,7 @@ async def test_a_withdrawn_message_leaves_the_outcome_of_the_run_before(client: 
     assert withdrawn, "the withdrawal was never first"
 
 
-async def test_white_space_alone_is_no_message(client: Client) -> None:
+async def test_whitespace_alone_is_not_a_message(client: Client) -> None:
     session_id = (await client.create())["id"]
     answers = [
         await client.http.post("/v1/sessions", json={"task": " \n"}),

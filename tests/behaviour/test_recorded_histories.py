@@ -32,7 +32,7 @@ def test_every_story_is_packaged() -> None:
 
 
 @pytest.mark.bubblewrap
-def test_a_story_that_is_lived_through_again_gives_the_packaged_history(tmp_path: Path) -> None:
+def test_replaying_a_story_gives_the_packaged_history(tmp_path: Path) -> None:
     need("bubblewrap")
     asyncio.run(record_all(["other_scripts"], tmp_path))
     again = parse_history((tmp_path / f"other_scripts{SUFFIX}").read_bytes(), "again")

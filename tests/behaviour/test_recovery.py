@@ -91,7 +91,7 @@ async def _begin(client: Client, provider: FakeProvider, doing: Doing, model: st
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_every_session_goes_on_by_itself_after_the_server_went_down(
+async def test_every_session_continues_by_itself_after_the_server_went_down(
     start: Start, provider: FakeProvider, how: signal.Signals, sandbox: str
 ) -> None:
     seconds = unique_seconds()
@@ -162,7 +162,7 @@ async def _followed(client: Client, session_id: str, wanted: str) -> AsyncIterat
         yield follower
 
 
-async def test_text_that_was_stored_survives_and_says_that_it_was_cut_off(start: Start, provider: FakeProvider) -> None:
+async def test_stored_text_survives_and_is_marked_as_interrupted(start: Start, provider: FakeProvider) -> None:
     provider.script(Reply(Text("half of it"), Hang()), Reply(Text("the rest")))
     first = start()
     async with Client(first.url) as client:
@@ -183,7 +183,7 @@ async def test_text_that_was_stored_survives_and_says_that_it_was_cut_off(start:
     assert provider.refusals == []
 
 
-async def test_a_run_that_kills_its_server_again_and_again_is_parked(start: Start, provider: FakeProvider) -> None:
+async def test_a_run_that_keeps_killing_its_server_is_parked(start: Start, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("boom"), Hang()))
     server = start()
     async with Client(server.url) as client:
@@ -263,7 +263,7 @@ async def test_kills_at_any_instant_lose_and_repeat_nothing(start: Start, provid
     assert provider.refusals == []
 
 
-async def test_the_seconds_of_a_run_go_on_over_a_restart(start: Start, provider: FakeProvider) -> None:
+async def test_the_seconds_of_a_run_continue_across_a_restart(start: Start, provider: FakeProvider) -> None:
     provider.script(Reply(Text("half of it"), Hang()), Reply(Text("That is where it stands.")))
     first = start()
     async with Client(first.url) as client, AsyncExitStack() as stack:

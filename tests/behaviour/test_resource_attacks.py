@@ -252,7 +252,7 @@ async def test_forks_stay_within_the_limit(target: Target, client: Client) -> No
             assert (await client.http.delete(f"/v1/sessions/{session_id}")).status_code == 204
 
 
-async def test_files_without_number(target: Target, client: Client) -> None:
+async def test_very_many_files(target: Target, client: Client) -> None:
     make = f"mkdir d; cd d; seq {FILES} | xargs touch; echo needle > {FILES}; ls | wc -l"
     ran = await target.attack(
         client,
@@ -271,7 +271,7 @@ async def test_files_without_number(target: Target, client: Client) -> None:
         assert (await client.http.delete(f"/v1/sessions/{ran.session_id}", timeout=60)).status_code == 204
 
 
-async def test_deep_nests(target: Target, client: Client) -> None:
+async def test_deeply_nested_directories(target: Target, client: Client) -> None:
     step = "/".join("d" * 100)
     nest = f"echo needle > top; for i in 0 1 2 3 4 5 6 7 8 9; do mkdir -p {step} && cd {step}; done; echo x > f"
     ran = await target.attack(

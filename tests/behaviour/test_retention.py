@@ -29,7 +29,7 @@ def recalled(request: RecordedRequest) -> Reply:
     return Reply(*[ToolCall("recall", {"call_id": call_id}) for call_id in list(request.tool_results)[:2]])
 
 
-async def test_old_outputs_are_removed_and_that_is_said(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_old_outputs_are_removed_and_marked(start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
     provider.script(Reply(FLOOD), Reply(SHORT), Reply(Text("done")))
     async with Client(server.url) as client:
@@ -100,7 +100,7 @@ async def test_the_oldest_outputs_make_room_for_new_ones(start_server: StartServ
     assert provider.refusals == []
 
 
-async def test_old_sessions_are_removed_but_none_that_runs(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_old_sessions_are_removed_but_not_running_ones(start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
     provider.script_for("old", Reply(FLOOD), Reply(Text("done")))
     provider.script_for("busy", Reply(FLOOD), Reply(Text("half"), Hang()), Reply(Text("going on"), Hang()))

@@ -105,7 +105,7 @@ async def test_commands_find_no_key_anywhere(
     assert MARKER.encode() not in stored.replace(b"[M]ARKER", b"")
 
 
-async def test_no_answer_holds_a_key(caller: Client, server_process: ServerProcess) -> None:
+async def test_no_response_contains_a_key(caller: Client, server_process: ServerProcess) -> None:
     base = f"/v1/sessions/{(await caller.create())['id']}"
     paths = ["/", "/openapi.json", "/metrics", "/healthz", "/readyz", "/v1/models", "/v1/usage", "/v1/sessions", base]
     paths += [f"{base}{name}" for name in ("/context", "/messages", "/queue", "/steps", "/nothing")]
@@ -122,7 +122,7 @@ async def test_no_answer_holds_a_key(caller: Client, server_process: ServerProce
 
 
 @pytest.mark.bubblewrap
-async def test_what_a_person_is_told_holds_no_key(tmp_path: Path, environment: dict[str, str]) -> None:
+async def test_user_visible_output_contains_no_key(tmp_path: Path, environment: dict[str, str]) -> None:
     more = {"PYTHONPATH": str(ROOT), "PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": "bubblewrap"}
     for command in (
         ["doctor"],

@@ -59,9 +59,7 @@ async def test_the_first_request_fits_the_window_that_the_server_reports(
     assert len(looked) <= 2
 
 
-async def test_a_dry_run_before_the_first_run_reckons_with_it(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_a_dry_run_before_the_first_run_uses_it(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(window=WINDOW, overflow="vllm", models=("model",))
     async with Client(start_server(**UNKNOWN).url) as client:
         made = await client.create(history=packed("the task", 9))
@@ -93,7 +91,7 @@ async def test_a_long_task_never_meets_the_end_of_the_window(start_server: Start
         pytest.param({}, id="silent"),
     ],
 )
-async def test_a_server_that_does_not_say_is_no_error(
+async def test_a_server_that_reports_no_window_is_no_error(
     start_server: StartServer, provider: FakeProvider, documents: dict[str, Any]
 ) -> None:
     provider.configure(documents=documents)
@@ -106,9 +104,7 @@ async def test_a_server_that_does_not_say_is_no_error(
     assert provider.looked == ["/v1/models"]
 
 
-async def test_a_model_that_the_settings_know_is_not_asked_for(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_a_configured_window_is_not_queried(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(overflow="vllm", models=("model",), window=200_000)
     provider.respond(works_on)
     async with Client(start_server().url) as client:
@@ -119,7 +115,7 @@ async def test_a_model_that_the_settings_know_is_not_asked_for(
     assert provider.looked == []
 
 
-async def test_the_summariser_s_window_is_asked_for_too(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_the_window_of_the_summarizer_is_queried_too(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(overflow="vllm", models=("model", "cheap"), windows={"cheap": 6_000}, window=WINDOW)
     provider.respond(works_on)
     settings = {"policy": "reactive", "model": "fake-openai/cheap", "summary_max_tokens": 500}
@@ -133,7 +129,7 @@ async def test_the_summariser_s_window_is_asked_for_too(start_server: StartServe
     assert provider.refusals == []
 
 
-async def test_another_model_in_the_middle_of_a_run_is_asked_for(
+async def test_the_window_of_a_model_changed_during_a_run_is_queried(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(overflow="vllm", models=("model", "small"), windows={"small": 6_000}, window=64_000)
@@ -181,7 +177,7 @@ async def test_a_message_that_interrupts_meanwhile_is_delivered(
     assert provider.requests[-1].user_texts == ("go on", "rather this")
 
 
-async def test_what_was_asked_shows_in_the_list_of_models(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_queried_windows_show_in_the_list_of_models(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(overflow="vllm", models=("model",), window=WINDOW)
     provider.respond(works_on)
     models = {OPENAI: {"max_output_tokens": 1_000}}

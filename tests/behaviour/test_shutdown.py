@@ -41,9 +41,7 @@ async def _begin(client: Client, provider: FakeProvider, place: Place) -> tuple[
 
 
 @pytest.mark.bubblewrap
-async def test_a_server_that_is_told_to_end_parks_its_runs_wherever_they_stand(
-    start: Start, provider: FakeProvider
-) -> None:
+async def test_a_shutdown_parks_runs_at_every_place(start: Start, provider: FakeProvider) -> None:
     provider.respond(Model())
     first = start(PALIMPSEST_SHUTDOWN_GRACE_S=str(GRACE_S))
     async with Client(first.url) as client:

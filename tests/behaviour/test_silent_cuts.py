@@ -67,7 +67,7 @@ async def test_a_prompt_that_grows_beyond_the_window_is_noticed_at_once(
     assert all("the task" in "\n".join(request.user_texts) for request in provider.requests)
 
 
-async def test_reasoning_that_is_left_out_at_the_next_message_is_no_cut(
+async def test_reasoning_left_out_at_the_next_message_is_not_a_cut(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     """Providers no longer count reasoning from before the last user message."""
@@ -99,7 +99,7 @@ async def test_reasoning_that_is_left_out_at_the_next_message_is_no_cut(
         pytest.param(("name" + " " * 60 + "1\n") * 800, 0.1, id="table"),
     ],
 )
-async def test_text_of_which_a_tokenizer_makes_little_is_no_cut(
+async def test_text_with_few_tokens_is_not_a_cut(
     start_server: StartServer, provider: FakeProvider, text: str, share: float
 ) -> None:
     """Counts are those of `o200k_base` for such text."""

@@ -70,7 +70,7 @@ async def test_a_small_window_gets_few_tools_and_a_short_system_text(
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
 @pytest.mark.parametrize("window", [2_048, 3_072, 4_096, 8_192])
-async def test_a_run_of_forty_steps_goes_through(
+async def test_a_run_of_forty_steps_completes(
     start_server: StartServer, provider: FakeProvider, window: int, policy: str
 ) -> None:
     provider.configure(window=window, overflow="vllm", documents=SILENT)
@@ -89,7 +89,7 @@ async def test_a_run_of_forty_steps_goes_through(
 
 
 @pytest.mark.parametrize("window", [2_048, 4_096])
-async def test_a_window_that_a_refusal_teaches_changes_the_tools(
+async def test_a_window_learned_from_a_refusal_changes_the_tools(
     start_server: StartServer, provider: FakeProvider, window: int
 ) -> None:
     provider.configure(window=window, overflow="vllm", documents=SILENT)
@@ -107,7 +107,9 @@ async def test_a_window_that_a_refusal_teaches_changes_the_tools(
     assert provider.broken == []
 
 
-async def test_what_does_not_fit_at_all_says_what_to_change(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_an_error_for_a_context_that_cannot_fit_says_what_to_change(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
     provider.configure(window=2_048)
     provider.respond(lambda _: Reply(Text("Done.")))
     async with Client(start_server(**window_of(2_048)).url) as client:

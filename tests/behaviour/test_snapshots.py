@@ -255,7 +255,7 @@ async def test_a_tool_call_is_shown_with_its_result_and_raw_output(client: Clien
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_an_idle_session_shows_what_the_next_step_sends_beside_the_message_it_waits_for(
+async def test_an_idle_session_shows_the_next_request_without_its_message(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
     provider.script(Reply(Text("one")), Reply(Text("two")))
@@ -320,7 +320,7 @@ async def test_sessions_are_listed_newest_first_by_status_text_and_page(client: 
     await client.until_idle(running)
 
 
-async def test_a_patch_is_told_and_takes_effect_from_the_next_step(client: Client, provider: FakeProvider) -> None:
+async def test_a_patch_is_published_and_takes_effect_from_the_next_step(client: Client, provider: FakeProvider) -> None:
     provider.script(
         Reply(Text("x"), Gate("hold"), ToolCall("list_directory", {"path": "."})), Reply(Text("other model"))
     )
@@ -398,7 +398,7 @@ async def test_a_deleted_session_leaves_nothing(client: Client, provider: FakePr
     assert left == []
 
 
-async def test_a_request_made_again_with_its_id_gives_the_session_as_it_is_now(
+async def test_a_repeated_request_with_its_id_returns_the_current_session(
     client: Client, provider: FakeProvider
 ) -> None:
     id = "0197a8a0-0000-7000-8000-000000000001"

@@ -106,7 +106,7 @@ async def opened(client: Client, path: str, **params: Any) -> AsyncIterator[http
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_readers_that_leave_anywhere_end_with_what_a_steady_one_has(
+async def test_readers_that_reconnect_anywhere_end_with_the_state_of_a_steady_one(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
     provider.script(Reply(Text("x"), Gate("start")), *RICH)
@@ -135,7 +135,7 @@ async def test_readers_that_leave_anywhere_end_with_what_a_steady_one_has(
 @pytest.mark.slow
 @settings(SHARED_SERVER, max_examples=6)
 @given(data=st.data())
-async def test_any_story_is_the_same_for_steady_and_restless_readers(
+async def test_any_story_is_the_same_for_steady_and_reconnecting_readers(
     client: Client, provider: FakeProvider, data: st.DataObject
 ) -> None:
     scripts = data.draw(st.lists(st.lists(turns(), min_size=1, max_size=4), min_size=2, max_size=4))
@@ -253,7 +253,7 @@ async def test_live_output_of_a_tool_is_a_preview_that_its_result_replaces(
 # how a stream starts and ends
 
 
-async def test_it_begins_with_the_delay_of_reconnection(client: Client, provider: FakeProvider) -> None:
+async def test_it_starts_with_the_reconnection_delay(client: Client, provider: FakeProvider) -> None:
     session, _ = await client.run("go")
     async with opened(client, f"/v1/sessions/{session['id']}/events", until="idle") as response:
         body = (await response.aread()).decode()
@@ -306,7 +306,7 @@ async def test_until_idle_ends_at_once_where_nothing_runs(client: Client) -> Non
         assert await client.until_idle(session_id, after=1) == []
 
 
-async def test_until_idle_goes_on_from_a_run_into_the_one_that_follows(client: Client, provider: FakeProvider) -> None:
+async def test_until_idle_continues_into_the_following_run(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("one"), Gate("one")), Reply(Text("two")), Reply(Text("three")))
     session_id = (await client.create("go"))["id"]
     await provider.reached("one")
@@ -354,9 +354,7 @@ async def test_until_idle_does_not_wait_for_messages_that_are_held(
     assert len(queue["items"]) == (0 if change == "withdraw" else 1)
 
 
-async def test_until_idle_ends_where_the_message_that_waited_is_withdrawn(
-    client: Client, provider: FakeProvider
-) -> None:
+async def test_until_idle_ends_if_the_waiting_message_is_withdrawn(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("x"), Gate("hold")))
     session_id = (await client.create("go"))["id"]
     await provider.reached("hold")
@@ -400,7 +398,7 @@ async def test_a_reader_that_leaves_does_not_stop_the_run(client: Client, provid
 
 
 @pytest.mark.parametrize("running", [False, True])
-async def test_a_deleted_session_ends_its_streams_with_saying_so(
+async def test_a_deleted_session_ends_its_streams_with_an_event(
     client: Client, provider: FakeProvider, running: bool
 ) -> None:
     provider.script(Reply(Text("x"), Gate("never")) if running else Reply(Text("x")))
@@ -441,7 +439,7 @@ async def test_a_server_that_stops_ends_its_streams_properly(
 # all sessions
 
 
-async def test_a_list_of_sessions_keeps_itself_fresh(client: Client, provider: FakeProvider) -> None:
+async def test_a_list_of_sessions_stays_current(client: Client, provider: FakeProvider) -> None:
     await client.run("before")
     async with opened(client, "/v1/events") as response:
         first = await client.create(title="first")

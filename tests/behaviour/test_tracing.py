@@ -117,7 +117,7 @@ async def test_the_spans_of_a_run(start_server: StartServer, provider: FakeProvi
     assert not any(SECRET.encode() in body for body in receiver.bodies), "no content"
 
 
-async def test_what_is_open_at_the_end_of_the_server_is_told(
+async def test_open_spans_are_sent_at_shutdown(
     start_server: StartServer, provider: FakeProvider, receiver: Receiver
 ) -> None:
     provider.script(Reply(Text("half"), Gate("never")))
@@ -129,7 +129,7 @@ async def test_what_is_open_at_the_end_of_the_server_is_told(
     assert {span.name for span in receiver.spans} == {"invoke_agent palimpsest", "chat model"}
 
 
-async def test_a_receiver_that_is_away_costs_nothing(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_an_unreachable_receiver_costs_nothing(start_server: StartServer, provider: FakeProvider) -> None:
     async with Client(start_server(otlp_endpoint="http://127.0.0.1:9").url) as client:
         session, _ = await client.run("say hello")
         assert session["outcome"] == "completed"

@@ -41,7 +41,7 @@ class Working:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("model", MODELS)
-async def test_a_prompt_of_no_tokens_is_not_believed(
+async def test_a_report_of_zero_prompt_tokens_is_ignored(
     start_server: StartServer, provider: FakeProvider, model: str, policy: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -62,7 +62,7 @@ async def test_a_prompt_of_no_tokens_is_not_believed(
     assert provider.refusals == []
 
 
-async def test_a_report_goes_on_to_count_where_the_next_one_is_of_nothing(
+async def test_a_report_keeps_counting_if_the_next_one_is_empty(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     """The first step's real report is the baseline; later content is estimated on top of it."""

@@ -103,7 +103,7 @@ def served(installation: Installation) -> Iterator[str]:
         process.communicate(timeout=30)
 
 
-def test_what_is_inside(wheel: Path) -> None:
+def test_the_content_of_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     data = (("app/static", "*"), ("app/context/templates", "*.md"), ("app/evaluation/histories", "*.gz"))
     for folder, pattern in (("app", "*.py"), *data):
