@@ -317,7 +317,7 @@ async def test_an_unknown_query_parameter_is_refused_and_named(
     assert ", ".join(named) in problem["detail"]
 
 
-async def test_unknown_query_parameters_are_refused_with_a_body_but_not_for_page_files(
+async def test_unknown_query_parameters_are_refused_except_by_pages_and_probes(
     client: Client,
 ) -> None:
     refused = await client.http.post("/v1/sessions?dry_run=true", json={})

@@ -252,7 +252,7 @@ async def test_cancel_of_an_idle_session_changes_nothing_but_its_queue(client: C
     await assert_sound(client, session_id)
 
 
-async def test_an_accepted_resume_is_carried_out(client: Client, provider: FakeProvider) -> None:
+async def test_a_resume_is_recorded_in_the_history(client: Client, provider: FakeProvider) -> None:
     session_id = await _cancelled_with_pending(client, provider, clear_queue=True)
 
     await resume(client, session_id)
