@@ -1,4 +1,4 @@
-"""HTTP connections that a stranger may open: each costs little, and all together no more than there is room for."""
+"""Limits on HTTP connections from unauthenticated clients: the cost of each one, and of all together."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Request line and headers together; what most servers and proxies take is between 8 and 64 KiB."""
+"""Request line and headers together; most servers and proxies accept between 8 and 64 KiB."""
 
 HEADER_BYTES = 128
-"""What a header takes in memory, apart from its text. Many tiny ones would cost twenty times what was sent."""
+"""Memory of a header in addition to its text. Many tiny ones would cost twenty times what was sent."""
 
 MAX_HEADS_BYTES = 32 * 1024 * 1024
-"""All heads together: those that are not complete yet, those that wait behind another, and large ones of requests that
-are being answered."""
+"""All heads together: incomplete ones, those waiting behind another, and large ones of requests that are being
+answered."""
 
 SMALL_HEAD_BYTES = 4 * 1024
-"""What the head of a request that is being answered may have without being counted, as a reader's may last for days."""
+"""Heads up to this size are not counted while their request is answered, since a reader's may last for days."""
 
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
-"""All answers together that wait in memory for their readers. Beyond that, the connection that holds most is closed."""
+"""All unsent responses together. Beyond that, the connection that holds the most is closed."""
 
 HEAD_S = 10.0
-"""Seconds that a client has for a head, from the connection or its first byte on."""
+"""Seconds a client has to send a head, counted from the connection or its first byte."""
 
 MAX_PIPELINED = 32
-"""Requests that may wait behind the one that is being answered. Each costs kilobytes, for twenty bytes sent."""
+"""Requests that may wait behind the one being answered. Each costs kilobytes for twenty bytes sent."""
 
 MAX_CONNECTIONS = 4_096
-"""Connections, where there are not more readers than that; an idle one costs about 10 KB."""
+"""Connections, unless more readers are allowed; an idle one costs about 10 KB."""
 
 STALLED_S = 30.0
-"""Seconds in which a reader that takes nothing of what waits for it is dropped."""
+"""Seconds after which a reader that takes none of its pending output is dropped."""
 
 RESERVED_FILES = 512
-"""Descriptors that connections leave to the server's own work: database, providers, downloads, and 256 for egress."""
+"""Descriptors reserved for the server's own work: database, providers, downloads, and 256 for egress."""
 
 FILES_PER_RUN = 10
-"""Descriptors that are left to each run: its command takes eight, for pipes and to end it, its model's answer one."""
+"""Descriptors reserved per run: eight for a command (pipes and killing it), one for the model's response."""
 
 SPARE_CONNECTIONS = 64
-"""Connections that readers of streams leave to requests."""
+"""Connections reserved for requests other than streams."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class Bounds:
-    """What all connections of a server share: how many there may be, how long a reader may take nothing, and the bytes
-    of heads and of unsent answers that they hold now."""
+    """Limits and counters shared by all connections of a server: how many there may be, how long a reader may stall,
+    and the bytes of heads and unsent responses held now."""
 
     connections: int = MAX_CONNECTIONS
     stalled_s: float = STALLED_S
@@ -65,8 +65,8 @@ class Bounds:
 
 
 def raise_file_limit() -> int:
-    """Raises the soft limit of open files to the hard one, and gives what holds then. Some systems have a soft limit of
-    256 or 1,024 for the sake of programs that use `select`, which this one does not."""
+    """Raises the soft limit of open files to the hard one, and returns the limit in effect. Some systems have a soft
+    limit of 256 or 1,024 for programs that use `select`, which this one does not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 65_536 if hard == resource.RLIM_INFINITY else hard
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -79,26 +79,25 @@ def raise_file_limit() -> int:
 
 
 def connections_for(files: int, readers: int, runs: int) -> int:
-    """How many connections there may be with so many descriptors, readers of streams and runs at the same time."""
+    """The number of connections allowed for this many descriptors, stream readers and concurrent runs."""
     room = files - RESERVED_FILES - FILES_PER_RUN * runs
     return min(max(MAX_CONNECTIONS, 2 * readers), max(files // 2, room))
 
 
 def most_readers(connections: int) -> int:
-    """How many readers of streams fit into so many connections."""
+    """The number of stream readers that fit into this many connections."""
     return max(1, connections - SPARE_CONNECTIONS)
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with bounds: on the size and duration of a request's head, on requests that wait in one
-    connection, on readers that take nothing, and on connections. Where there are too many, the one that has been idle
-    the longest is closed."""
+    """uvicorn's protocol with limits on the size and duration of a request's head, on pipelined requests, on readers
+    that take nothing, and on connections. If there are too many, the one that has been idle longest is closed."""
 
     bounds: ClassVar[Bounds]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # Whatever the kernel does not take at once is waited for.
+        # Pause on any output that the kernel does not take at once.
         transport.set_write_buffer_limits(high=0)
         self._stall: TimerHandle | None = None
         self._unsent = 0
@@ -142,11 +141,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         was_idle, begun = self._idle_since is not None, self._heads
         if was_idle:
-            # Also for line ends alone, which begin no message.
+            # Line ends alone also count, although they start no message.
             self._start_timer()
         super().data_received(data)
         if self._in_head and not self.transport.is_closing():
-            # A head that began behind something else is counted by what is parsed of it.
+            # A head that started behind other data is counted by its parsed part.
             is_all_head = self._heads == begun or (was_idle and self._heads == begun + 1)
             received = self._head_bytes + len(data) if is_all_head else 0
             self._hold(max(received, self._parsed))
@@ -195,7 +194,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What the parser refuses."""
+        """Answers what the parser refuses."""
         self._refuse(self._refusal)
 
     def _count(self, size: int) -> None:
@@ -208,7 +207,7 @@ class BoundedProtocol(HttpToolsProtocol):
         raise ValueError("the parser stops at an exception, and refuses the request")
 
     def _answer(self, head: int) -> None:
-        """Counts the head of the request that is answered from now on, if it is large; 0 for no request."""
+        """Counts the head of the request being answered, if it is large; 0 for no request."""
         counted = max(0, head - SMALL_HEAD_BYTES)
         self.bounds.held += counted - self._answering_bytes
         self._answering_bytes = counted
@@ -230,7 +229,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stall = self.loop.call_later(self.bounds.stalled_s, self._check, waiting)
 
     def _check(self, before: int) -> None:
-        """Drops a reader for which as much waits as before: a polite close would wait for it for ever."""
+        """Drops a reader whose pending output has not shrunk: a graceful close would wait for it forever."""
         waiting = self.transport.get_write_buffer_size()
         if waiting < before:
             self._watch(waiting)
@@ -251,13 +250,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def _drop_largest(self) -> None:
         readers = (connection for connection in self.connections if isinstance(connection, BoundedProtocol))
         largest = max(readers, key=lambda connection: connection._unsent, default=self)
-        log.info("reader_dropped", waiting=largest._unsent, reason="answers that nobody takes fill the memory for them")
+        log.info("reader_dropped", waiting=largest._unsent, reason="memory for unsent responses is full")
         largest._leave_unsent(0)
         largest.transport.abort()
 
     def _refuse(self, status: HTTPStatus) -> None:
-        """Answers a head that never became a request, and closes the connection. There is no answer to a client that
-        has sent nothing, which would take it for that of its first request, nor in the middle of another answer."""
+        """Answers a head that never became a request, and closes the connection. No answer is sent to a client that has
+        sent nothing, which would take it for the answer to its first request, or in the middle of another answer."""
         self._stop_timer()
         if self._idle_since is None:
             self.transport.abort()
@@ -276,7 +275,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def bounded(connections: int, stalled_s: float = STALLED_S) -> type[BoundedProtocol]:
-    """The protocol of a server that may have so many connections."""
+    """The protocol of a server with this many connections."""
 
     class Protocol(BoundedProtocol):
         bounds = Bounds(connections, stalled_s)

@@ -1,7 +1,7 @@
-"""Names of hosts that a sandbox may reach, and the patterns that stand for them.
+"""Names of hosts that a sandbox may reach, and patterns for them.
 
-A name is kept as DNS has it: lower case, with A-labels for what is not ASCII. So two names that look alike are never
-equal, and nothing that a program could take for an address passes.
+A name is kept as in DNS: lower case, with A-labels for non-ASCII characters. So two names that look alike are never
+equal, and nothing that a program could take for an address is accepted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import idna
 
 MAX_NAME_CHARS = 253
-"""Longest name of DNS in its written form (RFC 1035, 2.3.4)."""
+"""Longest name in DNS, in text form (RFC 1035, 2.3.4)."""
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = re.compile(rf"(?:{_LABEL}\.)+{_LABEL}")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def host_name(text: str) -> str:
-    """A full name of two labels or more. Raises `ValueError`, also for an address in whatever notation."""
+    """A full name of two labels or more. Raises `ValueError`, also for an address in any notation."""
     try:
         name = text.lower() if text.isascii() else idna.encode(text, uts46=True).decode()
     except idna.IDNAError as exc:
@@ -31,8 +31,8 @@ def host_name(text: str) -> str:
 
 
 def host_pattern(text: str) -> str:
-    """A name, or `*.` and a name for all names below it. Raises `ValueError`, also for all names below a top-level
-    domain."""
+    """A name, or `*.` followed by a name for all names below it. Raises `ValueError`, also for all names below a
+    top-level domain."""
     name = text.removeprefix("*.")
     try:
         return text[: len(text) - len(name)] + host_name(name)
@@ -41,7 +41,7 @@ def host_pattern(text: str) -> str:
 
 
 def covers(pattern: str, name: str) -> bool:
-    """Whether a pattern stands for a name, or for all that another pattern stands for."""
+    """Whether a pattern matches a name, or everything another pattern matches."""
     return pattern == name or (pattern.startswith("*.") and name.endswith(pattern[1:]))
 
 

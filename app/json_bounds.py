@@ -1,16 +1,16 @@
-"""Counts what a JSON text will cost while its bytes arrive, before anything is made of them: a client's body, a
-provider's answer, a model's arguments."""
+"""Bounds the cost of a JSON text while its bytes arrive, before it is parsed: a client's body, a provider's response, a
+model's arguments."""
 
 from __future__ import annotations
 
 from itertools import accumulate
 
 MAX_DEPTH = 100
-"""Levels of nesting; the serialisers of the answer give up at 254 (orjson) and 255 (pydantic)."""
+"""Levels of nesting; the serializers of the response give up at 254 (orjson) and 255 (pydantic)."""
 
 MAX_VALUES = 1_000_000
-"""Values in one body. Each costs up to 200 bytes, for two or three that are sent; the largest history that is taken has
-100,000 messages."""
+"""Values in one body. Each costs up to 200 bytes for two or three sent; the largest accepted history has 100,000
+messages."""
 
 _PIECE = 64 * 1024
 
@@ -23,7 +23,7 @@ class JsonBoundsError(ValueError):
 
 
 class JsonBounds:
-    """Follows a JSON text piece by piece. What is no JSON is counted somehow, and refused by the parser."""
+    """Scans a JSON text piece by piece. Invalid JSON gives an arbitrary count; the parser rejects it later."""
 
     def __init__(self, max_values: int = MAX_VALUES, *, levels: bool = True) -> None:
         self._most = max_values
@@ -34,8 +34,7 @@ class JsonBounds:
         self._escaped = False
 
     def feed(self, piece: bytes) -> None:
-        """Takes the next bytes. Raises `JsonBoundsError` where there are too many values or levels by
-        now."""
+        """Scans the next bytes. Raises `JsonBoundsError` if there are now too many values or levels."""
         parts = self._unescaped(piece).split(b'"')
         outside = b"".join(parts[self._in_string :: 2])
         self._in_string ^= len(parts) % 2 == 0
@@ -46,7 +45,7 @@ class JsonBounds:
             raise JsonBoundsError(f"is nested deeper than {MAX_DEPTH} levels")
 
     def _unescaped(self, piece: bytes) -> bytes:
-        """The piece without escaped backslashes and, then, escaped quotes: no other escape holds what matters."""
+        """The piece without escaped backslashes and then without escaped quotes: no other escape matters."""
         if self._escaped:
             piece = piece[1:]
         piece = piece.replace(rb"\\", b"")
@@ -54,8 +53,8 @@ class JsonBounds:
         return piece.replace(rb"\"", b"")
 
     def _is_too_deep(self, brackets: bytes) -> bool:
-        """Whether the next brackets lead too deep. Pairs are taken out from the innermost on, until it is plain that
-        they do not; only where it does not get plain are they followed one by one, at twenty times the cost."""
+        """Whether the next brackets nest too deep. Pairs are removed from the inside out until it is clear that they do
+        not; otherwise they are followed one by one, at twenty times the cost."""
         left = brackets
         for removed in range(MAX_DEPTH):
             if self._depth + removed + len(left) <= MAX_DEPTH:
@@ -72,7 +71,7 @@ class JsonBounds:
 
 def has_more_values(text: bytes, most: int) -> bool:
     """Whether a whole JSON text has more values than that."""
-    # Each takes a byte, and all but the first one of these three.
+    # Each value takes a byte, and each but the first one of these three characters.
     if len(text) <= most or text.count(b",") + text.count(b"[") + text.count(b"{") < most:
         return False
     bounds = JsonBounds(most, levels=False)

@@ -1,4 +1,4 @@
-"""Where log lines go: a file that never makes its caller wait, and never fails."""
+"""Output for log lines: a file-like object that never blocks and never fails."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from io import UnsupportedOperation
 from typing import TextIO
 
 MAX_WAITING_CHARS = 4_000_000
-"""Characters of lines that may wait for a slow reader of the log: minutes of a busy server. More are dropped."""
+"""Maximum characters waiting for a slow reader of the log: minutes of a busy server. More are dropped."""
 
 
 class LogOutput:
-    """Takes lines like a file; a thread writes them to `stream`. Where nobody reads its pipe, or its disk is full,
-    lines are dropped and counted in `lost`, and whoever logs continues with its work."""
+    """Takes lines like a file; a thread writes them to `stream`. If nobody reads its pipe, or its disk is full, lines
+    are dropped and counted in `lost`, and the caller continues."""
 
     def __init__(self, stream: TextIO, max_waiting_chars: int = MAX_WAITING_CHARS) -> None:
         self.lost = 0
@@ -41,12 +41,12 @@ class LogOutput:
         """Does nothing: the thread writes as fast as it can. See `drain`."""
 
     def drain(self, seconds: float) -> bool:
-        """Waits until all lines are written or lost, for `seconds` at most; says whether they are."""
+        """Waits until all lines are written or lost, for at most `seconds`; returns whether they are."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, seconds)
 
     def close(self, seconds: float) -> None:
-        """Ends the thread once it has written what waits, or has failed to for `seconds`."""
+        """Ends the thread after it has written all waiting lines, or after `seconds`."""
         self.drain(seconds)
         with self._changed:
             self._closed = True
@@ -61,7 +61,7 @@ class LogOutput:
                 self._changed.notify_all()
 
     def _next(self) -> list[str]:
-        """All lines that wait, as soon as there are any; none at the end."""
+        """Waits for lines and returns all of them; empty at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._lines or self._closed)
             lines = list(self._lines)
@@ -69,7 +69,7 @@ class LogOutput:
             return lines
 
     def _put(self, text: str) -> bool:
-        """Whether the stream took it all. Past its own buffer, which would keep what it could not write."""
+        """Writes past the stream's buffer, which would keep unwritten text; returns whether all was written."""
         try:
             left = memoryview(text.encode("utf-8", "backslashreplace"))
             file = self._stream.fileno()

@@ -1,4 +1,4 @@
-"""Structured logs: one event a line, on standard error, with every known secret taken out. Nothing waits for them."""
+"""Structured logs: one event a line, on standard error, with every known secret masked. Logging never blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.log_output import LogOutput
 MASK = "[secret]"
 
 LAST_LINES_S = 1.0
-"""Seconds that the end of the process waits for its last lines to be written."""
+"""Seconds the process waits at exit for its last lines to be written."""
 
 _output: LogOutput | None = None
 
@@ -27,13 +27,13 @@ def lost_lines() -> int:
 
 
 def drain_logs() -> None:
-    """Waits until what was logged is written, for `LAST_LINES_S` at most."""
+    """Waits until all lines are written, for at most `LAST_LINES_S`."""
     if _output is not None:
         _output.drain(LAST_LINES_S)
 
 
 def _without(secrets: tuple[str, ...]) -> Processor:
-    """A processor that masks secrets wherever they stand, tracebacks included."""
+    """A processor that masks secrets everywhere, tracebacks included."""
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
@@ -51,8 +51,8 @@ def _without(secrets: tuple[str, ...]) -> Processor:
 
 
 def _spelt_out(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """A processor that spells out control characters, which would steer a terminal; a client may put them into a path.
-    Tracebacks keep their lines."""
+    """A processor that escapes control characters, which could control a terminal; a client may put them into a path.
+    Tracebacks keep their line breaks."""
 
     def spell(text: str, kept: str) -> str:
         return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
@@ -68,8 +68,8 @@ def configure_logging(
     form: Literal["auto", "console", "json"],
     secrets: Iterable[str] = (),
 ) -> None:
-    """Sets up structlog, and the standard library's loggers to go the same way. Short strings are not masked: they are
-    no keys, and would garble every line."""
+    """Sets up structlog, and routes the standard library's loggers through it. Short secrets are not masked: they are
+    not keys, and masking them would garble every line."""
     global _output
     if _output is None:
         atexit.register(drain_logs)

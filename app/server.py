@@ -1,4 +1,4 @@
-"""Runs the HTTP server: binds, says what was found, serves, and goes down tidily."""
+"""Runs the HTTP server: binds, reports what was found, serves, and shuts down cleanly."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from app.settings import Settings
 BACKLOG = 2048
 
 KEEP_ALIVE_S = 75
-"""How long a connection without a request stays open: longer than clients and proxies keep theirs for another request
-(httpx 5 s, nginx and most load balancers 60 s), as one that is closed just when it is used again loses the request."""
+"""Seconds a connection without a request stays open: longer than clients and proxies keep theirs (httpx 5 s, nginx and
+most load balancers 60 s), because a request is lost if its connection is closed just as it is sent."""
 
 SYSTEM_PROMPT_BYTES = 1024 * 1024
-"""Largest file with a system prompt: as much as a request may have that brings one."""
+"""Largest system prompt file: as large as a request with a system prompt may be."""
 
 SUMMARY_TEMPLATE_BYTES = 8 * 1024
-"""Largest file with a summary's sections: about 2,000 tokens in ASCII, seven times the longest built-in ones. It is a
-part of every request for a summary, and so of what that request leaves no room for."""
+"""Largest file with a summary's sections: about 2,000 tokens in ASCII, seven times the longest built-in ones. It is
+part of every request for a summary, and takes room from the rest of that request."""
 
 log = structlog.get_logger(__name__)
 
 
 class StartError(PalimpsestError):
-    """The server cannot start; the detail says how to mend it."""
+    """The server cannot start; the detail says how to fix it."""
 
     status = 500
     code = "cannot_start"
@@ -53,7 +53,7 @@ class StartError(PalimpsestError):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine alone."""
+    """Whether an address to listen on can be reached only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -88,9 +88,9 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def check_model(settings: Settings) -> None:
-    """Raises `StartError` for a default model, or one for summaries, that no provider can have: every session that
-    names none would fail. A known provider may still get its key."""
-    # Without keys, so that none of them is made only to be asked.
+    """Raises `StartError` for a default model, or one for summaries, that no provider can have: every session without
+    its own would fail. A known provider may still get its key later."""
+    # Without keys, so that no provider is created only for this check.
     known = Providers([ProviderConfig(config.name, config.kind) for config in provider_configs(settings)], Catalog())
     summarizer = resolve(settings.compaction).model
     for variable, model in (("PALIMPSEST_MODEL", default_model(settings)), ("PALIMPSEST_COMPACTION", summarizer)):
@@ -102,8 +102,7 @@ def check_model(settings: Settings) -> None:
 
 
 def read_prompts(settings: Settings) -> Prompts:
-    """The texts that the operator keeps in files; it reads the disk. Raises `StartError`, which names the setting and
-    the file."""
+    """Reads the operator's prompt files from the disk. Raises `StartError`, which names the setting and the file."""
     prompts, system, summary = Prompts(), settings.system_prompt_file, settings.summary_template_file
     if system is not None:
         prompts = replace(prompts, system=_text("PALIMPSEST_SYSTEM_PROMPT_FILE", system, SYSTEM_PROMPT_BYTES))
@@ -113,7 +112,7 @@ def read_prompts(settings: Settings) -> Prompts:
 
 
 def _text(variable: str, path: Path, most: int) -> str:
-    """What stands in a file of at most `most` bytes, without a byte order mark and without blanks around it."""
+    """The text of a file of at most `most` bytes, without byte order mark and surrounding whitespace."""
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)
@@ -144,8 +143,8 @@ def _cannot_listen(settings: Settings, error: OSError) -> StartError:
 class Server(uvicorn.Server):
     """uvicorn's server with the service inside it.
 
-    The service is built before the first connection is taken, and what stops it from being built is raised by `serve`
-    as it is. At the end the streams of readers end first, then their connections, then the service.
+    The service is built before the first connection is accepted, and `serve` raises errors of building it unchanged. At
+    shutdown, the readers' streams end first, then their connections, then the service.
     """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, settings: Settings, on_ready: Callable[[Runtime], None]):
@@ -180,7 +179,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         begun = time.monotonic()
-        # Some of their streams may have ended by the signal itself.
+        # Some of their streams may have ended from the signal itself.
         readers = max(self._readers_at_signal, self._close_streams())
         log.info("stopping", readers=readers, grace_s=self._settings.shutdown_grace_s)
         try:
@@ -188,20 +187,20 @@ class Server(uvicorn.Server):
         finally:
             await self._stack.aclose()
             log.info("stopped", seconds=round(time.monotonic() - begun, 3))
-            # uvicorn raises the signal again right after this, which kills the process immediately.
+            # uvicorn raises the signal again right after this, which kills the process at once.
             await asyncio.to_thread(drain_logs)
 
 
 def _log_left_out(runtime: Runtime) -> None:
-    """Says why kinds of sandbox are not used; called when a person has been told which one is. Where there is another,
-    nothing is wrong."""
+    """Logs why kinds of sandbox are not used; called after the sandbox in use was reported. This is a warning only if
+    there is no sandbox."""
     say = log.warning if runtime.sandbox is None else log.info
     for kind, reason in runtime.left_out.items():
         say("sandbox_left_out", kind=kind, reason=reason)
 
 
 def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Server:
-    """The server of these settings, not started; `on_ready` is called when the service is built and answers. Raises
+    """Creates the server without starting it; `on_ready` is called when the service is built and answers. Raises
     `StartError`."""
     check_model(settings)
     files = raise_file_limit()
@@ -213,7 +212,7 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
             app,
             http=bounded(connections),
             lifespan="off",
-            # There are no WebSockets here, and a handshake with a body would never have an answer.
+            # No WebSockets are served, and a handshake with a body would never be answered.
             ws="none",
             log_config=None,
             access_log=False,
@@ -230,17 +229,17 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
 
 
 def _with_room(settings: Settings, files: int, readers: int) -> Settings:
-    """The settings with as many readers as there is room for. Raises `StartError` where more were asked for; where
-    nobody asked, there are just fewer of them."""
+    """Limits the number of readers to what the open files allow. Raises `StartError` if the operator set a higher
+    one."""
     if settings.max_readers <= readers:
         return settings
     if "max_readers" in settings.model_fields_set:
         raise _unusable(
             "PALIMPSEST_MAX_READERS",
-            f"with {files:,} open files there is room for {readers:,} readers beside {settings.max_runs:,} runs; raise"
+            f"with {files:,} open files there is room for {readers:,} readers next to {settings.max_runs:,} runs; raise"
             " the hard limit of open files (ulimit -Hn), or lower it or PALIMPSEST_MAX_RUNS",
         )
-    log.warning("fewer_readers", most=readers, files=files)
+    log.warning("readers_limited", most=readers, files=files)
     return settings.model_copy(update={"max_readers": readers})
 
 
@@ -258,7 +257,7 @@ def _api_config(settings: Settings, metrics: Callable[[], bytes]) -> ApiConfig:
 
 
 async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:
-    """Serves until a signal ends it. `on_ready` gets what was built and the server's base URL."""
+    """Serves until a signal ends it. `on_ready` gets the runtime and the server's base URL."""
     configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
     with bind(settings) as listener:
         host, port = listener.getsockname()[:2]
@@ -268,7 +267,7 @@ async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) ->
 
 
 def run(settings: Settings, on_ready: Callable[[Runtime, str], None]) -> None:
-    """`serve`, with the event loop that suits a server: uvloop where it is installed."""
+    """Runs `serve` in uvloop if it is installed, else in asyncio's event loop."""
     loop_factory = uvicorn.Config("app", loop="auto", log_config=None).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(serve(settings, on_ready))

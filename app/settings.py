@@ -1,7 +1,7 @@
 """The service's settings, read from the environment and from a `.env` file in the working directory.
 
-Every field is documented where it stands; `docs/settings.md` is generated from here. Only `bootstrap`, the API's
-start and the CLI read them.
+Each field has its description; `docs/settings.md` is generated from them. Only `bootstrap`, the API's startup and the
+CLI read the settings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PriceSettings(BaseModel):
 
 
 class ModelSettings(BaseModel):
-    """What the operator says of a model; it wins over the catalog."""
+    """The operator's description of a model; overrides the catalog."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,7 +40,7 @@ class ModelSettings(BaseModel):
 
 
 class ProviderSettings(BaseModel):
-    """A named provider: which wire format it speaks, where, and the environment variable that holds its key."""
+    """A named provider: its wire format, its address, and the environment variable that holds its key."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,7 +50,7 @@ class ProviderSettings(BaseModel):
 
 
 class LimitSettings(BaseModel):
-    """The most that a session may ask for; None is no bound."""
+    """The highest limits a session may request; None is unlimited."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -61,52 +61,52 @@ class LimitSettings(BaseModel):
 
 
 class Settings(BaseSettings):
-    """Settings of one server. Names in the environment are `PALIMPSEST_` and the field's name in capitals, unless the
-    field says otherwise."""
+    """Settings of one server. Names in the environment are `PALIMPSEST_` and the field's name in capitals, unless
+    the field has an alias."""
 
     model_config = SettingsConfigDict(
         env_prefix="PALIMPSEST_", env_file=".env", extra="ignore", populate_by_name=True, env_ignore_empty=True
     )
 
-    host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs `api_keys`.")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    host: str = Field("127.0.0.1", description="Address to listen on; any address except loopback needs `api_keys`.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     data_dir: Path = Field(
         Path("~/.local/share/palimpsest"),
         validate_default=True,
-        description="Where the database, raw outputs and workspaces are kept; made with mode 0700. One that is"
-        " there keeps its mode; a start warns where that lets others in.",
+        description="Where the database, raw outputs and workspaces are kept; created with mode 0700. An"
+        " existing directory keeps its mode; the server warns at startup if other users can access it.",
     )
     database_url: str | None = Field(
-        None, description="SQLAlchemy URL of the database; default is `palimpsest.db` in the data directory (SQLite)."
+        None, description="SQLAlchemy URL of the database; by default `palimpsest.db` in the data directory (SQLite)."
     )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
-        (), description="Keys that callers may use, separated by commas; without one the server answers loopback only."
+        (), description="API keys, separated by commas; without one the server listens on loopback only."
     )
     login_days: float = Field(
         30,
         gt=0,
         le=400,
-        description="Days that a login of the page lasts; then it asks for a key again. Browsers keep none longer.",
+        description="Days until a login in the page expires. Browsers keep it for 400 at most.",
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Host names besides loopback under which the server may be called, separated by commas; pages"
-        " served under them may call it too.",
+        description="Host names, in addition to loopback, that requests may use for the server, separated by commas;"
+        " pages served under them may call it too.",
     )
 
     model: str | None = Field(
         None,
-        description="Default model as `provider/model`; where unset, the first provider with a key, else the demo.",
+        description="Default model as `provider/model`; if unset, the first provider with a key, else the demo.",
     )
     models: dict[str, ModelSettings] = Field(
         {},
         description="JSON: model name to `{context_window?, max_output_tokens?, reasoning_efforts?, prices?}`;"
-        " wins over the catalog.",
+        " overrides the catalog.",
     )
     providers: dict[str, ProviderSettings] = Field(
         {},
         description="JSON: provider name to `{kind, base_url, api_key_env?}`, where `kind` is `openai-responses`,"
-        " `openai` (Chat Completions) or `anthropic`; a base URL of its own needs no key.",
+        " `openai` (Chat Completions) or `anthropic`; a provider with its own base URL needs no key.",
     )
     openai_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("OPENAI_API_KEY"), description="Key of the provider `openai`."
@@ -114,7 +114,7 @@ class Settings(BaseSettings):
     openai_base_url: str | None = Field(
         None,
         validation_alias=AliasChoices("OPENAI_BASE_URL"),
-        description="Base URL of `openai`, ending in `/v1`; any but OpenAI's own is called with Chat Completions.",
+        description="Base URL of `openai`, ending in `/v1`; any other than OpenAI's is called with Chat Completions.",
     )
     anthropic_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("ANTHROPIC_API_KEY"), description="Key of the provider `anthropic`."
@@ -125,18 +125,16 @@ class Settings(BaseSettings):
         description="Base URL of `anthropic`, with or without `/v1`.",
     )
     provider_idle_timeout_s: float = Field(
-        120, gt=0, description="Seconds without a byte from a provider after which a call has failed."
+        120, gt=0, description="Seconds without a byte from a provider after which a call fails."
     )
     provider_max_attempts: int = Field(
         10,
         ge=1,
         le=20,
-        description="Model calls per step at most, the first included; 10 last through 75 seconds without a provider.",
+        description="Maximum model calls per step, including the first; 10 cover an outage of 75 seconds.",
     )
 
-    compaction: dict[str, Any] | str = Field(
-        "reactive", description="JSON or a policy's name: the server's default compaction."
-    )
+    compaction: dict[str, Any] | str = Field("reactive", description="Default compaction: JSON or a policy's name.")
 
     sandbox: Literal["auto", "docker", "bubblewrap", "local-unsafe"] = Field(
         "auto",
@@ -145,19 +143,19 @@ class Settings(BaseSettings):
     )
     sandbox_image: str = Field(
         "python:3.12-bookworm",
-        description="Image of Docker sandboxes, pulled if absent; our own is in `docker/`.",
+        description="Image of Docker sandboxes, pulled if absent; the project's own is in `docker/`.",
     )
     sandbox_network: Literal["on", "off"] | AllowedHosts | None = Field(
         None,
-        description="Whether commands reach the network, or JSON with the hosts that they reach, `{allowed_hosts}`;"
-        " unset is on in Docker, off in bubblewrap, where on means the host's own network and therefore needs"
-        " `api_keys`. A session may only ask for less.",
+        description="Whether commands can reach the network, or JSON with the hosts they can reach, `{allowed_hosts}`;"
+        " if unset, on in Docker and off in bubblewrap, where on means the host's own network and therefore needs"
+        " `api_keys`. A session may only request less.",
     )
     sandbox_memory_mb: int = Field(2048, ge=64, description="Memory of one sandbox in MiB.")
     sandbox_cpus: float = Field(
         2.0,
         ge=MIN_CPUS,
-        description="Processor cores of one sandbox. In bubblewrap it has no effect unless the server may create"
+        description="CPU cores of one sandbox. In bubblewrap this has no effect unless the server may create"
         " cgroups with the `cpu` controller: without them commands may use all cores, at a lower priority than the"
         " server. `palimpsest doctor` says whether there is a cgroup.",
     )
@@ -166,122 +164,122 @@ class Settings(BaseSettings):
         10_240,
         ge=16,
         description="Disk space of one sandbox in MiB: workspace, home directory and, with bubblewrap, `/tmp`. Each"
-        " name of a file counts for 4 KiB at least.",
+        " file name counts for at least 4 KiB.",
     )
     sandbox_idle_s: float = Field(900, gt=0, description="Seconds of idleness after which a sandbox is stopped.")
     sandbox_wait_s: float = Field(
         60,
         ge=0,
-        description="Seconds that a tool call waits for a sandbox where all are in use or the Engine does not answer.",
+        description="Seconds a tool call waits for a sandbox if all are in use or the Engine does not answer.",
     )
     max_sandboxes: int = Field(
         100,
         ge=1,
-        description="Sandboxes that run at the same time; idle ones are stopped for others, and who finds none waits.",
+        description="Sandboxes that run at the same time; idle ones are stopped to free a slot, otherwise calls wait.",
     )
     docker_host: str | None = Field(
-        None, validation_alias=AliasChoices("DOCKER_HOST"), description="The Engine's address, as Docker's own tools."
+        None,
+        validation_alias=AliasChoices("DOCKER_HOST"),
+        description="The Engine's address, as for Docker's own tools.",
     )
 
-    command_timeout_s: float = Field(60, gt=0, description="Time-out of a command that names none, in seconds.")
-    command_timeout_max_s: float = Field(3600, gt=0, description="Longest time-out that a command may ask for.")
+    command_timeout_s: float = Field(60, gt=0, description="Default timeout of a command, in seconds.")
+    command_timeout_max_s: float = Field(3600, gt=0, description="Maximum timeout a command may request, in seconds.")
     tool_output_chars: int = Field(
-        30_000, ge=1000, description="Characters of a tool's output that the model sees, head and tail together."
+        30_000, ge=1000, description="Characters of a tool's output that the model sees: head and tail together."
     )
     tool_output_max_bytes: int = Field(
         256 * 1024 * 1024,
         ge=1024,
-        description="Bytes of one call's raw output that are stored; the rest is counted.",
+        description="Bytes stored of one call's raw output; the rest is only counted.",
     )
     session_output_max_bytes: int = Field(
         1024 * 1024 * 1024,
         ge=1024,
-        description="Bytes of all raw outputs of a session that are stored. When there are more, the oldest are"
-        " removed; what the model was shown of them stays. No output of a call is larger, and those of calls under way"
-        " come on top.",
+        description="Bytes stored of all raw outputs of a session. Beyond that, the oldest are removed; what the model"
+        " was shown of them stays. It also limits a single call's output; outputs of running calls are not counted.",
     )
 
     approval: dict[str, Any] | str = Field(
         "never",
-        description="JSON, as a request has it, or a policy's name, `never` or `always`: which calls wait for a person."
-        " A session may only ask for more. It holds for sessions that are made, or whose `approval` is changed, from"
-        " then on.",
+        description="JSON, as in a request, or a policy's name, `never` or `always`: which calls wait for approval."
+        " A session may only be stricter. Applies to sessions created, or given another policy, from then on.",
     )
-    max_steps: int | None = Field(50, ge=1, description="Steps per run unless a session says otherwise.")
+    max_steps: int | None = Field(50, ge=1, description="Default limit of steps per run.")
     session_limits: LimitSettings = Field(
         LimitSettings(),
-        description="JSON: the most that a session may ask for, `{max_steps?, max_seconds?, max_cost_usd?,"
-        " max_tokens?}`; what is left out is not bounded.",
+        description="JSON: the highest limits a session may request, `{max_steps?, max_seconds?, max_cost_usd?,"
+        " max_tokens?}`; omitted ones are unlimited.",
     )
-    max_runs: int = Field(
-        100, ge=1, description="Runs that are under way at the same time; others wait for their turn, in order."
-    )
+    max_runs: int = Field(100, ge=1, description="Runs active at the same time; others wait in order.")
     max_waiting_runs: int = Field(
-        1000, ge=0, description="Runs that may wait for their turn; what would begin another one is answered with 503."
+        1000,
+        ge=0,
+        description="Runs that may wait for a slot; requests for further ones are answered with 503.",
     )
     max_readers: int = Field(
         1000,
         ge=1,
-        description="Streams of events that are open at the same time; further ones are answered with 503. Without a"
-        " value, fewer where the limit of open files has no room for them.",
+        description="Event streams open at the same time; further ones are answered with 503. If not set explicitly,"
+        " lowered to what the limit of open files allows.",
     )
     max_background_summaries: int = Field(
         8,
         ge=0,
-        description="Summaries that are prepared in the background at the same time; where there is no place, a session"
-        " waits for its summary when it is due.",
+        description="Summaries prepared in the background at the same time; if no slot is free, a session waits for its"
+        " summary when it is due.",
     )
     recover: Literal["resume", "park"] = Field(
         "resume",
-        description="What a start does with runs that were going on when the server went down: `resume` goes on with"
-        " them, `park` ends them as interrupted, each to be resumed by a request. A run that waits for a person waits"
-        " on.",
+        description="What to do at startup with runs that were active when the server went down: `resume` continues"
+        " them, `park` ends them as interrupted, to be resumed by a request each. A run that waits for approval keeps"
+        " waiting.",
     )
     retain_outputs_days: float | None = Field(
         None,
         gt=0,
-        description="Days after its call for which a raw output is kept; what the model was shown of it stays. Where"
-        " unset, as long as its session.",
+        description="Days to keep a raw output after its call; what the model was shown of it stays. If unset, as long"
+        " as its session.",
     )
     retain_sessions_days: float | None = Field(
         None,
         gt=0,
-        description="Days after the last thing that happened in it for which an idle session is kept, with its files."
-        " Where unset, until it is deleted.",
+        description="Days to keep an idle session, with its files, after its last activity. If unset, until it is"
+        " deleted.",
     )
     last_step_s: float = Field(
         60,
         ge=0,
-        description="Seconds of the one step in which the model says where it stands before a limit ends its run; 0 is"
-        " no such step.",
+        description="Seconds for the closing step, in which the model sums up before a limit ends its run; 0 disables"
+        " it.",
     )
     loop_guard_tell: int = Field(
         3,
         ge=0,
         le=100,
-        description="How many times in a row the same calls come to the same results before the model is told; 0 looks"
-        " at nothing.",
+        description="How many times in a row the same calls may have the same results before the model is told; 0"
+        " disables the check.",
     )
     loop_guard_end: int = Field(
-        3, ge=0, le=100, description="How many times more end the run, as `loop_guard`; 0 never does."
+        3, ge=0, le=100, description="How many further times end the run with `loop_guard`; 0 never ends it."
     )
-    queue_limit: int = Field(100, ge=1, description="Messages that may wait in one session's queue.")
-    upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Largest file that may be uploaded.")
+    queue_limit: int = Field(100, ge=1, description="Maximum messages in one session's queue.")
+    upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Maximum size of an uploaded file, in bytes.")
     system_prompt_file: Path | None = Field(
-        None, description="A file whose text, in UTF-8, replaces the built-in instructions of the system prompt."
+        None, description="A UTF-8 file that replaces the built-in instructions of the system prompt."
     )
     summary_template_file: Path | None = Field(
         None,
-        description="A file with the sections that summaries shall have, in UTF-8 and at most 8 KiB, in place of the"
-        " built-in ones of all policies and profiles.",
+        description="A UTF-8 file of at most 8 KiB with the sections of summaries; replaces the built-in ones of all"
+        " policies and profiles.",
     )
-    shutdown_grace_s: float = Field(10, ge=0, description="Seconds that runs and readers get to end at shutdown.")
+    shutdown_grace_s: float = Field(10, ge=0, description="Seconds that runs and readers have to end at shutdown.")
     otlp_endpoint: str | None = Field(
         None,
         validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT"),
         description="Base URL of an OpenTelemetry receiver that gets traces over HTTP; needs `palimpsest[otel]`.",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level that is logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Lowest level to log.")
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
     )
@@ -311,8 +309,8 @@ class Settings(BaseSettings):
 
     @classmethod
     def variables(cls) -> frozenset[str]:
-        """Names that begin with the prefix and are read. That of a field with a name of its own is among them:
-        `PALIMPSEST_OPENAI_API_KEY` does for `OPENAI_API_KEY`."""
+        """All variables with the prefix that are read. A field with an alias has one too: `PALIMPSEST_OPENAI_API_KEY`
+        works like `OPENAI_API_KEY`."""
         return frozenset(f"{cls.model_config['env_prefix']}{name}".upper() for name in cls.model_fields)
 
     @property

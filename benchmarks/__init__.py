@@ -1,1 +1,1 @@
-"""Measures the service against the goals in `docs/performance.md`. Start with `python -m benchmarks --help`."""
+"""Measures the service against the goals in `docs/performance.md`. Run `python -m benchmarks --help`."""

@@ -38,21 +38,21 @@ QUICK: dict[str, Measurement] = {
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command's options."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measures the service against its goals: processor time and latency per streamed token, the"
-        " overhead of a step, the way from a message to the model, and memory. The service, a mock model and a bare"
-        " pass-through to compare with run as processes of their own. Needs Linux, and a machine that does nothing"
-        " else: other work shows in every number but the ratios.",
+        description="Measures the service against its goals: CPU time and latency per streamed token, the overhead of"
+        " a step, the time from a message to the model request, and memory. The service, a mock model and a bare"
+        " pass-through for comparison run in separate processes. Needs Linux and an otherwise idle machine: other"
+        " work affects every number except the ratios.",
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"what to measure: {', '.join(FULL)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="short rounds, in under a minute; numbers are rough")
-    parser.add_argument("--json", action="store_true", help="print a JSON document instead of the table")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
     options = parser.parse_args(arguments)
     if unknown := [row for row in options.rows if row not in FULL]:
-        parser.error(f"there is no row {', '.join(unknown)}; choose from {', '.join(FULL)}")
+        parser.error(f"unknown row {', '.join(unknown)}; choose from {', '.join(FULL)}")
     return options
 
 

@@ -1,7 +1,7 @@
-"""What a commit costs when each statement hops to the driver's thread, and when the whole transaction hops once.
+"""Compares a commit whose statements each switch to the driver's thread with one that switches once.
 
-Run with `python -m benchmarks.commits`; it prints wall and processor time of a transaction of five statements, through
-aiosqlite and in a thread of our own. See `docs/decisions/0011-one-hop-per-transaction.md`.
+Run with `python -m benchmarks.commits`; it prints wall and CPU time of a transaction of five statements, through
+aiosqlite and in a single thread call. See `docs/decisions/0011-one-hop-per-transaction.md`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def configure(engine: Engine) -> None:
 
 
 def transaction(connection: Connection, round_number: int) -> None:
-    """About what one tool result writes: a counter and four rows."""
+    """Writes about as much as one tool result does: a counter and four rows."""
     bump = update(counters).where(counters.c.id == 1).values(value=counters.c.value + 1).returning(counters.c.value)
     connection.execute(bump).scalar_one()
     for place in range(4):

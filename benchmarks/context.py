@@ -1,14 +1,14 @@
-"""What keeping the context costs a step: `python -m benchmarks.context` compares a short history with a long one.
+"""What context management costs a step: `python -m benchmarks.context` compares a short and a long history.
 
-For each step the agent looks at the size of its context, decides whether to make room, projects what is new, checks it
-and hands over the request. All of that is to depend on what is new in the step alone.
+In each step the agent measures its context, decides whether to compact, projects what is new, validates it and hands
+over the request. All of that should depend only on what is new in the step.
 
-The method: what counts is the processor time of the process, threads included. A round takes the same steps at both
-histories, in turn, one here and one there, so that what the machine does besides falls on both. All rounds begin with
-the same histories and take the same steps. What else the machine does can only add to a step, so of each step the
-least of all rounds counts, and the result is the mean over the steps: what is done in some steps alone, such as a look
-at the whole context, is in it with its full cost. The spread says how far the ratios lie apart that each third of the
-rounds gives by itself. The garbage collector is off during a round: its cost depends on all that the process holds.
+Method: the process's CPU time is measured, threads included. A round takes the same steps at both histories,
+alternating, so that disturbances affect both. All rounds begin with the same histories and take the same steps.
+Disturbances can only slow a step down, so the minimum over all rounds counts for each step, and the result is the mean
+over the steps: work done only in some steps, such as a check of the whole context, is included at full cost. The spread
+is the range of the ratios computed from each third of the rounds alone. The garbage collector is off during a round:
+its cost depends on everything the process holds.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ from benchmarks.report import Result, table
 from benchmarks.stats import quiet_mean, spread
 
 SHORT, LONG = 100, 10_000
-"""Messages that are there before the steps that are measured."""
+"""Messages before the measured steps."""
 
 GOAL = 1.1
-"""The most that a step at the long history may cost, relative to the short one."""
+"""Maximum cost of a step at the long history, relative to the short one."""
 
 TOOLS = (ToolSchema("execute_command", "Runs a command.", {"type": "object", "properties": {}}),)
 
 
 FAR = 100_000_000
-"""A window, in tokens, of which no history here comes near the trigger."""
+"""A window, in tokens, so large that no history here comes near the trigger."""
 
 LEAST_STEPS = 200
-"""Steps of a round: at the long history a look at all of it, where nothing comes of one, is taken every 100 steps."""
+"""Steps per round: at the long history, a futile check of the whole context runs every 100 steps."""
 
 WARM_UP = 5
-"""Steps before those that are measured, in which what was there before is taken in."""
+"""Unmeasured steps before, in which the existing history is processed."""
 
 LONG_TASK = "Do this. " * 1_000
 
 OUTPUT = "x" * 12_000
-"""Of a call before the steps that are measured. Theirs are small, so that they stay as near to the trigger."""
+"""Output of a call before the measured steps. Theirs are small, so the distance to the trigger stays the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """How near a trigger is, and what there is to be done about it; `configure` takes the estimated tokens of the
-    history, which begins with the `task`."""
+    """How near the trigger is, and what can be compacted; `configure` takes the estimated tokens of the history, which
+    begins with the `task`."""
 
     name: str
     configure: Callable[[int], AgentConfig]
@@ -77,13 +77,13 @@ def far(tokens: int) -> AgentConfig:
 
 
 def near(tokens: int) -> AgentConfig:
-    """At 85 % of the trigger, where a summary would be prepared were there no outputs to clear first."""
+    """At 85 % of the trigger, where a summary would be prepared if there were no outputs to clear first."""
     reserves = {"output_reserve": 1, "safety_buffer": 1, "prune_protect": 5_000, "prune_minimum": 1_000}
     return _config(resolve({"policy": "reactive", "background": True, **reserves}), int(tokens / 0.85))
 
 
 def beyond(tokens: int) -> AgentConfig:
-    """Beyond a trigger that the system prompt alone exceeds, so that nothing can be done."""
+    """Beyond a trigger that the system prompt alone exceeds, so nothing helps."""
     return _config(_low(10 * tokens), 10 * tokens, "You are at work." * 500)
 
 
@@ -93,7 +93,7 @@ def beyond_task(tokens: int) -> AgentConfig:
 
 
 def handed_off(tokens: int) -> AgentConfig:
-    """Beyond a hand-off's trigger that the last request alone exceeds, which would stay word for word."""
+    """Beyond a hand-off's trigger that the last request, which would be kept verbatim, exceeds alone."""
     return _config(resolve({"policy": "handoff", "handoff_threshold": 1_000}), 10 * tokens)
 
 
@@ -118,7 +118,7 @@ def _config(settings: CompactionSettings, window: int, system: str = "You are at
 
 @dataclass
 class Stage:
-    """A conversation of a given length, with all that looks after its size."""
+    """A conversation of a given length, with everything that manages its size."""
 
     conversation: Conversation
     compactor: Compactor
@@ -137,7 +137,7 @@ class Stage:
         return cls(conversation, compactor, config, len(history))
 
     async def step(self) -> None:
-        """What a step does besides calling the model and running tools."""
+        """A step without calling the model and running tools."""
         conversation = self.conversation
         conversation.refresh(self.config)
         room = await self.compactor.make_room(self.config, 1, _nothing)
@@ -156,7 +156,7 @@ class Stage:
 
 
 class _NoSink:
-    """Nothing here is stored."""
+    """Stores nothing."""
 
 
 def _unreachable() -> tuple[Provider, str]:
@@ -168,11 +168,11 @@ async def _never(_: AgentConfig) -> AgentConfig:
 
 
 async def _nothing() -> None:
-    """There is nothing to be stored before a round."""
+    """Nothing needs to be stored before a round."""
 
 
 def message(seq: int, role: Role, *parts: Part) -> Message:
-    """A message with its tokens counted, as the loop gets it."""
+    """A message with its tokens counted, as the loop receives it."""
     counted = tuple(part.model_copy(update={"tokens": estimate_part(part)}) for part in parts)
     tokens = PER_MESSAGE + sum(part.tokens for part in counted)
     return Message(id=new_id(), seq=seq, role=role, parts=counted, tokens=tokens, model="bench/model", created_at=now())
@@ -196,7 +196,7 @@ def step(seq: int, output: str) -> tuple[Message, Message]:
 
 
 def history_of(messages: int, scene: Scene) -> list[Message]:
-    """A task, and calls with their outputs."""
+    """A task, followed by calls with their outputs."""
     history = [message(1, Role.USER, TextPart(id=new_id(), index=0, text=scene.task))]
     while len(history) < messages:
         history += step(len(history) + 1, OUTPUT)
@@ -204,17 +204,17 @@ def history_of(messages: int, scene: Scene) -> list[Message]:
 
 
 Round = dict[int, list[float]]
-"""Seconds of processor time of each step of a round, by the length of the history."""
+"""CPU seconds of each step of a round, by the length of the history."""
 
 
 async def measure(scene: Scene, rounds: int, steps: int) -> list[Round]:
-    """All rounds of a scene."""
+    """Measures all rounds of a scene."""
     histories = {length: history_of(length, scene) for length in (SHORT, LONG)}
     return [await one_round(scene, histories, steps, number) for number in range(rounds)]
 
 
 async def one_round(scene: Scene, histories: dict[int, list[Message]], steps: int, number: int) -> Round:
-    """Times the same steps at each of the histories, in turn; which comes first changes with the round's number."""
+    """Times the same steps at each history, alternating; the order changes with the round's number."""
     lengths = sorted(histories, reverse=number % 2 == 1)
     stages = {length: Stage.of(histories[length], scene) for length in lengths}
     for stage in stages.values():
@@ -274,7 +274,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.steps < LEAST_STEPS:
-        parser.error(f"there must be a round, and {LEAST_STEPS} steps in it")
+        parser.error(f"--rounds must be 1 or more, --steps {LEAST_STEPS} or more")
     return options
 
 

@@ -1,4 +1,4 @@
-"""Many sessions at the same time: some idle, some that stream and call a tool now and then, and readers that follow."""
+"""Many sessions at once: idle ones, ones that stream and occasionally call a tool, and their readers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.processes import PROVIDER, Server
 from benchmarks.source import STAMP, age_ms
 
 SIDE_BY_SIDE = 4
-"""Idle sessions that are made at the same time."""
+"""Idle sessions created at the same time."""
 MAX_STEPS = 1_000_000
 
 _DELTA = re.compile(rb"event: text\.delta\ndata: ([^\n]*)\n")
@@ -23,7 +23,7 @@ _DELTA = re.compile(rb"event: text\.delta\ndata: ([^\n]*)\n")
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """How many there are, and what the running ones do: `rate` tokens a second in steps of `step_tokens`, each of which
+    """Numbers of sessions and readers, and the load: `rate` tokens a second in steps of `step_tokens`, each of which
     ends with a tool call."""
 
     idle: int
@@ -38,13 +38,13 @@ class Crowd:
 
     @property
     def step_s(self) -> float:
-        """How long a step streams."""
+        """Seconds that a step streams."""
         return self.step_tokens / self.rate
 
 
 class DeltaReader(StreamReader):
-    """Notes the age of each token that came in a live text; events that repeat a text do not count. `deltas` counts
-    what they came in, `largest` is the most tokens that came in one."""
+    """Records the age of each token that arrives in a delta; events that repeat a text do not count. `deltas` counts
+    the deltas, `largest` is the maximum of tokens in one delta."""
 
     def __init__(self, request: bytes, limit: int) -> None:
         super().__init__(request, limit)
@@ -63,13 +63,13 @@ class DeltaReader(StreamReader):
             self._tell()
 
     def begin(self) -> None:
-        """Forgets what was noted so far."""
+        """Discards everything recorded so far."""
         self.ages_ms = []
         self.deltas = self.largest = 0
 
 
 async def settle_idle(server: Server, count: int) -> None:
-    """Makes sessions that have each made one run."""
+    """Creates sessions that have each made one run."""
     async with asyncio.TaskGroup() as group:
         for place in range(SIDE_BY_SIDE):
             group.create_task(run_to_idle(server, len(range(place, count, SIDE_BY_SIDE))))
@@ -77,8 +77,8 @@ async def settle_idle(server: Server, count: int) -> None:
 
 @asynccontextmanager
 async def at_work(server: Server, crowd: Crowd) -> AsyncIterator[list[DeltaReader]]:
-    """The running sessions, begun one after the other over the length of a step, so that their tool calls lie apart;
-    and their readers, dealt out evenly and there before the run begins. All are ended with the context."""
+    """The running sessions, started one after the other over the length of a step, so that their tool calls are spread;
+    and their readers, distributed evenly and connected before the run starts. All end with the context."""
     readers: list[DeltaReader] = []
     paths: list[str] = []
     async with Connection(server.port) as connection:

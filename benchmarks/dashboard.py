@@ -1,9 +1,9 @@
-"""The page in a browser: how soon a long session is there, how smoothly it scrolls, what memory a long stream takes.
+"""The page in a browser: how fast a long session appears, how smoothly it scrolls, how much memory a long stream takes.
 
     python -m benchmarks.dashboard
 
-Needs Debian's Chromium and the development tools. Without a graphics processor the browser draws in software, so that
-frames cost more than on a desk.
+Needs Debian's Chromium and the development tools. Without a GPU the browser renders in software, so frames are slower
+than on a desktop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIB = 1024 * 1024
 MESSAGES = 10_000
 SCROLL_MS = 4_000
 SCROLL_STEP = 120
-"""Pixels a frame, as fast as a wheel is turned in earnest: 7,200 px a second."""
+"""Pixels a frame, as fast as anyone turns a wheel: 7,200 px a second."""
 
 TOKENS_A_STEP, RATE = 1_000, 2_000
 ENDLESS = f"work-{RATE}-{TOKENS_A_STEP}"
@@ -53,7 +53,7 @@ SCROLL = """async ([ms, step]) => {
 
 
 def history(messages: int) -> list[dict[str, str]]:
-    """A conversation from elsewhere, with answers of differing length in Markdown."""
+    """A conversation to import, with Markdown answers of varying length."""
     answer = "Here is *what* I did:\n\n- changed `app.py`\n- ran the tests\n\n```python\nprint({0})\n```\n\n"
     return [
         {"role": "user", "content": f"Question {number}, please."}
@@ -67,7 +67,7 @@ def history(messages: int) -> list[dict[str, str]]:
 async def opened(
     browser: Browser, server: Server, session_id: str, *scripts: str
 ) -> AsyncIterator[tuple[Page, CDPSession]]:
-    """A session's conversation in a fresh profile, and the meter of its processor time."""
+    """A session's conversation in a fresh profile, and a meter of its CPU time."""
     context = await browser.new_context(viewport={"width": 1280, "height": 800})
     for script in scripts:
         await context.add_init_script(script)
@@ -82,7 +82,7 @@ async def opened(
 
 
 async def measure_long_session(browser: Browser, server: Server, messages: int, rounds: int) -> list[Result]:
-    """Time to the first message, and the frames while somebody scrolls up."""
+    """Time to the first message, and frame times while scrolling up."""
     async with Connection(server.port) as connection:
         body = {"model": f"{PROVIDER}/{ENDLESS}", "history": {"format": "openai", "messages": history(messages)}}
         session_id = (await connection.ask("POST", "/v1/sessions", body))["id"]
@@ -95,10 +95,10 @@ async def measure_long_session(browser: Browser, server: Server, messages: int, 
             opening += (begun := await processor_ms(meter))
             frames += await page.evaluate(SCROLL, [SCROLL_MS, SCROLL_STEP])
             scrolling += await processor_ms(meter) - begun
-    note = f"The page's own thread used {opening / rounds:.0f} ms of the processor."
+    note = f"The page's main thread used {opening / rounds:.0f} ms of CPU time."
     frame_note = (
-        f"{len(frames)} frames in {rounds} rounds; the longest took {max(frames):.0f} ms. The page's own thread used"
-        f" {scrolling / len(frames):.1f} ms of the processor for each."
+        f"{len(frames)} frames in {rounds} rounds; the longest took {max(frames):.0f} ms. The page's main thread used"
+        f" {scrolling / len(frames):.1f} ms of CPU time for each."
     )
     return [
         Result(f"First content of {messages:,} messages", median(first), "ms", 1_000, note=note),
@@ -108,13 +108,13 @@ async def measure_long_session(browser: Browser, server: Server, messages: int, 
 
 
 async def processor_ms(meter: CDPSession) -> float:
-    """Milliseconds that the page's main thread has used since the page was opened, whatever else the machine did."""
+    """CPU milliseconds used by the page's main thread since the page was opened."""
     metrics = (await meter.send("Performance.getMetrics"))["metrics"]
     return 1000 * float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))
 
 
 async def heap_of(page: Page) -> float:
-    """Bytes that the page's JavaScript holds, after a collection."""
+    """Bytes of the page's JavaScript heap after a garbage collection."""
     session = await page.context.new_cdp_session(page)
     await session.send("HeapProfiler.collectGarbage")
     await session.send("Performance.enable")
@@ -124,7 +124,7 @@ async def heap_of(page: Page) -> float:
 
 
 async def measure_stream(browser: Browser, server: Server, deltas: int) -> list[Result]:
-    """The heap while a session streams: what it gained, and how much of that in the second half."""
+    """Heap growth while a session streams, in total and in the second half."""
     steps = deltas // TOKENS_A_STEP
     async with Connection(server.port) as connection:
         body = {"model": f"{PROVIDER}/{ENDLESS}", "task": "go", "limits": {"max_steps": steps}}
@@ -161,16 +161,18 @@ async def measure(options: argparse.Namespace) -> list[Result]:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command's options."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.dashboard",
         description="Measures the page in Chromium: first content and scrolling of a long session, memory while it"
         " streams.",
     )
     parser.add_argument("--browser", default="/usr/bin/chromium", help="Chromium's program (default: %(default)s)")
-    parser.add_argument("--messages", type=int, default=MESSAGES, help="of the long session (default: %(default)s)")
-    parser.add_argument("--deltas", type=int, default=100_000, help="of the stream (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of opening and scrolling (default: %(default)s)")
+    parser.add_argument(
+        "--messages", type=int, default=MESSAGES, help="messages of the long session (default: %(default)s)"
+    )
+    parser.add_argument("--deltas", type=int, default=100_000, help="deltas of the stream (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of opening and scrolling (default: %(default)s)")
     return parser.parse_args(arguments)
 
 

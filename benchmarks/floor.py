@@ -1,7 +1,7 @@
-"""The floor that the service is compared with: a bare ASGI pass-through of a model's stream.
+"""The baseline for the service: a bare ASGI pass-through of a model's stream.
 
-httpx with its default transport reads the stream line by line, and each event goes on as one event. It parses nothing,
-keeps nothing and stores nothing; the web server under it is the one that the service uses.
+httpx with its default transport reads the stream line by line, and each event is forwarded as one event. It parses and
+stores nothing; it runs on the same web server as the service.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 
 class Floor:
-    """`GET /MODEL` streams one answer of that model."""
+    """`GET /MODEL` streams one response of that model."""
 
     def __init__(self, source_url: str) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)

@@ -1,4 +1,4 @@
-"""Two cheap HTTP clients: what measures must cost little itself, and must say when the first byte left."""
+"""Two cheap HTTP clients: measuring must cost little, and must record when the first byte was sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _IDLE = b"event: session.idle"
 
 
 class Connection:
-    """A kept connection for one request at a time. Answers need a length, or end with the connection."""
+    """A persistent connection for one request at a time. Responses need a length, or end with the connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -33,10 +33,10 @@ class Connection:
         self._writer.close()
 
     async def request(self, method: str, path: str, document: object = None) -> tuple[int, bytes]:
-        """Status and body of the answer."""
+        """Status and body of the response."""
         body = b"" if document is None else orjson.dumps(document)
         if self._reader.at_eof():
-            # Nothing was asked for a while, and the server has closed the connection.
+            # The server has closed the idle connection.
             self._writer.close()
             await self._open()
         message = head(method, path, self._port, len(body)) + body
@@ -50,7 +50,7 @@ class Connection:
         return status, b"" if headers.get(b"transfer-encoding") else await self._reader.read()
 
     async def ask(self, method: str, path: str, document: object = None) -> Any:
-        """The answer's document. Raises `RuntimeError` for an error status."""
+        """The response's JSON document. Raises `RuntimeError` for an error status."""
         status, body = await self.request(method, path, document)
         if status >= 300:
             raise RuntimeError(f"{method} {path}: {status} {body.decode()}")
@@ -66,8 +66,8 @@ def head(method: str, path: str, port: int, length: int) -> bytes:
 
 
 class StreamReader(asyncio.Protocol):
-    """Reads an event stream and notes how old each stamped token was when it came. Only the first `limit` stamps
-    count: the event that closes a text repeats them."""
+    """Reads an event stream and records the age of each stamped token on arrival. Only the first `limit` stamps count:
+    the event that closes a text repeats them."""
 
     def __init__(self, request: bytes, limit: int) -> None:
         self._request = request
@@ -113,7 +113,7 @@ class StreamReader(asyncio.Protocol):
                 future.set_result(None)
 
     async def until(self, condition: Callable[[], bool], timeout_s: float = 120) -> None:
-        """Waits for a condition on this reader. Raises `RuntimeError` where the stream ends before it holds."""
+        """Waits for a condition on this reader. Raises `RuntimeError` if the stream ends first."""
         if not condition():
             entry = (condition, asyncio.get_running_loop().create_future())
             self._waiting.append(entry)
@@ -126,7 +126,7 @@ class StreamReader(asyncio.Protocol):
             raise RuntimeError("The stream ended too early.")
 
     async def until_idle(self) -> None:
-        """Waits for the end of the next run, or of the one that has ended since the last time."""
+        """Waits for the end of the next run, or of one that has ended since the last call."""
         await self.until(lambda: self.idle)
         self.idle = False
 

@@ -1,4 +1,4 @@
-"""Resident memory: of the server at rest, and of each session more."""
+"""Resident memory: of the idle server, and per additional session."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from benchmarks.report import Result
 
 KIB, MIB = 1024, 1024 * 1024
 WARM_SESSIONS = 50
-"""Sessions before the first reading: what is made once, such as threads and caches, is no session's."""
+"""Sessions before the first reading, so that one-time costs such as threads and caches are not counted."""
 
 
 async def measure_memory(bench: Bench, *, running: int, idle: int) -> list[Result]:
-    """Uses servers of its own, since memory that was used once is seldom given back."""
+    """Measures separate servers, since used memory is rarely returned to the system."""
     async with start_service(bench.source) as server:
         await asyncio.sleep(1)
         rest = server.resident_bytes()
@@ -32,13 +32,13 @@ async def measure_memory(bench: Bench, *, running: int, idle: int) -> list[Resul
             max(per_idle, 0) / KIB,
             "KiB",
             2,
-            note=f"{idle} sessions that have each made one run; the heap's own growth is in it.",
+            note=f"{idle} sessions that have each made one run; includes growth of the heap itself.",
         ),
     ]
 
 
 async def run_to_idle(server: Server, count: int) -> None:
-    """Makes sessions that each answer once, one after the other."""
+    """Creates sessions one after the other that each answer once."""
     async with Connection(server.port) as connection:
         for _ in range(count):
             session = await connection.ask("POST", "/v1/sessions", {"model": f"{PROVIDER}/reply", "task": "go"})
@@ -48,7 +48,7 @@ async def run_to_idle(server: Server, count: int) -> None:
 
 
 async def _per_running(server: Server, count: int) -> float:
-    """Bytes that each of `count` sessions adds while its model is streaming and one reader follows it."""
+    """Bytes that each of `count` sessions adds while its model streams to one reader."""
     warm = await _start(server, WARM_SESSIONS)
     before = server.resident_bytes()
     readers = await _start(server, count)

@@ -1,4 +1,4 @@
-"""Watches a service under load for some time: its memory, its event loop, its readers, and how soon it answers."""
+"""Watches a service under load for a while: its memory, its event loop, its readers, and its response times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_PERIOD_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of the report. `name` is its key in JSON, `what` what people read."""
+    """One number of the report. `name` is its key in JSON, `what` its label in the table."""
 
     name: str
     what: str
@@ -41,7 +41,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Observation:
-    """What was seen in `seconds`. Times are in milliseconds, sizes in bytes, processor times in seconds."""
+    """Measurements over `seconds`. Times are in milliseconds, sizes in bytes, processor times in seconds."""
 
     seconds: float = 0.0
     resident: list[int] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Observation:
 
 
 async def observe(service: Server, source: Server, readers: Sequence[DeltaReader], seconds: float) -> Observation:
-    """Watches for so many seconds what goes on. Raises `RuntimeError` where a request is refused."""
+    """Measures for `seconds` seconds. Raises `RuntimeError` if a request is refused."""
     seen = Observation()
     async with Connection(service.port) as connection, Connection(source.port) as model:
         before, sent = await _scrape(connection), await model.ask("GET", "/sent")
@@ -91,7 +91,7 @@ async def _scrape(connection: Connection) -> str:
 
 
 async def _every(period_s: float, until: float, act: Callable[[], Any]) -> None:
-    """Acts by the clock: what takes long does not put off what comes after."""
+    """Calls `act` on a fixed schedule: a slow call does not delay later ones."""
     due = time.monotonic()
     while due < until:
         await act()
@@ -100,7 +100,7 @@ async def _every(period_s: float, until: float, act: Callable[[], Any]) -> None:
 
 
 async def _ask(server: Server, path: str, period_s: float, until: float, times_ms: list[float]) -> None:
-    """How long an answer takes, as somebody with a kept connection sees it."""
+    """Measures response times over a persistent connection."""
     async with Connection(server.port) as connection:
 
         async def ask() -> None:
@@ -121,7 +121,7 @@ async def _look(service: Server, connection: Connection, until: float, seen: Obs
 
 
 def figures(seen: Observation, readers: Sequence[DeltaReader], readers_per_token: float) -> list[Figure]:
-    """What an observation comes to, its memory apart; each token is due to `readers_per_token` readers."""
+    """The figures of an observation, without memory; each token is due to `readers_per_token` readers."""
     ages = [age for reader in readers for age in reader.ages_ms]
     deltas = sum(reader.deltas for reader in readers)
     slowest = max(percentile(reader.ages_ms, 0.99) for reader in readers if reader.ages_ms)
@@ -137,7 +137,7 @@ def figures(seen: Observation, readers: Sequence[DeltaReader], readers_per_token
         Figure("largest_delta_tokens", "— most in one delta", max(reader.largest for reader in readers), "tokens"),
         Figure("events_behind", "Durable events that a reader was behind, at most", seen.events_behind),
         Figure("readers_lost", "Readers whose stream ended", sum(reader.closed for reader in readers)),
-        Figure("retries", "Model calls made again", seen.retries),
+        Figure("retries", "Model calls retried", seen.retries),
         Figure("still_running", "Sessions that run at the end", seen.still_running),
         *_times("healthz", "`GET /healthz`", seen.health_ms),
         *_times("sessions", "`GET /v1/sessions`", seen.list_ms),
@@ -149,7 +149,7 @@ def figures(seen: Observation, readers: Sequence[DeltaReader], readers_per_token
 
 
 def memory_figures(seen: Observation) -> list[Figure]:
-    """Memory under load. Growth is told for the second half too: what only warms up shows in the first alone."""
+    """Memory under load. Growth is also given for the second half, since warm-up shows only in the first."""
     half = seen.resident[len(seen.resident) // 2 :]
     return [
         Figure("rss_load_begin_mib", "Resident memory under load, at first", seen.resident[0] / MIB, "MiB"),
@@ -160,7 +160,7 @@ def memory_figures(seen: Observation) -> list[Figure]:
 
 
 def _lag(lag: Histogram) -> list[Figure]:
-    """The histogram knows edges alone, so these are upper bounds."""
+    """The histogram has only bucket edges, so these are upper bounds."""
     return [
         Figure(f"lag_{name}_ms", f"Event-loop lag, {name}, at most", at_most(lag, share) * 1000, "ms")
         for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))

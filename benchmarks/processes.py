@@ -1,4 +1,4 @@
-"""The servers of a run, each in a process of its own, and what they cost."""
+"""The servers of a run, each in a separate process, and their resource use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Server:
     port: int
 
     def cpu_s(self) -> float:
-        """Processor time of all its threads so far, user and system, in seconds."""
+        """CPU time of all its threads so far, user and system, in seconds."""
         return cpu_seconds(Path(f"/proc/{self.pid}/stat").read_text())
 
     def resident_bytes(self) -> int:
@@ -43,7 +43,7 @@ class Server:
 
 
 def cpu_seconds(stat: str) -> float:
-    """utime + stime of a `/proc/PID/stat` line; the process' name in it may hold spaces and parentheses."""
+    """utime + stime of a `/proc/PID/stat` line; the process name in it may contain spaces and parentheses."""
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
@@ -65,7 +65,7 @@ class Bench:
 
 @asynccontextmanager
 async def start_all() -> AsyncIterator[Bench]:
-    """Source, floor and service, ready; ended when the context is left."""
+    """Starts source, floor and service; ends them on exit."""
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(start_source())
         url = f"http://127.0.0.1:{source.port}"
@@ -76,7 +76,7 @@ async def start_all() -> AsyncIterator[Bench]:
 
 @asynccontextmanager
 async def start_source() -> AsyncIterator[Server]:
-    """The model alone."""
+    """Starts only the model."""
     async with _module("benchmarks.source") as source:
         yield source
 
@@ -85,18 +85,18 @@ async def start_source() -> AsyncIterator[Server]:
 async def start_service(
     source: Server, *, endless: Sequence[str] = ("steps-short", "steps-long"), settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[Server]:
-    """The service as it is installed, on a new data directory, with the source as its provider. `endless` are models
-    whose window nothing fills; `settings` are variables besides those that every measurement needs."""
+    """Starts the installed service on a new data directory, with the source as its provider. `endless` are models whose
+    window never fills; `settings` are variables in addition to the common ones."""
     with tempfile.TemporaryDirectory(prefix="palimpsest-bench-") as data_dir:
         port = free_port()
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("PALIMPSEST_")},
             "PALIMPSEST_DATA_DIR": data_dir,
             "PALIMPSEST_PORT": str(port),
-            # Commands are not what is measured, and the numbers must not hang on which sandbox a machine has.
+            # Commands are not measured, and the numbers must not depend on the machine's sandbox.
             "PALIMPSEST_SANDBOX": "local-unsafe",
             "PALIMPSEST_LOG_LEVEL": "warning",
-            # The source asks for the same call in every step.
+            # The source makes the same call in every step.
             "PALIMPSEST_LOOP_GUARD_TELL": "0",
             "PALIMPSEST_PROVIDERS": json.dumps(
                 {PROVIDER: {"kind": "openai", "base_url": f"http://127.0.0.1:{source.port}/v1"}}
@@ -124,7 +124,7 @@ async def _process(
             sys.executable, *arguments, env=environment, stdout=log, stderr=log
         )
         try:
-            # The floor answers its probe by asking the source for a model without a name, which ends at once.
+            # The floor answers its probe by requesting a model without a name from the source, which ends at once.
             await _ready(process, port, probe)
             yield Server(process.pid, port)
         except BaseException:
@@ -133,13 +133,13 @@ async def _process(
             raise
         finally:
             if process.returncode is None:
-                # Not asked to end: streams that are open would hold it up, and nothing of it is needed any more.
+                # Killed: open streams would delay a graceful shutdown, and nothing of it is needed any more.
                 process.kill()
                 await process.wait()
 
 
 async def _ready(process: asyncio.subprocess.Process, port: int, probe: str) -> None:
-    """Waits until the server answers. Raises `RuntimeError` where it ends instead."""
+    """Waits until the server answers. Raises `RuntimeError` if it ends instead."""
     async with asyncio.timeout(START_TIMEOUT_S):
         while process.returncode is None:
             try:
@@ -154,7 +154,7 @@ async def _ready(process: asyncio.subprocess.Process, port: int, probe: str) -> 
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that is currently free."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What was measured, and how it is shown."""
+"""Results and their presentation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One row of the table. `against` is what the value is compared with, named by `against_what`; where
-    `goal_is_ratio`, the goal is for value / against, else for the value itself, in `unit`. `spread` is how far the
-    rounds lie apart, as a share of their median."""
+    """One row of the table. `against` is the value for comparison, named by `against_what`; if `goal_is_ratio`, the
+    goal is for value / against, else for the value itself, in `unit`. `spread` is the range of the rounds as a share of
+    their median."""
 
     what: str
     value: float
@@ -24,7 +24,7 @@ class Result:
     against_what: str = ""
     goal_is_ratio: bool = False
     paired_ratio: float | None = None
-    """The ratio as the median over rounds, where each round measured both; else the ratio of the two values."""
+    """The ratio as the median over rounds, if each round measured both; else the ratio of the two values."""
     spread: float | None = None
     note: str = ""
 
@@ -36,7 +36,7 @@ class Result:
 
     @property
     def judged(self) -> float:
-        """The number that the goal speaks of."""
+        """The number compared with the goal."""
         if not self.goal_is_ratio:
             return self.value
         assert self.ratio is not None, "a ratio goal needs something to compare with"
@@ -51,7 +51,7 @@ HEADINGS = ("what", "measured", "goal", "compared with", "ratio", "spread", "met
 
 
 def cells(result: Result) -> tuple[str, ...]:
-    """A result as the table's texts."""
+    """A result as the texts of a table row."""
     ratio = result.ratio
     return (
         result.what,
@@ -65,7 +65,7 @@ def cells(result: Result) -> tuple[str, ...]:
 
 
 def table(results: Sequence[Result]) -> str:
-    """The results as a Markdown table whose columns line up."""
+    """The results as a Markdown table with aligned columns."""
     rows = [HEADINGS, *(cells(result) for result in results)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = [_line(row, widths) for row in rows]
@@ -78,19 +78,19 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def notes(results: Sequence[Result]) -> str:
-    """What is to be said of single rows."""
+    """Notes on individual rows."""
     return "\n".join(f"- {result.what}: {result.note}" for result in results if result.note)
 
 
 def as_json(results: Sequence[Result], machine: dict[str, Any]) -> dict[str, Any]:
-    """The whole report as a document."""
+    """The whole report as a JSON document."""
     fields = ("what", "value", "unit", "goal", "goal_is_ratio", "against", "against_what", "ratio", "spread", "note")
     rows = [{name: getattr(result, name) for name in fields} | {"met": result.met} for result in results]
     return {"machine": machine, "results": rows}
 
 
 def machine() -> dict[str, Any]:
-    """The machine's size, without which the numbers say little; `load` is the one-minute average."""
+    """The machine's size, needed to interpret the numbers; `load` is the one-minute average."""
     return {
         "cores": os.cpu_count(),
         "memory_gib": round(_memory_bytes() / 2**30, 1),

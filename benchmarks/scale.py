@@ -1,5 +1,5 @@
-"""One service with many sessions: `python -m benchmarks.scale` measures it with 1,000 idle ones, 100 that run, and 300
-readers. See "At scale" in `docs/performance.md`.
+"""One service with many sessions: `python -m benchmarks.scale` measures it with 1,000 idle and 100 running ones, and
+300 readers. See "At scale" in `docs/performance.md`.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from benchmarks.processes import Server, start_service, start_source
 from benchmarks.report import machine
 
 SETTLE_S = 5.0
-"""Between the last begin of a run and the first second that counts."""
+"""Seconds between the start of the last run and the first second measured."""
 AFTER_S = 3.0
-"""Between the end of the load and the last look at the memory."""
+"""Seconds between the end of the load and the last memory reading."""
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command's options."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.scale",
-        description="Measures one service that holds many sessions: resident memory, event-loop lag, the time from a"
-        " model's write to each reader, and how soon requests are answered meanwhile. Service, model and readers are a"
-        " process each. Needs Linux and two quiet cores.",
+        description="Measures one service with many sessions: resident memory, event-loop lag, the time from a model's"
+        " write to each reader, and response times under load. Service, model and readers run in a process each."
+        " Needs Linux and two idle cores.",
     )
-    parser.add_argument("--idle", type=int, default=1000, help="sessions that have made one run (default: 1000)")
-    parser.add_argument("--running", type=int, default=100, help="sessions that stream (default: 100)")
-    parser.add_argument("--readers", type=int, default=300, help="event streams, dealt out to those (default: 300)")
-    parser.add_argument("--rate", type=float, default=20, help="tokens a second of each that streams (default: 20)")
+    parser.add_argument("--idle", type=int, default=1000, help="idle sessions that have made one run (default: 1000)")
+    parser.add_argument("--running", type=int, default=100, help="sessions that stream at the same time (default: 100)")
+    parser.add_argument(
+        "--readers", type=int, default=300, help="event streams, spread over the running sessions (default: 300)"
+    )
+    parser.add_argument("--rate", type=float, default=20, help="tokens a second per running session (default: 20)")
     parser.add_argument("--step-tokens", type=int, default=200, help="tokens before each tool call (default: 200)")
     parser.add_argument("--seconds", type=float, default=60, help="how long to measure (default: 60)")
-    parser.add_argument("--json", action="store_true", help="print a JSON document instead of the table")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     options = parser.parse_args(arguments)
     if options.running < 1 or options.readers < options.running:
         parser.error("each running session needs a reader: --readers must be --running or more, and that 1 or more")
@@ -51,17 +53,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 async def measure(crowd: Crowd, seconds: float) -> list[Figure]:
-    """Starts all and measures it, in the table's order. Progress goes to standard error."""
+    """Starts everything and measures it, in the table's order. Progress goes to standard error."""
     async with (
         start_source() as source,
         start_service(source, endless=(crowd.model,), settings=bounds(crowd)) as service,
     ):
         await asyncio.sleep(1)
         memory = [_resident("rss_start_mib", "Resident memory at the start", service)]
-        _tell(f"making {crowd.idle:,} idle sessions")
+        _tell(f"creating {crowd.idle:,} idle sessions")
         await settle_idle(service, crowd.idle)
         memory.append(_resident("rss_idle_mib", f"— with {crowd.idle:,} idle sessions", service))
-        _tell(f"beginning {crowd.running:,} runs with {crowd.readers:,} readers, {crowd.rate:g} tokens/s each")
+        _tell(f"starting {crowd.running:,} runs with {crowd.readers:,} readers, {crowd.rate:g} tokens/s each")
         async with at_work(service, crowd) as readers:
             await asyncio.sleep(SETTLE_S)
             _tell(f"measuring for {seconds:g} s")
@@ -80,7 +82,7 @@ def _resident(name: str, what: str, service: Server) -> Figure:
 
 
 def bounds(crowd: Crowd) -> dict[str, str]:
-    """Settings that let the crowd in, where the service as it is installed would not."""
+    """Settings that allow the crowd if it exceeds the service's defaults."""
     asked = {"max_runs": crowd.running, "max_readers": crowd.readers}
     return {
         f"PALIMPSEST_{name.upper()}": str(number)
@@ -107,7 +109,7 @@ def table(found: Sequence[Figure]) -> str:
 
 
 def as_json(found: Sequence[Figure], crowd: Crowd, seconds: float, size: dict[str, object]) -> dict[str, object]:
-    """The whole report as a document; a bound that is not known is null."""
+    """The whole report as a JSON document; an unknown bound is null."""
     values = {figure.name: figure.value if math.isfinite(figure.value) else None for figure in found}
     return {"machine": size, "load": {**asdict(crowd), "seconds": seconds}, "figures": values}
 

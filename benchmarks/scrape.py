@@ -1,4 +1,4 @@
-"""What the service tells about itself at `/metrics`, as numbers."""
+"""Parses the service's metrics from `/metrics`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{([^}]*)\})? (\S+)$", re.MULTILINE)
 _EDGE = re.compile(r'le="([^"]+)"')
 
 Histogram = Mapping[float, float]
-"""How many values were at most as large as each edge; the last edge is infinite."""
+"""The number of values up to each edge; the last edge is infinite."""
 
 
 def total(text: str, name: str) -> float:
-    """A metric's value, summed over its labels; 0 where it has none yet."""
+    """A metric's value, summed over its labels; 0 if it has none yet."""
     return math.fsum(float(value) for found, _, value in _SAMPLE.findall(text) if found == name)
 
 
 def histogram(text: str, name: str) -> Histogram:
-    """A histogram without labels of its own."""
+    """A histogram without labels."""
     return {
         float(_EDGE.search(labels)[1]): float(value)  # type: ignore[index]
         for found, labels, value in _SAMPLE.findall(text)
@@ -28,14 +28,14 @@ def histogram(text: str, name: str) -> Histogram:
 
 
 def between(before: Histogram, after: Histogram) -> Histogram:
-    """What came in between two scrapes."""
+    """The difference between two scrapes."""
     return {edge: count - before.get(edge, 0.0) for edge, count in after.items()}
 
 
 def at_most(values: Histogram, share: float) -> float:
-    """The smallest edge that at least `share` (0 to 1) of the values do not exceed: the truth lies between it and the
-    edge before. Raises `ValueError` where there are no values."""
+    """The smallest edge that at least `share` (0 to 1) of the values do not exceed: the true value lies between it and
+    the previous edge. Raises `ValueError` if there are no values."""
     count = values.get(math.inf, 0.0)
     if not count:
-        raise ValueError("There is nothing to take a percentile of.")
+        raise ValueError("Cannot take a percentile of no values.")
     return next(edge for edge in sorted(values) if values[edge] >= max(share * count, 1))

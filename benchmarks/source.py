@@ -1,16 +1,16 @@
-"""A model to measure with: an ASGI app that speaks the Chat Completions stream and costs as little as it can.
+"""A model for measurements: an ASGI app that streams Chat Completions as cheaply as possible.
 
-The model's name says what it does:
+The model's name sets its behavior:
 
-- `stream-RATE-COUNT` streams COUNT tokens at RATE a second. Each token is a stamp of the time at which it was sent.
-- `work-RATE-COUNT` does so in each step and then calls a tool, so that a run goes on for ever. `GET /sent` gives the
-  number of tokens that were sent to all.
+- `stream-RATE-COUNT` streams COUNT tokens at RATE a second. Each token is a stamp of the time it was sent.
+- `work-RATE-COUNT` does so in each step and then calls a tool, so that a run never ends. `GET /sent` gives the number
+  of tokens sent to all.
 - `steps-NAME` calls a tool in each step until the number of steps set with `PUT /plan/steps-NAME/N/MS` is used up, then
-  answers with a word; it thinks for MS milliseconds each time. `GET /calls/steps-NAME` gives the times at which each
-  call came in and was answered, and the time at which its body was there.
-- any other name answers with a word at once; its times are kept too.
+  answers with one word; it thinks for MS milliseconds each time. `GET /calls/steps-NAME` gives the times at which each
+  call arrived and was answered, and the time at which its body was complete.
+- any other name answers with one word at once; its times are recorded too.
 
-Times are `time.monotonic()`, which on one machine is one clock for all processes.
+Times are `time.monotonic()`, which is the same clock for all processes of a machine.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _HEADERS = [(b"content-type", b"text/event-stream")]
 
 
 def stamp() -> str:
-    """Now in microseconds, in eight hex digits: it comes round after 71 minutes."""
+    """The current time in microseconds, in eight hex digits: it wraps after 71 minutes."""
     return f"~{time.monotonic_ns() // 1000 % STAMP_RANGE:08x}"
 
 
 def age_ms(text: bytes, now: float) -> float:
-    """How long ago, at the monotonic time `now` in seconds, the eight digits of a stamp were made."""
+    """The age of a stamp's eight digits at the monotonic time `now` in seconds."""
     age = (int(now * 1e6) - int(text, 16)) % STAMP_RANGE
-    # Rounding may put a stamp that was just made a microsecond ahead.
+    # Rounding may put a new stamp a microsecond into the future.
     return 0.0 if age > STAMP_RANGE - 1000 else age / 1000
 
 
 def chunk(delta: dict[str, object], finish_reason: str | None = None) -> bytes:
-    """One event of the stream, with the fields that OpenAI sends."""
+    """One event of the stream, with OpenAI's fields."""
     document = {
         "id": "chatcmpl-measure0000000000000000000000",
         "object": "chat.completion.chunk",
@@ -60,8 +60,8 @@ _BEFORE, _AFTER = chunk({"content": "@@"}).split(b"@@")
 
 
 def end_of(body: bytes) -> bytes:
-    """The end of the answer to a request, with a count of its tokens as a real model reports it: one that does not grow
-    with the conversation would be taken for a prompt that was cut off."""
+    """The end of the response to a request, with a token count like a real model's: a count that does not grow with the
+    conversation would look like a truncated prompt."""
     prompt = len(body) // 4
     usage = {"prompt_tokens": prompt, "completion_tokens": 10, "total_tokens": prompt + 10}
     document = {"id": "chatcmpl-measure", "object": "chat.completion.chunk", "choices": [], "usage": usage}
@@ -69,7 +69,7 @@ def end_of(body: bytes) -> bytes:
 
 
 def plan_call(item: str) -> bytes:
-    """The end of an answer that calls `update_plan`, which runs no command, with one item."""
+    """The end of a response that calls `update_plan`, which runs no command, with one item."""
     plan = {"items": [{"text": item, "status": "in_progress"}]}
     function = {"name": "update_plan", "arguments": orjson.dumps(plan).decode()}
     call = {"index": 0, "id": "call_0", "type": "function", "function": function}
@@ -116,7 +116,7 @@ class Source:
         kind, *numbers = model.split("-")
         if kind in ("stream", "work"):
             await self._tokens(send, float(numbers[0]), int(numbers[1]))
-            # Each call changes the plan, as those of a real model do.
+            # Each call changes the plan, as a real model's calls do.
             last = chunk({}, "stop") if kind == "stream" else plan_call(f"after token {self._sent}")
             await _end(send, last + end_of(body))
             return
@@ -130,7 +130,7 @@ class Source:
         return plan_call("measure")
 
     async def _tokens(self, send: ASGISendCallable, rate: float, count: int) -> None:
-        """Sends tokens by the clock: one that was late does not put the others off."""
+        """Sends tokens on a fixed schedule: a late token does not delay the others."""
         start = time.monotonic()
         for number in range(count):
             await asyncio.sleep(start + number / rate - time.monotonic())

@@ -1,4 +1,4 @@
-"""What the service itself adds to a step, and to the way from a message to the model."""
+"""What the service adds to a step, and to the time from a message to the model request."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from benchmarks.report import Result
 from benchmarks.stats import gaps, median, percentile, spread
 
 MESSAGES_PER_STEP = 2
-"""A step with a call leaves the model's message and the tool's."""
+"""A step with a call adds the model's message and the tool's."""
 
 SHORT_MESSAGES = 50
 WARM_STEPS = 5
-"""Steps at the start of a run that are left out: the run reads its history, and a sandbox starts."""
+"""Steps excluded at the start of a run, where it reads its history and a sandbox starts."""
 
 THINKING_MS = 20
-"""How long the model takes to answer while steps are measured: far less than a real one, yet long enough that what
-the service does meanwhile is no overhead, as it is none in life."""
+"""Response time of the model while steps are measured: far below a real one's, yet long enough that the service's
+concurrent work does not count as overhead, as in production."""
 
 
 @dataclass
 class Worker:
-    """A session that makes steps, with the connections to its service and its source."""
+    """A session that runs steps, with connections to its service and its source."""
 
     service: Connection
     source: Connection
@@ -38,7 +38,7 @@ class Worker:
     @classmethod
     @asynccontextmanager
     async def open(cls, bench: Bench, model: str, **fields: Any) -> AsyncIterator[Self]:
-        """`fields` are more of the session's."""
+        """`fields` are further fields of the session."""
         async with Connection(bench.service.port) as service, Connection(bench.source.port) as source:
             body = {"model": f"{PROVIDER}/{model}", "limits": {"max_steps": 1_000_000}, **fields}
             session = await service.ask("POST", "/v1/sessions", body)
@@ -48,7 +48,7 @@ class Worker:
             reader.close()
 
     async def run(self, steps: int, thinking_ms: int = 0) -> list[tuple[float, float, float]]:
-        """One run of so many steps with a call each: begin, end and complete arrival of each model call, in seconds."""
+        """One run of `steps` steps with a call each: start, end and complete arrival of each model call, in seconds."""
         await self.source.ask("PUT", f"/plan/{self.model}/{steps}/{thinking_ms}")
         await self.service.ask("POST", f"{self.path}/queue", {"content": "go on"})
         await self.reader.until_idle()
@@ -56,12 +56,12 @@ class Worker:
         return [(begin, end, received) for begin, end, received in calls]
 
     async def first_byte_ms(self) -> float:
-        """The time from the post of a message until its model request begins."""
+        """The time from posting a message until its model request starts."""
         calls = await self.run(0)
         return (calls[0][0] - self.service.sent_at) * 1000
 
     async def compact(self) -> None:
-        """Makes a round of compaction, which has to complete."""
+        """Runs a compaction, which must complete."""
         await self.service.ask("POST", f"{self.path}/compactions", {})
         while (await self.service.ask("GET", self.path))["compaction"]["in_progress"]:  # noqa: ASYNC110 - it is in another process
             await asyncio.sleep(0.1)
@@ -70,7 +70,7 @@ class Worker:
 
 
 async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> list[Result]:
-    """The time between the end of one model call and the begin of the next, with a short and with a long history."""
+    """The time between the end of one model call and the start of the next, with a short and with a long history."""
     short: list[float] = []
     long: list[float] = []
     uploads: list[float] = []
@@ -108,7 +108,7 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
 
 
 async def _short_overhead_ms(bench: Bench) -> float:
-    """The overhead around 50 messages, in a new session: from ten steps before to ten steps after."""
+    """The overhead at about 50 messages in a new session: from ten steps before to ten steps after."""
     middle = SHORT_MESSAGES // MESSAGES_PER_STEP
     async with Worker.open(bench, "steps-short") as worker:
         calls = await worker.run(middle + 12, THINKING_MS)
@@ -120,7 +120,7 @@ def _overhead_ms(calls: list[tuple[float, float, float]]) -> float:
 
 
 async def measure_first_byte(bench: Bench, *, posts: int) -> list[Result]:
-    """The time from the post of a message to an idle session until its model request begins."""
+    """The time from posting a message to an idle session until its model request starts."""
     times: list[float] = []
     async with Worker.open(bench, "reply") as worker:
         for _ in range(posts):
@@ -138,7 +138,7 @@ async def measure_first_byte(bench: Bench, *, posts: int) -> list[Result]:
 
 
 async def measure_history(bench: Bench, *, messages: int, posts: int) -> list[Result]:
-    """The same with a short history, and with a long one of which a summary covers all but as many messages."""
+    """The same with a short history, and with a long one whose summary covers all but the same number of messages."""
     short: list[float] = []
     long: list[float] = []
     keep = {"policy": "threshold", "recent_messages_to_keep": SHORT_MESSAGES}

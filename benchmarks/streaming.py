@@ -1,4 +1,4 @@
-"""What a streamed token costs: processor time against the floor, and time on the way."""
+"""What a streamed token costs: CPU time compared with the floor, and latency."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.report import Result
 from benchmarks.stats import median, percentile, spread
 
 SETTLE_TOKENS = 25
-"""Tokens of each stream before the measurement begins: connections are made and caches warm by then."""
+"""Tokens of each stream before the measurement starts, to open connections and warm caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Streams side by side, tokens a second in each, seconds that are measured, and how often that is done."""
+    """Parallel streams, tokens a second in each, seconds per round, and rounds."""
 
     streams: int
     rate: int
@@ -61,12 +61,12 @@ async def _open_service(bench: Bench, load: Load) -> list[StreamReader]:
 
 
 async def _stagger(load: Load, number: int) -> None:
-    """Spreads the streams over the time between two tokens, as independent streams lie."""
+    """Spreads the streams over the time between two tokens, like independent streams."""
     await asyncio.sleep((number % 7 + 1) / 7 / load.rate)
 
 
 async def measure_cpu(bench: Bench, load: Load) -> list[Result]:
-    """Processor time per token, rounds of floor and service in turn."""
+    """CPU time per token, alternating rounds of floor and service."""
     floor, service = [], []
     for _ in range(load.rounds):
         floor.append(await _cpu_per_token_us(bench.floor, lambda load: _open_floor(bench, load), load))
@@ -99,7 +99,7 @@ async def _cpu_per_token_us(server: Server, open_readers: Opener, load: Load) ->
     await _finish(readers)
     share = seen / (load.streams * load.rate * load.seconds)
     if share < 0.95:
-        print(f"{share:.0%} of the tokens came in time: this machine is busy, or too slow", file=sys.stderr)
+        print(f"{share:.0%} of the tokens arrived in time: this machine is busy, or too slow", file=sys.stderr)
     return (cpu - idle * load.seconds) / seen * 1e6
 
 
@@ -114,14 +114,14 @@ def _seen(readers: list[StreamReader]) -> int:
 
 
 async def _finish(readers: list[StreamReader]) -> None:
-    """Waits for each reader's last token, so that no round runs into the next one."""
+    """Waits for each reader's last token, so that rounds do not overlap."""
     for reader in readers:
         await reader.until(lambda reader=reader: len(reader.ages_ms) >= reader.limit)  # type: ignore[misc]
         reader.close()
 
 
 async def measure_latency(bench: Bench, load: Load) -> list[Result]:
-    """Time from the source's write to the reader, rounds of floor and service in turn."""
+    """Time from the source's write to the reader, alternating rounds of floor and service."""
     floor: list[list[float]] = []
     service: list[list[float]] = []
     for _ in range(load.rounds):

@@ -1,1 +1,1 @@
-"""What is run by hand now and then: `python -m scripts.NAME`."""
+"""Scripts run manually: `python -m scripts.NAME`."""

@@ -1,6 +1,6 @@
-"""Measures how the code is cut, of one tree or of several side by side: `python -m scripts.structure OLD_TREE .`
+"""Measures the structure of one source tree, or compares several: `python -m scripts.structure OLD_TREE .`
 
-A line of code has more than a comment or a docstring on it. Imports are read by grimp, which import-linter uses too.
+A line of code is one with more than a comment or a docstring. Imports are read by grimp, as in import-linter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def code_lines(text: str) -> int:
 
 
 def docstring_lines(tree: ast.AST) -> set[int]:
-    """Lines of texts that are statements by themselves, below a name as well."""
+    """Lines of string expression statements, including those below a name."""
     texts = (
         node
         for node in ast.walk(tree)
@@ -65,7 +65,7 @@ def function_lengths(tree: ast.AST) -> list[int]:
 
 
 def constructor_arguments(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """How many arguments the constructors take that are written out, with the classes' names."""
+    """The number of arguments of each explicit constructor, with the class's name."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ClassDef):
             continue
@@ -76,7 +76,7 @@ def constructor_arguments(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def import_figures(tree: Path) -> dict[str, int]:
-    """Modules with one importer, circles, and imports against the layers that pyproject.toml states."""
+    """Modules with one importer, import cycles, and imports that violate the layers in pyproject.toml."""
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
     importers = [len(graph.find_modules_that_directly_import(module)) for module in graph.modules]
     contracts = tomllib.loads((tree / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
@@ -116,7 +116,7 @@ def _reached(imports: Mapping[str, set[str]], start: str) -> set[str]:
 
 
 def measure(tree: Path) -> dict[str, Any]:
-    """All figures of a tree whose package is the one that is imported."""
+    """All figures of a tree; its package must be the one on the import path."""
     texts = {path.relative_to(tree): path.read_text() for path in sorted((tree / PACKAGE).rglob("*.py"))}
     lines = {path: code_lines(text) for path, text in texts.items()}
     folders: dict[Path, list[int]] = {}
@@ -151,7 +151,7 @@ def main() -> None:
     if given.json:
         print(json.dumps(measure(given.trees[0].resolve())))
         return
-    # Each in a process of its own, since all have packages of one name.
+    # Each in a separate process, since their packages have the same name.
     columns = [
         json.loads(
             subprocess.run(

@@ -1,10 +1,10 @@
 """Fetches the page's libraries into app/static/vendor, and those of its tests into tests/dashboard/vendor, as `make
 vendor` does.
 
-The page has no build step, so what it uses is checked in: files of npm packages in the versions below, each with its
-licence, and unchanged but for imports by bare name, which browsers only resolve with an inline import map, and which
-name the files beside them instead. `manifest.json` says of each file where it comes from and its SHA-256, and a test
-holds the files against it. Needs npm; nothing is built and no package's script runs.
+The page has no build step, so its libraries are checked in: files of npm packages in the versions below, each with its
+license, and unchanged except for imports by bare name: browsers resolve those only with an inline import map, so they
+are replaced by relative paths. `manifest.json` records the origin and SHA-256 of each file, and a test verifies them.
+Needs npm; nothing is built and no package's script runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LANGUAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of npm: its version, its licence's file, and its files that are taken, each with the name it gets."""
+    """A package of npm: its version, its license file, and the files to take, each with its new name."""
 
     name: str
     version: str
@@ -78,21 +78,21 @@ TEST_PACKAGES = (
         {"axe.min.js": "axe.js", "LICENSE-3RD-PARTY.txt": "licences/axe-core-3rd-party.txt"},
     ),
 )
-"""Finds faults of accessibility; it is never part of the page."""
+"""Finds accessibility problems; used only in tests."""
 
 IMPORTS = {
     "preact": "preact.js",
     "preact/hooks": "preact-hooks.js",
     "@preact/signals-core": "signals-core.js",
 }
-"""What a bare name in an import stands for."""
+"""The file for each bare import name."""
 
 _IMPORT = re.compile(rf"""((?:\bfrom|\bimport)\s*)(["'])({"|".join(map(re.escape, IMPORTS))})\2""")
 _SOURCE_MAP = re.compile(rb"\n?//# sourceMappingURL=\S+\s*$")
 
 
 def with_relative_imports(text: str, depth: int) -> str:
-    """The module, importing its neighbours; `depth` is how many folders it lies below the vendor folder."""
+    """The module with relative imports; `depth` is its number of folders below the vendor folder."""
 
     def replaced(match: re.Match[str]) -> str:
         return f"{match[1]}{match[2]}{'../' * depth or './'}{IMPORTS[match[3]]}{match[2]}"
@@ -101,7 +101,7 @@ def with_relative_imports(text: str, depth: int) -> str:
 
 
 def unpacked(package: Package, folder: Path) -> Path:
-    """The package's files, fetched with npm."""
+    """Fetches the package with npm; returns its folder."""
     spec = f"{package.name}@{package.version}"
     command = ["npm", "pack", spec, "--silent", "--ignore-scripts", "--pack-destination", str(folder)]
     archive = folder / subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]
@@ -112,7 +112,7 @@ def unpacked(package: Package, folder: Path) -> Path:
 
 
 def take(package: Package, root: Path, vendor: Path) -> dict[str, dict[str, str]]:
-    """Copies the package's files and its licence; their entries in the manifest."""
+    """Copies the package's files and its license; returns their manifest entries."""
     licence = vendor / "licences" / f"{package.name.removeprefix('@').replace('/', '-')}.txt"
     shutil.copyfile(root / package.licence, licence)
     entries = {}
@@ -133,7 +133,7 @@ def take(package: Package, root: Path, vendor: Path) -> dict[str, dict[str, str]
 
 
 def fetch(packages: tuple[Package, ...], vendor: Path) -> None:
-    """Makes the folder anew, with these packages' files and its manifest."""
+    """Recreates the folder with these packages' files and its manifest."""
     shutil.rmtree(vendor, ignore_errors=True)
     (vendor / "licences").mkdir(parents=True)
     manifest: dict[str, dict[str, str]] = {}

@@ -1,6 +1,6 @@
-"""Where commands run and files lie: a workspace for each session, kept away from the host.
+"""Where commands run and files live: a workspace per session, isolated from the host.
 
-`open_factory` finds the kind of sandbox that the machine can make; all else goes through the protocols of `base`.
+`open_factory` finds the kind of sandbox that this machine supports; the rest goes through the protocols of `base`.
 """
 
 from app.sandbox.base import (

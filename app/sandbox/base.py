@@ -1,4 +1,4 @@
-"""What a sandbox is to the rest of the service: a workspace and commands that run in it, away from the host."""
+"""The sandbox interface: a workspace and commands that run in it, isolated from the host."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 WORKSPACE = "/workspace"
-"""Where the workspace lies inside every sandbox."""
+"""Where the workspace is mounted inside every sandbox."""
 
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
-"""Called with each piece of output as it comes; it must not block."""
+"""Called with each piece of output as it arrives; it must not block."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What one session's sandbox may use; sizes in MiB, `cpus` in cores. `disk_mb` is for the workspace together with
-    what else a command can write and keep."""
+    """What one session's sandbox may use; sizes in MiB, `cpus` in cores. `disk_mb` covers the workspace and everything
+    else a command can write and keep."""
 
     memory_mb: int = 2048
     cpus: float = 2.0
@@ -27,8 +27,8 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class SandboxConfig:
-    """How one session's sandbox is made. `image` matters to Docker alone. `network` gives it its own network or
-    the host's; without it, `allowed_hosts` are reached through the egress proxy."""
+    """How to create a session's sandbox. Only Docker uses `image`. `network` gives the sandbox its own network or the
+    host's; without it, only `allowed_hosts` can be reached, through the egress proxy."""
 
     session_id: str
     image: str
@@ -39,10 +39,10 @@ class SandboxConfig:
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How a command ended; its output went to `on_output`. `exit_code` is None where the command was killed by its
-    time-out or for what it used; a command ended by signal N has 128 + N, as a shell reports it. `remark` says what the
-    sandbox has met with: a limit that ended the command, or will stop the next one. `refused_hosts` says of each host
-    that the egress proxy did not let the command reach why not."""
+    """How a command ended; its output went to `on_output`. `exit_code` is None if the command was killed by its timeout
+    or for exceeding a limit; a command ended by signal N has 128 + N, as a shell reports it. `remark` names a limit
+    that ended the command or will stop the next one. `refused_hosts` says why the egress proxy refused each host the
+    command tried to reach."""
 
     exit_code: int | None
     timed_out: bool
@@ -62,23 +62,23 @@ class FileInfo:
 
 
 class OpenFile(Protocol):
-    """A regular file of the workspace that can be read in pieces, `size` bytes of it, until it is closed."""
+    """A regular file of the workspace that can be read in pieces, `size` bytes in total."""
 
     size: int
 
     def read(self, part: range) -> AsyncGenerator[bytes, None]:
-        """The bytes of a part of it. Raises `SandboxError` where the file has become shorter."""
+        """Yields the bytes of a part. Raises `SandboxError` if the file has become shorter."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class Sandbox(Protocol):
-    """One session's sandbox: made on first use, kept while it works; the workspace is kept as long as the session.
+    """One session's sandbox, made on first use; the workspace is kept as long as the session.
 
-    Paths are relative to the workspace or absolute under `/workspace`. A path that leaves it by `..`, by being absolute
-    elsewhere or through a symbolic link raises `ForbiddenError` (code `outside_workspace`); one that does not exist
-    `NotFoundError` (code `file_not_found`); a directory or special file where a regular file is needed
+    Paths are relative to the workspace or absolute under `/workspace`. A path that leaves it through `..`, a symbolic
+    link or an absolute path raises `ForbiddenError` (code `outside_workspace`); a path that does not exist raises
+    `NotFoundError` (code `file_not_found`); a directory or special file in place of a regular file raises
     `InvalidRequestError` (code `not_a_file`, or `not_a_directory`). Links are never followed.
     """
 
@@ -86,7 +86,7 @@ class Sandbox(Protocol):
     network: bool
 
     async def start(self) -> None:
-        """Makes the sandbox ready; does nothing if it is. Raises `SandboxUnavailableError` where it cannot."""
+        """Makes the sandbox ready; does nothing if it is. Raises `SandboxUnavailableError` on failure."""
         ...
 
     async def exec(
@@ -94,26 +94,26 @@ class Sandbox(Protocol):
     ) -> ExecResult:
         """Runs a shell command in the workspace, as an unprivileged user and without the service's environment.
 
-        On time-out and on cancellation every process that the command started is dead before this returns or raises,
-        detached ones (`setsid`, double fork) included, and what was printed until then has gone to `on_output`.
+        On timeout and on cancellation, every process the command started is dead before this returns or raises,
+        including detached ones (`setsid`, double fork), and all output until then has gone to `on_output`.
         """
         ...
 
     async def has_workspace(self) -> bool:
-        """Whether the session has a workspace already; makes and starts nothing, unlike all the others."""
+        """Whether the session has a workspace already; unlike the other methods, creates and starts nothing."""
         ...
 
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """A regular file's bytes. Raises `TooLargeError` where it has more than `max_bytes`."""
+        """Reads a regular file. Raises `TooLargeError` if it has more than `max_bytes`."""
         ...
 
     async def open(self, path: str) -> OpenFile:
-        """A regular file, to be read in pieces, for whom it may be too large to hold."""
+        """Opens a regular file to read it in pieces, without holding all of it in memory."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Writes a file whole, with its parent directories; the file is either the old one or the new one, never a part
-        of it. Owned by the user that commands run as."""
+        """Writes a file atomically, with its parent directories: readers see the old file or the new one, never a part.
+        The file is owned by the user that commands run as."""
         ...
 
     async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
@@ -126,16 +126,16 @@ class Sandbox(Protocol):
         ...
 
     async def copy_from(self, source: Sandbox) -> None:
-        """Makes its workspace, which is new, a copy of that of another sandbox of the same kind, which may run
-        meanwhile; does nothing where that has none. Raises `WorkspaceFullError` where the disk is full."""
+        """Copies the workspace of another sandbox of the same kind, which may be running, into this new one; does
+        nothing if the source has no workspace. Raises `WorkspaceFullError` if the disk is full."""
         ...
 
     async def stop(self) -> None:
-        """Ends all its processes and frees what it holds while idle; the workspace stays."""
+        """Ends all processes and frees the sandbox's resources; the workspace stays."""
         ...
 
     async def remove(self) -> None:
-        """Ends it and deletes its workspace."""
+        """Stops the sandbox and deletes its workspace."""
         ...
 
 
@@ -147,7 +147,7 @@ class SandboxFactory(Protocol):
 
     @property
     def network_can_be_limited(self) -> bool:
-        """Whether a sandbox of this kind can be held to a list of hosts here."""
+        """Whether a sandbox of this kind can be limited to a list of hosts here."""
         ...
 
     @property
@@ -156,25 +156,25 @@ class SandboxFactory(Protocol):
         ...
 
     def describe(self) -> str:
-        """One sentence for a person: what was found, as `Docker Engine 28.2.2 at unix:///var/run/docker.sock`."""
+        """One sentence on what was found, such as `Docker Engine 28.2.2 at unix:///var/run/docker.sock`."""
         ...
 
     async def check(self) -> None:
-        """Raises `SandboxUnavailableError` with a sentence on how to mend it where sandboxes cannot be made now."""
+        """Raises `SandboxUnavailableError` , saying how to fix it, if sandboxes cannot be made now."""
         ...
 
     def open(self, config: SandboxConfig) -> Sandbox:
-        """The session's sandbox, not started yet. Two calls for one session give handles of the same workspace."""
+        """The session's sandbox, not started yet. Two calls for one session return handles to the same workspace."""
         ...
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
-        """Removes containers, processes and workspaces of this server's instance whose session is not among
-        `live_sessions`, and ends commands left running by an earlier life of the server; returns what was removed."""
+        """Removes containers, processes and workspaces of this server's instance whose session is not in
+        `live_sessions`, and ends commands left by an earlier server process; returns what was removed."""
         ...
 
     async def running(self) -> set[str]:
-        """The sessions of this server's instance whose sandbox goes on by itself, with what runs in its
-        background."""
+        """The sessions of this server's instance whose sandbox keeps running between commands, with its background
+        processes."""
         ...
 
     async def aclose(self) -> None: ...

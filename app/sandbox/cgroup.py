@@ -1,4 +1,4 @@
-"""Control groups (version 2), where the server may make them: limits for all processes of a sandbox together."""
+"""Control groups (version 2), if the server may create them: limits for all processes of a sandbox together."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ OWN = Path("/proc/self/cgroup")
 PERIOD_US = 100_000
 """The kernel's own default period of `cpu.max`."""
 WEIGHT = 1
-"""The least; a group has 100 where nobody has said otherwise."""
+"""The minimum; the default is 100."""
 
 
 class Cgroups:
-    """A group below which the server may make others, with the controllers for memory and processes handed down."""
+    """A group in which the server may create others, with the memory and pids controllers delegated."""
 
     def __init__(self, parent: Path) -> None:
         self.parent = parent
 
     @classmethod
     def find(cls, mount: Path = MOUNT, own: Path = OWN) -> Cgroups | None:
-        """The nearest such group above the server's own process; None where there is none, after trying it out.
+        """Finds the nearest such group above the server's own process by trying it out; None if there is none.
 
-        The server's own group will not do as a rule: one with processes hands nothing down.
+        The server's own group usually does not work: a group with processes cannot delegate controllers.
         """
         for directory in _above(mount, own):
             groups = cls(directory)
@@ -40,23 +40,23 @@ class Cgroups:
         return None
 
     def create(self, session_id: str, limits: SandboxLimits) -> None:
-        """Makes the session's group, or sets the limits of the one that is there."""
+        """Makes the session's group, or updates the limits of an existing one."""
         group = self._group(session_id)
         group.mkdir(exist_ok=True)
         _write(group / "memory.max", limits.memory_mb * 1024 * 1024)
         _write(group / "pids.max", limits.pids)
-        with suppress(OSError):  # no swap, or the controller is not handed down
+        with suppress(OSError):  # no swap, or the controller is not delegated
             _write(group / "memory.swap.max", 0)
         with suppress(OSError):
             _write(group / "cpu.max", f"{round(limits.cpus * PERIOD_US)} {PERIOD_US}")
             _write(group / "cpu.weight", WEIGHT)
 
     def add(self, session_id: str, pid: int) -> None:
-        """Puts a process, with all that it will start, into the session's group."""
+        """Moves a process, with everything it will start, into the session's group."""
         _write(self._group(session_id) / "cgroup.procs", pid)
 
     def remove(self, session_id: str) -> None:
-        """Removes the session's group, in which nothing runs any more; does nothing where there is none."""
+        """Removes the session's group, which is empty; does nothing if it does not exist."""
         with suppress(OSError):
             self._group(session_id).rmdir()
 
@@ -76,5 +76,5 @@ def _above(mount: Path, own: Path) -> Iterator[Path]:
 
 
 def _write(path: Path, value: int | str) -> None:
-    with path.open("r+") as file:  # never made anew: a controller that is not there has no file
+    with path.open("r+") as file:  # never created: a missing controller has no file
         file.write(f"{value}\n")

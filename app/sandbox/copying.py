@@ -1,8 +1,8 @@
 """Copies a workspace on the host into an empty one that belongs to another session.
 
-Commands may change the source at any instant, so it is walked as the rest of `workspace` does, and what changes under
-our hands is left out or copied as far as it is. In the target every directory is opened anew without following links:
-one that was copied a moment ago must not lead out of it.
+Commands may change the source at any time, so it is walked as in `workspace`; entries that change during the copy are
+left out or copied as far as possible. In the target, every directory is reopened without following links: a command
+may have replaced one that was just copied.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from app.sandbox.usage import ENTRY_BYTES
 from app.sandbox.workspace import FULL, Entry, Workspace, open_file
 
 PIECE = 8 * 1024 * 1024
-"""Bytes that one system call copies, so that a thread is never long in one."""
+"""Bytes copied per system call, to keep each call short."""
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_SHARING = frozenset({errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
-"""What the kernel says where it cannot copy between two files by itself."""
+"""Errors if the kernel cannot copy between the two files itself."""
 
 
 def copy_workspace(source: Workspace, target: Workspace, limit: int) -> None:
-    """Copies regular files with their permissions and times, directories, and links as links, hard ones too; the
-    target's owner gets them. Holes in files stay holes. Blocks.
+    """Copies regular files with their permissions and times, directories, and links as links (hard links too); the
+    target's owner owns them. Holes in files stay holes. Blocks.
 
-    Raises `WorkspaceFullError` where the disk is full or the copy takes more than `limit` bytes, and `SandboxError` for
-    what else the disk refuses.
+    Raises `WorkspaceFullError` if the disk is full or the copy takes more than `limit` bytes, and `SandboxError` for
+    other disk errors.
     """
     with _translated():
         target.create()
@@ -57,10 +57,10 @@ def _translated() -> Iterator[None]:
 
 
 class _Copy:
-    """A copy that is being made. It remembers nothing of single files: there may be millions."""
+    """A copy in progress. It keeps no state per file: there may be millions."""
 
     def __init__(self, target: Workspace, limit: int, links: int) -> None:
-        """`links` is an open directory on the target's disk, for names that files with several have meanwhile."""
+        """`links` is an open directory on the target's disk, for temporary names of files with several hard links."""
         self._target = target
         self._limit = limit
         self._links = links
@@ -75,7 +75,7 @@ class _Copy:
                     os.fchmod(into, 0o700)
                     for entry in chain((first,), children):
                         self._copy_entry(entry, into)
-                    if parent:  # What is made in a directory changes its time, and a closed one takes nothing.
+                    if parent:  # New entries change a directory's time, and a read-only one takes none.
                         _finish(into, original)
 
     def _copy_entry(self, entry: Entry, into: int) -> None:
@@ -98,7 +98,7 @@ class _Copy:
         self._count(os.stat(name, dir_fd=into, follow_symlinks=False).st_blocks * 512)
 
     def _copy_file(self, entry: Entry, into: int) -> bool:
-        """Whether a new file was made; there may be none any more, or a copy of it under another name."""
+        """Whether a new file was made; the source may be gone, or already copied under another name."""
         name = entry.parts[-1]
         with _source(entry) as source:
             if source is None:
@@ -115,11 +115,11 @@ class _Copy:
         return True
 
     def _link(self, shared: str, name: bytes, into: int) -> bool:
-        """Whether there is a copy of the file, which now has another name."""
+        """Links an earlier copy of the file under this name; whether there was one."""
         try:
             os.link(shared, name, src_dir_fd=self._links, dst_dir_fd=into, follow_symlinks=False)
         except OSError as exc:
-            if exc.errno == errno.EMLINK:  # as many as a file may have; the next copy takes its place
+            if exc.errno == errno.EMLINK:  # the file has the maximum number of links; the next copy replaces it
                 os.unlink(shared, dir_fd=self._links)
             elif exc.errno != errno.ENOENT:
                 raise
@@ -142,7 +142,7 @@ def copy_too_large(limit: int) -> WorkspaceFullError:
 
 @contextmanager
 def _source(entry: Entry) -> Iterator[int | None]:
-    """The open file, None where it is gone, no file any more, or closed to us."""
+    """The open file; None if it is gone, no longer a regular file, or not readable."""
     try:
         file = open_file(entry.directory, entry.parts[-1], os.fsdecode(entry.parts[-1]))
     except (OSError, PalimpsestError):
@@ -153,7 +153,7 @@ def _source(entry: Entry) -> Iterator[int | None]:
 
 
 def _copy_data(source: int, target: int, size: int) -> None:
-    """Copies what is written of a file, up to `size`."""
+    """Copies the data of a file, skipping holes, up to `size`."""
     place = 0
     while place < size:
         try:
@@ -169,7 +169,7 @@ def _copy_data(source: int, target: int, size: int) -> None:
 
 
 def _copy_range(source: int, target: int, begin: int, end: int) -> bool:
-    """Whether all of it was there; the file may have become shorter."""
+    """Whether the whole range was copied; the file may have become shorter."""
     while begin < end:
         count = _copy_piece(source, target, begin, min(PIECE, end - begin))
         if count == 0:
@@ -192,7 +192,7 @@ def _copy_piece(source: int, target: int, place: int, count: int) -> int:
 
 
 def _finish(file: int, status: os.stat_result) -> None:
-    """Gives a copy the permissions and times of its original; no set-uid bits, which nothing in a sandbox needs."""
+    """Gives a copy the original's permissions and times, without set-uid bits, which nothing in a sandbox needs."""
     os.fchmod(file, stat.S_IMODE(status.st_mode) & 0o777)
     with suppress(OSError):  # a time that this file system cannot hold
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))

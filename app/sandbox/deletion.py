@@ -13,9 +13,9 @@ from pathlib import Path
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _BATCH = 10_000
-"""Names of a directory that are read at once: a few MiB, and few enough readings of one with a million."""
+"""Names of a directory read at once: takes a few MiB, and a directory with a million names needs few reads."""
 _SHALLOW = 20
-"""Depth up to which a directory is emptied where it is, which is quicker than to move it."""
+"""Depth up to which a directory is emptied in place, which is faster than moving it."""
 
 
 @contextmanager
@@ -27,10 +27,10 @@ def closing_file(file: int) -> Iterator[int]:
 
 
 def delete_tree(root: Path) -> None:
-    """Deletes a tree that a sandbox owned, of any depth and with directories that their owner closed.
+    """Deletes a tree that a sandbox owned, of any depth and with directories whose owner removed access.
 
-    What lies deep is emptied by moving its directories up to the root, and names are read in batches, so neither
-    recursion nor long paths, open descriptors or memory grow with the tree. Nothing may run in the sandbox meanwhile.
+    Deep directories are moved up to the root to be emptied, and names are read in batches, so recursion, path length,
+    open descriptors and memory do not grow with the tree. Nothing may run in the sandbox meanwhile.
     """
     try:
         top = os.open(root, OPEN_DIRECTORY)
@@ -60,7 +60,7 @@ def _some_names(directory: int) -> list[str]:
 
 
 def _opened_up(parent: int, name: str) -> bool:
-    """Whether this is a directory; if so its owner may enter and change it afterwards."""
+    """Gives the owner full access to a directory; False if it is not one."""
     mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
         os.chmod(name, 0o700, dir_fd=parent)

@@ -24,13 +24,13 @@ async def open_factory(
     image: str | None = None,
     host_network: bool = True,
 ) -> SandboxFactory:
-    """The factory of a kind, checked by making a sandbox with it; `auto` is Docker if an Engine answers, else
+    """Opens the factory of a kind and checks it by making a sandbox; `auto` is Docker if an Engine answers, else
     bubblewrap.
 
     `data_dir` holds the workspaces of sandboxes on this host. `instance_id` marks containers as this server's.
-    `docker_host` is the Engine's address; None reads DOCKER_HOST. `image` is what Docker must have, or its registry
-    offer. `host_network` False refuses commands a network that is the host's own. Raises `SandboxUnavailableError`,
-    saying what can be done about it; commands never run unsandboxed unless `local-unsafe` was asked for.
+    `docker_host` is the Engine's address; None reads DOCKER_HOST. `image` must be present or available from its
+    registry. `host_network` False refuses commands a network that is the host's own. Raises `SandboxUnavailableError`,
+    saying how to fix it; commands never run unsandboxed unless `local-unsafe` was requested.
     """
     kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if kind == "auto" else (kind,)
     failures: list[SandboxUnavailableError] = []

@@ -1,8 +1,8 @@
 """Sandboxes in Docker: one container per session, its workspace in a volume.
 
-The container is got or created by name, so that a restart of the server finds it again. It runs nothing but a process
-that waits, as an unprivileged user without capabilities; commands come in through `docker exec`. What may go wrong with
-the Engine, the container or the image meanwhile is met at the next call, which makes anew what is missing.
+The container is found or created by name, so a restarted server finds it again. It runs only a waiting process, as an
+unprivileged user without capabilities; commands enter through `docker exec`. Failures of the Engine, the container or
+the image are handled at the next call, which recreates what is missing.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from app.sandbox.process import Commands, until
 from app.sandbox.view import file_blocks
 
 CANCEL_S = 2.0
-"""Seconds that a cancellation waits for a command to be dead; the contract of `cancel` allows as many."""
+"""Seconds that a cancellation waits for a command to die; the contract of `cancel` allows that long."""
 SECOND_LOOK_S = 0.3
-"""Seconds after which the Engine has learnt that a command ended; a few milliseconds were seen."""
+"""Seconds within which the Engine notices that a command ended; a few milliseconds were measured."""
 
 
 class _Session:
-    """What the handles of one session share."""
+    """State shared by the handles of one session."""
 
     def __init__(self, engine: Engine, container: str, disk_limit: int, gateway: Gateway) -> None:
         self.egress = ContainerEgress(engine, container, gateway)
@@ -59,14 +59,14 @@ class _Session:
         self.lock = asyncio.Lock()
         """Held while the container is created or removed."""
         self.deleted = False
-        """Whether container and volume were removed for good; nothing creates them again."""
+        """Whether container and volume were removed permanently; they are never recreated."""
         self.commands = Commands()
 
 
 COPIES = 3
-"""Times that a workspace is copied at most whose files change meanwhile."""
+"""Maximum attempts to copy a workspace whose files change meanwhile."""
 BROKEN_OFF = "unexpected EOF"
-"""What the Engine says of an archive that ends too soon, as its own do where a file got shorter or went while it was
+"""The Engine's errors for an archive that ends too soon, as its own do if a file shrinks or disappears while being
 read."""
 
 
@@ -115,14 +115,14 @@ class DockerSandbox:
                     result = ExecResult(None, False, 0)  # the container had to be ended as a whole
             if watch.broken is not None:
                 return replace(result, exit_code=None, remark=watch.broken)
-            # Who cancels does not wait for a look.
+            # A cancellation does not wait for a check.
             return result if ending.is_set() else replace(result, remark=await session.watch.remark())
 
         async def work(ending: asyncio.Event) -> ExecResult:
             running = self._engine.in_background(run(ending))
             await until(running, ending, None)
             if not running.done():
-                # An Engine that does not answer holds no cancellation up: the rest is done when it does.
+                # An Engine that does not answer must not delay a cancellation: cleanup continues when it does.
                 await asyncio.wait({running}, timeout=CANCEL_S)
             return running.result() if running.done() else ExecResult(process.KILLED, False, 0)
 
@@ -163,7 +163,7 @@ class DockerSandbox:
         await self._ensure(running=False)
         limit = self._config.limits.disk_mb * 2**20
         for others in reversed(range(COPIES)):
-            # Straight from one to the other, with all owners, and with no command that an image might not have.
+            # Streamed directly, keeping owners, without commands that an image might lack.
             pieces = _Bounded(source._archives.fetch(f"{WORKSPACE}/."), limit)
             try:
                 async with aclosing(aiter(pieces)) as archive:
@@ -178,7 +178,7 @@ class DockerSandbox:
                     raise _not_copied(exc) from exc
 
     async def stop(self) -> None:
-        # Removed, not only stopped: a container that nobody uses takes disk, and the workspace is in its volume.
+        # Removed, not just stopped: an unused container takes disk space, and the workspace is in its volume.
         async with self._session.lock:
             await self._engine.remove(self._name)
         await self._session.egress.close()
@@ -197,7 +197,7 @@ class DockerSandbox:
         await session.commands.end_all()
 
     async def _ensure(self, *, running: bool) -> None:
-        """Makes sure that the container exists and, if asked for, runs. Raises `NotFoundError` (code
+        """Makes sure that the container exists and, if requested, runs. Raises `NotFoundError` (code
         `session_not_found`) after `remove`."""
         if running:
             await self._session.running.ended()
@@ -214,8 +214,8 @@ class DockerSandbox:
             await self._make(running)
 
     async def _make(self, running: bool) -> None:
-        # The Engine may create what it was asked for although the caller was cancelled, so the lock is held until it
-        # has answered: a removal that follows finds the container.
+        # The Engine may create the container even if the caller was cancelled, so the lock is held until it has
+        # answered: a later removal then finds the container.
         await asyncio.shield(self._engine.in_background(self._make_locked(running)))
 
     async def _make_locked(self, running: bool) -> None:
@@ -227,7 +227,7 @@ class DockerSandbox:
                 await self._start()
 
     async def _adopted(self) -> dict[str, Any] | None:
-        """The container as it is. One made with other settings is removed; its workspace stays."""
+        """The existing container. One created with other settings is removed; its workspace stays."""
         shown = await self._engine.find(self._name)
         if shown is None:
             return None
@@ -265,8 +265,8 @@ class _NoImageError(aiodocker.DockerError):
 
 
 class _Bounded:
-    """The pieces of an archive, up to `limit` bytes: in an archive the holes of files are filled, so that it may hold
-    far more than the workspace that it is of."""
+    """The pieces of an archive, up to `limit` bytes. An archive fills the holes of files, so it may be far larger than
+    its workspace."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None], limit: int) -> None:
         self._pieces = pieces
@@ -274,7 +274,7 @@ class _Bounded:
         self.is_over = False
 
     async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        # Left half-way and open, the source could not be used any more.
+        # If the source were left open halfway, it could not be used again.
         async with aclosing(self._pieces) as pieces:
             async for piece in pieces:
                 self._left -= len(piece)
@@ -285,14 +285,14 @@ class _Bounded:
 
 
 def _not_copied(exc: aiodocker.DockerError) -> SandboxError:
-    # The Engine has no code for it.
+    # The Engine has no error code for this.
     if "no space left" in str(exc.message).lower() or "quota" in str(exc.message).lower():
         return WorkspaceFullError("The workspace cannot be copied: the disk of the Docker Engine is full.")
     return refused(exc)
 
 
 class DockerFactory:
-    """Sandboxes in the Engine at `docker_host`, by default DOCKER_HOST or the local socket."""
+    """Sandboxes on the Engine at `docker_host`, by default DOCKER_HOST or the local socket."""
 
     kind = "docker"
     network_default = True
@@ -319,7 +319,7 @@ class DockerFactory:
         return f"Docker Engine{version} at {self._engine.host}"
 
     async def check(self) -> None:
-        """Whether the Engine answers, and has the image or can get it."""
+        """Checks that the Engine answers, and has the image or can pull it."""
         self._version = await self._engine.version()
         if self._image is not None and not await self._engine.has_image(self._image):
             await self._engine.find_remote(self._image)
@@ -360,7 +360,7 @@ class DockerFactory:
         return {c["Labels"].get(SESSION_LABEL, "") for c in containers if c["State"] == "running"}
 
     async def _left_executing(self, name: str) -> bool:
-        """Whether a command is left in a container; looked at twice, as the Engine may learn late of one's end."""
+        """Whether a command is left in a container; checked twice, as the Engine may notice its end late."""
         if not await self._engine.executing(name):
             return False
         await asyncio.sleep(SECOND_LOOK_S)

@@ -1,6 +1,6 @@
-"""What lies in a container, through the Engine's archive API: looked at, fetched and put there as tar.
+"""Files in a container through the Engine's archive API: checked, downloaded and uploaded as tar.
 
-None of it needs the container to run, nor the Engine to be on this host.
+The container need not run, and the Engine need not be on this host.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import aiohttp
 from app.sandbox.engine import Engine
 
 PIECE = 64 * 1024
-"""Bytes of an archive taken at a time."""
+"""Bytes of an archive read at a time."""
 
 # Go's os.FileMode bits, in which the Engine describes a path
 _GO_DIRECTORY, _GO_LINK = 1 << 31, 1 << 27
@@ -26,7 +26,7 @@ _GO_TYPES = _GO_DIRECTORY | _GO_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1
 
 @dataclass(frozen=True, slots=True)
 class PathStatus:
-    """What the Engine says of one path in a container; a link is described itself, not what it points to."""
+    """The Engine's description of one path in a container; of a link itself, not its target."""
 
     mode: int
     size: int
@@ -45,17 +45,17 @@ class PathStatus:
 
 
 class ContainerArchives:
-    """The content of one container, running or not. Methods raise as those of `Engine` do."""
+    """The content of one container, running or not. Methods raise what those of `Engine` raise."""
 
     def __init__(self, engine: Engine, container: str) -> None:
         self._engine = engine
         self._container = container
 
     async def status(self, path: str) -> PathStatus | None:
-        """What lies at `path`; None where nothing does."""
+        """The status of `path`; None if it does not exist."""
         async with self._engine.answering(self._engine.look_s):
             docker = self._engine.docker
-            # not through aiodocker: it takes a refusal's body for JSON, and the answer to HEAD has none
+            # not through aiodocker: it parses an error's body as JSON, and a response to HEAD has none
             url = f"{docker.docker_host}/{docker.api_version}/containers/{self._container}/archive"
             async with docker.session.head(url, params={"path": path}) as response:
                 if response.status == 404:
@@ -66,20 +66,20 @@ class ContainerArchives:
         return PathStatus(int(status["mode"]), int(status["size"]))
 
     async def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
-        """What lies at `path`, as a tar in pieces."""
+        """Yields `path` as a tar in pieces."""
         with self._engine.translated():
-            # Of the connection, since who takes the pieces may be slow.
+            # A timeout of the connection only, since the consumer may be slow.
             silence = aiohttp.ClientTimeout(sock_read=self._engine.answer_s)
             async with AsyncExitStack() as stack:
                 async with self._engine.answering():
                     response = await stack.enter_async_context(self._archive(path, "GET", silence))
-                # It may be left half-way, and its connection is then of no more use.
+                # If abandoned halfway, its connection cannot be reused.
                 stack.callback(response.close)
                 async for piece in response.content.iter_chunked(PIECE):
                     yield piece
 
     async def put(self, path: str, archive: bytes | AsyncIterator[bytes]) -> None:
-        """Unpacks a tar at `path`, with the owners that it names."""
+        """Unpacks a tar at `path`, with the owners it names."""
         async with self._engine.answering() as heard:
             data = archive if isinstance(archive, bytes) else _each(archive, heard)
             async with self._archive(path, "PUT", aiohttp.ClientTimeout(), data):

@@ -1,4 +1,4 @@
-"""A session's container as it is described to the Engine: its name, its labels and how little it may do."""
+"""The Engine's configuration of a session's container: its name, labels and restrictions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ INSTANCE_LABEL = "palimpsest.instance"
 SESSION_LABEL = "palimpsest.session"
 CONFIG_LABEL = "palimpsest.config"
 CPU_SHARES = 512
-"""A container's weight where processors are scarce, an ordinary process's being 1,024: a flood of output kept the
-server's thread waiting for up to 150 ms with equal weights, for 57 ms with this one. What is idle it may use."""
-# `sleep infinity` is not known everywhere. The shell is no first process: docker-init is, which reaps orphans.
+"""A container's CPU weight under contention (the default is 1,024): a flood of output kept the server's thread waiting
+for up to 150 ms with equal weights, and for 57 ms with this one. Idle CPU time is not limited by it."""
+# `sleep infinity` does not exist everywhere. The first process is docker-init, not the shell; it reaps orphans.
 _WAIT = ["/bin/sh", "-c", "while :; do sleep 3600; done"]
 
 
@@ -70,7 +70,7 @@ def container_config(config: SandboxConfig, instance_id: str) -> dict[str, Any]:
 
 
 def own_directories() -> bytes:
-    """An archive that gives the workspace and the home directory to the user."""
+    """An archive that makes the user the owner of the workspace and the home directory."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as file:
         for path in (WORKSPACE, HOME):

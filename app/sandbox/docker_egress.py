@@ -1,5 +1,5 @@
-"""The egress proxy of a container: its port is opened with the first command and stays as long as the container runs,
-for background processes too."""
+"""The egress proxy of a container: its port is opened with the first command and stays open as long as the container
+runs, for background processes too."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from app.sandbox.engine import Engine
 
 
 def can_be_entered(host: str) -> bool:
-    """Whether this server may enter the networks of containers of the Engine at this address: as root, or where both
-    are the same user's."""
+    """Whether this server may enter the networks of the containers of the Engine at this address: as root, or if both
+    belong to the same user."""
     prefix, _, path = host.partition("unix://")
     if prefix or not path:
         return False
@@ -27,7 +27,7 @@ def can_be_entered(host: str) -> bool:
 
 
 class ContainerEgress:
-    """The way out of one session's container."""
+    """Network access of one session's container."""
 
     def __init__(self, engine: Engine, container: str, gateway: Gateway) -> None:
         self._engine = engine
@@ -36,11 +36,11 @@ class ContainerEgress:
         self._lock = asyncio.Lock()
         self._proxy: Proxy | None = None
         self._life = ""
-        """The container and its start that the proxy belongs to: a restart makes a new network."""
+        """The container and start time that the proxy belongs to: a restart makes a new network."""
 
     @asynccontextmanager
     async def noting(self, hosts: tuple[str, ...]) -> AsyncIterator[Refusals]:
-        """Lets the running container reach these hosts, if any; the value holds what was refused meanwhile."""
+        """Lets the running container reach these hosts, if any; yields the refusals meanwhile."""
         if not hosts:
             yield Refusals()
             return
@@ -73,8 +73,8 @@ class ContainerEgress:
 
     async def _enter(self, pid: int, container_id: str) -> socket.socket:
         try:
-            # Its own files are mounted from a directory with its id: so the process is not one of this machine that
-            # has the number of another machine's by chance.
+            # Its files are mounted from a directory with its id, so this is not a process on this machine that
+            # happens to have the number of one on another machine.
             return await enter(pid, f"/{container_id}/")
         except PortTakenError as exc:
             await self._engine.kill(self._container)

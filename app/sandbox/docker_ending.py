@@ -1,10 +1,10 @@
 """The commands that run in one container, and how they are ended.
 
 The processes of a command are those that started after it and descend neither from an older process nor from another
-command, however they detached themselves. A script in the container kills them. The script looks like such a process
+command, even if they detached. A script in the container kills them. The script looks like such a process
 itself, so two scripts at once would kill each other: commands that end together, as in a cancellation, share one.
 
-A process in the container can deceive the script or stop it. So the Engine's own list of processes decides whether the
+A process in the container can deceive the script or stop it. So the Engine's own process list decides whether the
 commands are dead; if they are not, the whole container is killed.
 """
 
@@ -29,16 +29,16 @@ KILL_TIMEOUT_S = 1.2
 """How long the kill script may take before the whole container is killed; a cancellation has two seconds."""
 
 END_S = 3.0
-"""Seconds that who asks for an end waits for it; with an Engine that answers it comes in a tenth of that."""
+"""Seconds that a caller waits for a command to end; a responsive Engine takes a tenth of that."""
 PAUSES_S = (0.1, 0.5, 2.0)
-"""Seconds between attempts to kill a container whose Engine does not answer; the last one stands for all others."""
+"""Seconds between attempts to kill a container whose Engine does not answer; the last value repeats."""
 ATTEMPTS = 2
-"""How often the kill script runs before the whole container is killed: another script, as one that writes a file, may
-have begun since."""
+"""Maximum runs of the kill script before the whole container is killed: another script, such as one that writes a
+file, may have started meanwhile."""
 
 
 class Command(Protocol):
-    """A command in the container. `heard` is set when it has begun, or will never say so."""
+    """A command in the container. `heard` is set when it has reported its start, or never will."""
 
     heard: asyncio.Event
 
@@ -51,7 +51,7 @@ class Command(Protocol):
 
 
 class RunningCommands:
-    """The commands of one container, each from its start to its end."""
+    """The commands of one container, that are running."""
 
     def __init__(self, engine: Engine, place: Place) -> None:
         self._engine = engine
@@ -68,15 +68,15 @@ class RunningCommands:
         self._commands.discard(command)
 
     async def ended(self) -> None:
-        """Returns when nothing is left to be ended: a command that began meanwhile could be taken for a part of it."""
+        """Waits until nothing is being ended: a command started meanwhile could be mistaken for part of it."""
         if self._ending is not None:
             await asyncio.wait({self._ending})
 
     async def end(self, command: Command) -> None:
-        """Ends all processes of a command; where that cannot be done one by one, all of the container. Raises
-        `SandboxAwayError` where the Engine does not answer for so long; they are ended as soon as it does."""
+        """Ends all processes of a command, or of the whole container if they cannot be ended individually. Raises
+        `SandboxAwayError` if the Engine does not answer in time; they are ended as soon as it does."""
         self._doomed.add(command)
-        # Others may wait for the same end.
+        # Other callers may wait for the same task.
         ended, _ = await asyncio.wait({self._begin_to_end()}, timeout=END_S)
         if not ended:
             raise self._engine.away("it does not answer, so the command is ended only when it does")
@@ -108,19 +108,19 @@ class RunningCommands:
         await self._kill()
 
     async def _kill(self) -> None:
-        """Kills the container, through the Engine if that answers."""
+        """Kills the container, through the Engine if it answers."""
         with suppress(aiodocker.DockerError):
             for pause in chain(PAUSES_S, repeat(PAUSES_S[-1])):
                 with suppress(SandboxUnavailableError, TimeoutError):
                     async with asyncio.timeout(KILL_TIMEOUT_S):
                         return await self._engine.kill(self._place.container)
-                # A process that was stopped while the Engine started it holds the Engine up for ever.
+                # A process that was stopped while the Engine started it blocks the Engine forever.
                 if here := self._place.here:
                     await in_thread(here.kill)
                 await asyncio.sleep(pause)
 
     async def _end_processes(self, doomed: Set[Command]) -> bool:
-        """Whether all that belongs to the commands is dead now."""
+        """Whether all processes of the commands are dead now."""
         for command in doomed:
             await command.heard.wait()
         roots = [await command.root() for command in doomed]
@@ -144,10 +144,10 @@ class RunningCommands:
 
 
 def older(processes: Sequence[Process], roots: Collection[int | None]) -> set[int] | None:
-    """The processes of a container that are older than all of `roots`; None where one of those is gone, since nothing
-    tells then what is younger.
+    """The processes of a container that are older than all of `roots`; None if one of those is gone, since it is then
+    unknown which are younger.
 
-    `processes` are sorted by age, to a clock tick; within a tick the number decides.
+    `processes` are sorted by age, to a clock tick; within a tick, by number.
     """
     pids = [process.pid for process in processes]
     places = [pids.index(root) for root in roots if root in pids]
@@ -157,8 +157,8 @@ def older(processes: Sequence[Process], roots: Collection[int | None]) -> set[in
 
 
 def stays(pid: int, kept: Set[int], processes: Sequence[Process]) -> bool:
-    """Whether a process is one of `kept` or descends from one. That all descend from a container's first says nothing:
-    it adopts orphans."""
+    """Whether a process is in `kept` or descends from one that is. Descending from a container's first process means
+    nothing: it adopts orphans."""
     first, parents = processes[0].pid, {process.pid: process.parent for process in processes}
     while pid not in kept:
         pid = parents.get(pid, first)

@@ -1,9 +1,9 @@
 """Commands in a container, through `docker exec`.
 
-The Engine neither ends an exec nor says that its command has ended while a background process holds the output open.
-So a small shell script stands around the command: it says in the output when the command began and with which code it
-ended, each time after a random mark, and `Marks` takes that out again. What it says is believed of the exit code alone:
-whether a command that was to be ended is dead is for `docker_ending` to find out.
+The Engine neither ends an exec nor reports that its command has ended while a background process holds the output open.
+So a small shell script wraps the command: it writes to the output when the command started and with which code it
+ended, each time after a random mark, and `Marks` removes those lines. They are trusted only for the exit code; whether
+a command that had to be ended is dead is checked by `docker_ending`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
 
 class ContainerCommand:
     """One command in a running container. `running` are the container's commands; this one adds itself while it runs,
-    so that ending one of them spares the rest."""
+    so that ending one spares the others."""
 
     def __init__(self, engine: Engine, container: str, running: RunningCommands, file_blocks: str) -> None:
-        """`file_blocks` is the size of the largest file that it may write, in blocks of 512 bytes."""
+        """`file_blocks` is the size of the largest file it may write, in blocks of 512 bytes."""
         self._file_blocks = file_blocks
         self._engine = engine
         self._container = container
@@ -41,7 +41,7 @@ class ContainerCommand:
         mark = secrets.token_hex(16)
         self._mark = mark
         self.heard = asyncio.Event()
-        """Set when the command has begun, or will never say so."""
+        """Set when the command has reported its start, or never will."""
         self._execution: Exec | None = None
         self._marks = {stream: Marks(mark.encode()) for stream in _STREAMS}
 
@@ -51,7 +51,7 @@ class ContainerCommand:
 
     @property
     def _ended(self) -> bool:
-        """Whether the script has said on both streams that the command has ended."""
+        """Whether the script has reported on both streams that the command has ended."""
         return all(marks.exit_code is not None for marks in self._marks.values())
 
     async def root(self) -> int | None:
@@ -65,8 +65,8 @@ class ContainerCommand:
     async def run(
         self, command: str, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput, stdin: bytes | None
     ) -> ExecResult:
-        """Runs it to its end, its time-out or until `ending` is set; afterwards it is dead in each case but the first,
-        where its background processes go on."""
+        """Runs it until it ends, times out or `ending` is set. It is dead afterwards; only if it ended by itself do its
+        background processes continue."""
         started = time.monotonic()
         size = -1 if stdin is None else len(stdin)
         arguments = (str(size), command, self._file_blocks)
@@ -86,15 +86,15 @@ class ContainerCommand:
             raise await self._refused(exc) from exc
         except SandboxUnavailableError:
             if self._execution is not None and not self.heard.is_set():
-                await self._running.end(self)  # it may have been started all the same
+                await self._running.end(self)  # it may have been started anyway
             raise
         finally:
             self._running.discard(self)
         return ExecResult(code, timed_out, round((time.monotonic() - started) * 1000))
 
     async def _refused(self, exc: aiodocker.DockerError) -> SandboxError:
-        """What to say where the Engine did not start the command. A container that is full of processes takes none in
-        until they are ended."""
+        """The error if the Engine did not start the command. A container that is full of processes accepts none until
+        they are ended."""
         if "OCI runtime" not in exc.message:
             return refused(exc)
         await self._engine.kill(self._container)
@@ -123,7 +123,7 @@ class ContainerCommand:
         return timed_out
 
     async def _read(self, stream: ExecStream, on_output: OnOutput) -> None:
-        """Hands the output on until the stream ends, or the script has said on both that the command has."""
+        """Passes the output on until the stream ends, or the script has reported the command's end on both."""
         try:
             await self._read_messages(stream, on_output)
         finally:

@@ -2,10 +2,10 @@
 
 Reading goes through the Engine's archive API, so it needs neither a running container nor an Engine on this host.
 Listing and writing run a small script in the container, as its user: an archive of a directory carries all its content,
-and one that is put there is unpacked in place, so that a reader could meet half a file.
+and uploaded archives are unpacked in place, so a reader could see half a file.
 
-Every component of a path is looked at before it is used. Between the look and the use a command may put a link there;
-what that can reach is the container's own file system with its own user's rights, never the host's.
+Every component of a path is checked before it is used. Between check and use, a command may put a link there; that
+reaches only the container's own file system with its own user's rights, never the host's.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from app.sandbox.engine import Engine, refused
 from app.sandbox.workspace import kind_of
 
 _LISTED_BYTES = 512
-"""Bytes of listing allowed for each entry asked for; a path has 4,095 at most and far fewer as a rule."""
+"""Bytes of listing allowed for each entry asked for; a path has 4,095 at most and far fewer usually."""
 _LINK, _NOT_A_FILE, _FULL, _CLOSED = 40, 41, 42, 43
 
-# $1 directory, $2 name, $3 temporary name, $4 size. The size is compared, so that an input which broke off is no file.
-# A failure on a disk without a free block is told apart, and so is a place that is closed or that a command has moved
-# away meanwhile.
+# $1 directory, $2 name, $3 temporary name, $4 size. The size is compared, so that an input that broke off is rejected.
+# A full disk has its own exit code, and so does a place without access or one that a command has moved away meanwhile.
 _WRITE_SCRIPT = f"""
 fail() {{ [ "$(stat -f -c %a .)" = 0 ] && exit {_FULL}; exit "$1"; }}
 mkdir -p -- "./$1" && cd -- "./$1" || fail {_CLOSED}
@@ -46,7 +45,7 @@ mode=; [ ! -f "./$2" ] || mode=$(stat -c %a "./$2")
 chmod "${{mode:-644}}" "./$3" && mv -f "./$3" "./$2" || fail {_CLOSED}
 """
 
-# $1 directory, $2 mark of an entry, $3 greatest depth, $4 bytes. A name may hold anything but the mark, random.
+# $1 directory, $2 mark of an entry, $3 maximum depth, $4 bytes. A name may hold anything but the mark, random.
 _LIST_SCRIPT = f"""
 cd -- "./$1" || exit {_CLOSED}
 find . -mindepth 1 -maxdepth "$3" -exec stat -c "$2 %f %s %Y %n" -- {{}} + 2>/dev/null | head -c "$4"
@@ -54,12 +53,11 @@ find . -mindepth 1 -maxdepth "$3" -exec stat -c "$2 %f %s %Y %n" -- {{}} + 2>/de
 _ENTRY = re.compile(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,19}) (.*)", re.DOTALL)
 _MAX_DEPTH = 200
 READS = 3
-"""How often a file is fetched at most that changes at that instant."""
+"""Maximum attempts to fetch a file that changes meanwhile."""
 
 
 class ContainerFile:
-    """A file of a container, fetched each time that it is read. What it has grown by since it was looked at is left
-    out."""
+    """A file of a container, fetched on each read. What was appended after the status check is left out."""
 
     def __init__(self, archives: ContainerArchives, place: str, size: int, path: str) -> None:
         self.size = size
@@ -77,7 +75,7 @@ class ContainerFile:
                         yield piece
                 return
             except SandboxError:
-                # The Engine's archive breaks off where a command swaps the file meanwhile.
+                # The Engine's archive breaks off if a command replaces the file meanwhile.
                 if has_begun or not again:
                     raise
 
@@ -95,20 +93,20 @@ class ContainerFile:
                         yield wanted
                     if start >= part.stop:
                         break
-        if start == 0 < part.stop:  # it was replaced since it was looked at
+        if start == 0 < part.stop:  # it was replaced since it was checked
             raise paths.not_a_file(self._path)
         if start < part.stop:
             raise paths.became_shorter(self._path)
 
     async def aclose(self) -> None:
-        """Holds nothing open."""
+        """Does nothing: no resource is held open."""
 
 
 class ContainerFiles:
-    """The files of one session's container, which exists; for `list` and `write` it runs."""
+    """The files of one session's container, which exists; `list` and `write` need it running."""
 
     def __init__(self, engine: Engine, container: str, archives: ContainerArchives) -> None:
-        """`archives` are those of the same container."""
+        """`archives` belongs to the same container."""
         self._engine = engine
         self._container = container
         self._archives = archives
@@ -162,7 +160,7 @@ class ContainerFiles:
         if code != 0 and not output:
             raise SandboxError(f"{paths.show(path)} cannot be listed: {_last_line(messages)}")
         complete = len(output) < size
-        # Ten thousand entries take longer than others should wait for the event loop.
+        # Parsing ten thousand entries would block the event loop for too long.
         entries = await asyncio.to_thread(parse_listing, output, mark, names, complete=complete)
         return sorted(entries, key=lambda info: info.path)[:limit]
 
@@ -173,7 +171,7 @@ class ContainerFiles:
                 yield piece
 
     async def _status(self, names: Sequence[str], path: str) -> PathStatus:
-        """What lies at the end of the path; raises where that is nothing, or a link, or beyond one."""
+        """The status of a path; raises if it does not exist, is a link or leads through one."""
         status = await self._look_at((), path)
         for count in range(1, len(names) + 1):
             if status is not None and not status.is_directory:
@@ -188,12 +186,12 @@ class ContainerFiles:
         return status
 
     async def _look_at(self, names: Sequence[str], path: str) -> PathStatus | None:
-        """What lies at a part of the path; None where nothing does."""
+        """The status of one component of the path; None if it does not exist."""
         with _refusals(path):
             return await self._archives.status(_absolute(names))
 
     async def _check_parents(self, names: Sequence[str], path: str) -> None:
-        """Raises where a parent is a link or no directory; one that does not exist yet will be made."""
+        """Raises if a parent is a link or not a directory; a missing one will be created."""
         for count in range(1, len(names) + 1):
             status = await self._look_at(names[:count], path)
             if status is None:
@@ -206,7 +204,7 @@ class ContainerFiles:
 
 @contextmanager
 def _refusals(path: str) -> Iterator[None]:
-    """Tells what the Engine refuses in our errors. A command may take away or swap what was looked at just before."""
+    """Translates the Engine's errors. A command may remove or replace a path after it was checked."""
     try:
         yield
     except aiodocker.DockerError as exc:
@@ -214,7 +212,7 @@ def _refusals(path: str) -> Iterator[None]:
 
 
 def parse_listing(output: bytes, mark: str, names: Sequence[str], *, complete: bool) -> list[FileInfo]:
-    """The entries of the list script's output; the last one is left out where the output is not complete."""
+    """The entries of the list script's output; the last one is left out if the output is incomplete."""
     records = output.split(mark.encode() + b" ")[1:]
     prefix = "".join(f"{name}/" for name in names)
     return [_parse_entry(record, prefix) for record in (records if complete else records[:-1])]

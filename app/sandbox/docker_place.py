@@ -1,6 +1,6 @@
-"""Where a container is: on this host, where the server sees its processes and files itself, or elsewhere.
+"""Whether a container is on this host, so that the server can see its processes and files itself.
 
-What is seen from the host is beyond the reach of what runs in the container, and needs no answer of the Engine.
+A process in the container cannot tamper with what is seen from the host, and no Engine call is needed.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _LAYER = re.compile(r"(?<=,upperdir=)[^, ]+")
 
 @dataclass(frozen=True)
 class Here:
-    """A running container of this host."""
+    """A running container on this host."""
 
     container_id: str
     first: int
-    """The process whose end is the end of all others."""
+    """The first process; when it ends, all others end."""
     tree: int
-    """The process above it, from which all that runs in the container descends."""
+    """The process above it, from which all processes of the container descend."""
     roots: tuple[Path, ...]
-    """Its workspace, and what it wrote elsewhere."""
+    """Its workspace, and its writable layer."""
     mounts: tuple[Path, ...]
-    """Where it sees the disks of `roots` in another way."""
+    """Other mounts through which it sees the disks of `roots`."""
 
     def runs(self) -> bool:
         """Blocks."""
@@ -44,24 +44,24 @@ class Here:
         return False
 
     def kill(self) -> None:
-        """Ends all that runs in it, whatever the Engine does. Blocks."""
+        """Kills everything in it without the Engine. Blocks."""
         with suppress(ProcessLookupError):
             if self.runs():
                 os.kill(self.first, signal.SIGKILL)
 
 
 class Place:
-    """Where one container is, as far as that is known."""
+    """Where one container is, if known."""
 
     def __init__(self, engine: Engine, container: str) -> None:
         self.container = container
         self.here: Here | None = None
-        """None where it is elsewhere or closed to this server, or that is not known yet."""
+        """None if it is elsewhere, not accessible to this server, or not located yet."""
         self._engine = engine
         self._is_elsewhere = False
 
     async def locate(self) -> None:
-        """Finds out where a container that runs is. Raises as the methods of `Engine` do."""
+        """Locates a running container. Raises what the methods of `Engine` raise."""
         if self._is_elsewhere or (self.here is not None and await in_thread(self.here.runs)):
             return
         shown = await self._engine.find(self.container)
@@ -74,7 +74,7 @@ class Place:
 
 
 def _find_here(shown: dict[str, Any]) -> Here | None:
-    """A container by its description, where it is on this host and open to this server."""
+    """A container by its description, if it is on this host and accessible to this server."""
     process = Path(f"/proc/{shown['State']['Pid']}")
     volumes = [mount["Source"] for mount in shown["Mounts"] if mount["Destination"] == WORKSPACE]
     try:
@@ -85,5 +85,5 @@ def _find_here(shown: dict[str, Any]) -> Here | None:
     roots = tuple(map(Path, (*volumes, *layers)))
     here = Here(shown["Id"], int(process.name), parent, roots, (process / "root",))
     is_open = len(roots) == 2 and all(os.access(root, os.R_OK | os.X_OK) for root in roots)
-    # A process of that number may be another one's, where the Engine is on another host.
+    # If the Engine is on another host, that number may belong to an unrelated process here.
     return here if is_open and here.runs() and can_see_trees() else None

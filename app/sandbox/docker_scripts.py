@@ -1,6 +1,6 @@
-"""The shell scripts that stand around commands in a container, and what they say in the commands' output.
+"""The shell scripts that wrap commands in a container, and the marks they write into the commands' output.
 
-They need a POSIX shell, /proc and `head`; busybox has all of it.
+They need a POSIX shell, /proc and `head`; busybox has all of these.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # $1 bytes of input or -1, $2 command, $3 the largest file in blocks of 512 bytes. The mark is the first line of its
-# input: among its arguments every process of the container could read it. The 22nd field of /proc/PID/stat is the start
-# in clock ticks since boot; the shell's own messages ("Killed") are no output of the command.
+# input: as an argument, every process of the container could read it. The 22nd field of /proc/PID/stat is the start
+# in clock ticks since boot; the shell's own messages ("Killed") are not the command's output.
 COMMAND_SCRIPT = """
 exec 3>&2 2>/dev/null
 read -r mark
@@ -28,9 +28,9 @@ echo "$mark $code" >&3
 """
 
 # $1 start of the command in ticks, the rest: processes of other commands, which are spared with their descendants.
-# It uses nothing but what is built into a shell: there may be no process left to fork. Victims are stopped until none
-# of them runs, since a stopped one cannot fork, and then killed. Exit code 0 means that none is left, as it is where
-# the container has been started anew since the command: what is younger then is another's.
+# It uses only shell builtins: there may be no process left to fork. Victims are stopped until none runs, since a
+# stopped process cannot fork, and then killed. Exit code 0 means that none is left, which is also the case if the
+# container has restarted since the command: all its processes are then younger.
 KILL_SCRIPT = """
 since=$1; shift
 spared=" $$ 1 $* "
@@ -74,7 +74,7 @@ done
 exit 1
 """
 
-# Before every script of ours: it says its exit code itself, after a mark.
+# Put before every script: prints its exit code after a mark.
 SCRIPT_HEAD = """cleanup() { :; }
 trap 'code=$?; cleanup; echo "MARK $code"' EXIT
 """
@@ -89,10 +89,10 @@ class Begun:
 
 
 class Marks:
-    """Takes what the wrapping script says out of one stream. `feed` returns the command's own output."""
+    """Removes the wrapping script's marks from one stream. `feed` returns the command's own output."""
 
     LONGEST = 64
-    """Characters that the script says after a mark at most; a longer line is the command's own."""
+    """Maximum characters after a mark; a longer line is the command's own output."""
 
     def __init__(self, mark: bytes) -> None:
         self._mark = mark
@@ -121,7 +121,7 @@ class Marks:
             data = rest
 
     def close(self) -> bytes:
-        """What was held back and turned out to be output."""
+        """Returns held-back bytes that turned out to be output."""
         held, self._held = self._held, b""
         return held
 

@@ -1,4 +1,4 @@
-"""Streams of `docker exec`: attached to a command, fed with its input, and read for scripts of ours."""
+"""Streams of `docker exec`: attaching to a command, feeding its input, and running internal scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.sandbox.docker_scripts import SCRIPT_HEAD, Marks
 from app.sandbox.engine import Engine, refused
 
 SILENCE_S = 120.0
-"""How long a script of ours may say nothing, in seconds; to write the largest file that is taken lasts a few."""
+"""Seconds an internal script may be silent; writing the largest accepted file takes a few."""
 
 
 @asynccontextmanager
@@ -29,7 +29,7 @@ async def attached(engine: Engine, execution: aiodocker.execs.Exec) -> AsyncIter
     finally:
         connection = stream._resp.connection if stream._resp is not None else None
         if connection is not None:
-            # a mere close would wait for ever to send input that nobody reads
+            # a plain close would wait forever to send unread input
             if connection.transport is not None:
                 connection.transport.abort()
             await stream.close()
@@ -37,7 +37,7 @@ async def attached(engine: Engine, execution: aiodocker.execs.Exec) -> AsyncIter
 
 @asynccontextmanager
 async def feeding(stream: ExecStream, data: bytes) -> AsyncIterator[None]:
-    """Gives a command its input while its output is read."""
+    """Feeds a command its input while its output is read."""
     feeding = asyncio.create_task(_feed(stream, data))
     try:
         yield
@@ -62,9 +62,9 @@ async def run_script(
     stdin: bytes | None = None,
     limit: int = 1024 * 1024,
 ) -> tuple[int, bytes, bytes]:
-    """Runs a shell script of ours in a container; its exit code (137 where it was killed), output and messages.
+    """Runs an internal shell script in a container; returns its exit code (137 if it was killed), output and messages.
 
-    `cleanup`, if the script defines such a function, is called when it exits. Raises `SandboxError` where the script
+    `cleanup`, if the script defines such a function, is called when it exits. Raises `SandboxError` if the script
     cannot run or prints more than `limit` bytes.
     """
     mark = secrets.token_hex(16)
@@ -79,8 +79,8 @@ async def run_script(
                 feeding(stream, stdin or b""),
                 engine.answering(SILENCE_S) as heard,
             ):
-                # the stream's end would come too late: the Engine holds it back for seconds where another command
-                # has left a background process
+                # waiting for the stream's end would take too long: the Engine delays it for seconds if another
+                # command has left a background process
                 while marks.exit_code is None and (message := await stream.read_out()) is not None:
                     heard()
                     if message.stream == 1:

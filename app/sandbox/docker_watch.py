@@ -1,11 +1,11 @@
-"""Watches what a session's processes put on the Engine's disk, which Docker's usual storage does not bound.
+"""Watches what a session's processes write to the Engine's disk, which Docker's usual storage does not limit.
 
-The watch runs for as long as anything runs in the container, background processes of earlier commands included. If the
-Engine stores its files on this host and this server may read them, a look is cheap and complete. Otherwise a look is a
-small script in the container: it is taken less often, and what runs there can deceive it.
+The watch runs as long as anything runs in the container, background processes of earlier commands included. If the
+Engine stores its files on this host and this server may read them, a check is cheap and complete. Otherwise a check is
+a small script in the container: it runs less often, and processes there can deceive it.
 
-A process can exceed the limit by what it writes between two looks. A single file cannot, and neither can a command that
-starts in a full workspace; the kernel bounds those.
+Processes can exceed the limit by what they write between two checks. A single file cannot, and neither can a command
+that starts in a full workspace; the kernel limits those.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from app.sandbox.usage import ENTRY_BYTES, DiskUse
 from app.sandbox.watch import HostDisk, in_thread
 
 HERE_S = 0.25
-"""Seconds between looks at a disk of this host."""
+"""Seconds between checks of a disk on this host."""
 LOOKS_S = (1.0, 1.0, 2.0, 4.0, 8.0)
-"""Seconds between the first looks through a script: most commands are through before the first."""
+"""Seconds between the first script checks: most commands end before the first."""
 LATER_S = 15.0
-"""Seconds between all others, and the most between a session's looks while short commands follow one another."""
+"""Seconds between later checks, and the maximum between a session's checks during a series of short commands."""
 WRITES = 2**30
-"""Bytes that are written in a second at most, roughly: where there is less room, the next look comes sooner."""
+"""Approximate maximum bytes written per second: with less room than that, the next check comes sooner."""
 COUNT_S = 20.0
-"""Seconds that a look or a count may take."""
+"""Timeout of a check or a count, in seconds."""
 BLIND_LOOKS = 3
-"""After so many looks in a row for which the container had no room, all that runs in it is ended."""
+"""Consecutive checks that failed for lack of a free process before everything in the container is ended."""
 WAITING = 3
 """Processes of a container in which no command runs: docker-init, a shell and its `sleep`."""
 
-# The free blocks, their size and the free places for files.
+# Free blocks, block size and free inodes.
 _FREE_SCRIPT = f"stat -f -c '%a %S %d' {WORKSPACE}"
-# KiB, entries, and blocks of files without a name, one file a line. Fails where a directory is closed to it.
+# KiB, entries, and blocks of unlinked files, one file a line. Fails if it may not read a directory.
 _COUNT_SCRIPT = f"""
 du -sk {WORKSPACE}; failed=$?
 find {WORKSPACE} | wc -l
@@ -57,7 +57,7 @@ exit $failed
 
 
 class ContainerDisk:
-    """What one session has on the Engine's disk: its volume, and what it wrote elsewhere in its container."""
+    """One session's use of the Engine's disk: its volume and its container's writable layer."""
 
     def __init__(self, engine: Engine, place: Place, limit: int) -> None:
         self.use = DiskUse(limit)
@@ -71,7 +71,7 @@ class ContainerDisk:
         return time.monotonic() - self._looked_at > (HERE_S if self._place.here else LATER_S)
 
     async def look(self) -> None:
-        """Brings the account up to date. Raises `SandboxError` where nothing can be started in the container."""
+        """Updates the disk use. Raises `SandboxError` if nothing can be started in the container."""
         self._looked_at = time.monotonic()
         if here := self._place.here:
             await in_thread(partial(self._host_disk(here).look, here.tree, must_know=True))
@@ -84,7 +84,7 @@ class ContainerDisk:
             await self.count()
 
     async def count(self) -> None:
-        """Counts it all. Raises as `look` does."""
+        """Counts everything. Raises what `look` raises."""
         if here := self._place.here:
             await in_thread(partial(self._host_disk(here).count, here.tree))
             return
@@ -101,7 +101,7 @@ class ContainerDisk:
         return self._disk
 
     async def _layer(self) -> int:
-        """Bytes of what the container holds besides its image."""
+        """Bytes of the container's writable layer."""
         with suppress(aiodocker.DockerError):
             async with self._engine.answering():
                 path = f"containers/{self._place.container}/json"
@@ -115,7 +115,7 @@ class ContainerDisk:
 
 
 def _counted(output: bytes) -> int:
-    """Bytes by what the count script says."""
+    """Bytes from the output of the count script."""
     kilobytes, entries, *unnamed = output.splitlines()
     held = sum(int(line.split()[3]) * 512 for line in unnamed)
     return int(kilobytes.split()[0]) * 1024 + int(entries) * ENTRY_BYTES + held
@@ -123,14 +123,14 @@ def _counted(output: bytes) -> int:
 
 @dataclass
 class Watched:
-    """A command that is watched: what ends it, and what it was ended for."""
+    """A watched command: the event that ends it, and why it was ended."""
 
     ending: asyncio.Event
     broken: str | None = None
 
 
 class ContainerWatch:
-    """Watches one container, from the first command until nothing lives in it."""
+    """Watches one container, from the first command until no process is left in it."""
 
     def __init__(self, engine: Engine, place: Place, disk: ContainerDisk, running: RunningCommands) -> None:
         self._engine = engine
@@ -144,7 +144,7 @@ class ContainerWatch:
 
     @asynccontextmanager
     async def over(self, ending: asyncio.Event) -> AsyncIterator[Watched]:
-        """Watches a command, and sets `ending` where there is too much."""
+        """Watches a command, and sets `ending` if the limit is exceeded."""
         watched = Watched(ending)
         self._watched.append(watched)
         self._held = max(self._disk.use.used or 0, self._disk.use.limit)
@@ -156,8 +156,8 @@ class ContainerWatch:
             self._watched.remove(watched)
 
     async def recount(self) -> None:
-        """Brings the account up to date before a command, so that the command is not ended for what others wrote, and
-        so that space freed by processes that have ended counts as free."""
+        """Updates the disk use before a command, so that the command is not ended for earlier writes, and space freed
+        by processes that have ended counts as free."""
         with suppress(SandboxError, TimeoutError):
             await self._place.locate()
             if self._place.here:
@@ -166,7 +166,7 @@ class ContainerWatch:
                 await self._disk.count()
 
     async def remark(self) -> str | None:
-        """What is to be said of the disk after a command that ended by itself."""
+        """The remark on disk use after a command that ended by itself."""
         if self._disk.use.full or self._disk.overdue:
             with suppress(SandboxError, SandboxUnavailableError, TimeoutError):
                 await (self._disk.count() if self._disk.use.full else self._disk.look())
@@ -183,7 +183,7 @@ class ContainerWatch:
                     await self._disk.look()
                     blind = 0
                 except SandboxUnavailableError:
-                    pass  # the Engine is away; the commands themselves will learn of it
+                    pass  # the Engine is away; the commands report it themselves
                 except (SandboxError, TimeoutError, aiodocker.DockerError):
                     blind += 1
                 self._judge(blind)
@@ -212,7 +212,7 @@ class ContainerWatch:
             self._end("it left no room for another process, so that nothing could look after it")
 
     def _end(self, reason: str) -> None:
-        """Ends all that runs: what has written it may be any of it, and a process may hide what it holds."""
+        """Ends everything: any process may have written the data, and one may hide the files it holds."""
         for watched in self._watched:
             watched.broken = f"ended: {reason}"
             watched.ending.set()

@@ -1,4 +1,4 @@
-"""One Docker Engine, or whatever speaks its API, with its errors told in ours."""
+"""Client of one Docker Engine or anything that speaks its API; translates its errors."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ DEFAULT_HOST = "unix:///var/run/docker.sock"
 T = TypeVar("T")
 
 NETWORK = "palimpsest"
-"""The bridge that sandboxes with a network share; it passes nothing from one to another."""
+"""The bridge shared by sandboxes with a network; it forwards nothing between them."""
 _PING_TIMEOUT_S = 3.0
-"""How long it may take to say that it is there, in seconds. Readiness is to be told within five, and a look that began
-while it said nothing has to end before the one that finds it well."""
+"""Seconds the Engine has to answer a ping. Readiness must be reported within five, and a check that began while the
+Engine was silent has to end before one that finds it healthy."""
 _LOOK_TIMEOUT_S = 15.0
-"""How long the Engine may take to describe a container, in seconds; one that works answers within milliseconds."""
+"""Timeout for describing a container, in seconds; a healthy Engine answers within milliseconds."""
 _ANSWER_TIMEOUT_S = 60.0
-"""How long it may take for all else, in seconds: a container is made within one, and a hundred that are asked for at
-once follow one another. A file's or an archive's time is counted from its last piece."""
+"""Timeout for everything else, in seconds: a container is created within one, but a hundred requested at once are
+created one after another. For a file or an archive it counts from the last piece."""
 _REGISTRY_TIMEOUT_S = 15.0
 
 
 class Process(NamedTuple):
-    """A process by the numbers of the Engine's host, which are others than those in the container."""
+    """A process by the numbers of the Engine's host, which differ from those inside the container."""
 
     pid: int
     parent: int
 
 
 class Engine:
-    """A connection to the Engine at `host`, made on first use. Methods raise `SandboxUnavailableError` where it does
-    not answer and `aiodocker.DockerError` for what it refuses, unless said otherwise."""
+    """A connection to the Engine at `host`, made on first use. Methods raise `SandboxUnavailableError` if it does not
+    answer and `aiodocker.DockerError` if it refuses, unless noted."""
 
     def __init__(self, host: str | None = None, *, answer_timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
-        """`answer_timeout_s` is how many seconds it may keep silent before it counts as away."""
+        """`answer_timeout_s` is how many seconds it may be silent before it counts as away."""
         self.answer_s = answer_timeout_s
         self.look_s = min(answer_timeout_s, _LOOK_TIMEOUT_S)
-        """Seconds that it may keep silent where it only has to look something up."""
+        """Seconds it may be silent on a lookup."""
         self.host = host or os.environ.get("DOCKER_HOST") or DEFAULT_HOST
         self._docker: aiodocker.Docker | None = None
         self._connector: aiohttp.UnixConnector | None = None
@@ -58,60 +58,60 @@ class Engine:
             try:
                 self._docker = self._connect()
             except ValueError as exc:
-                raise SandboxUnavailableError(self.away("the address cannot be understood").detail) from exc
+                raise SandboxUnavailableError(self.away("the address is invalid").detail) from exc
         return self._docker
 
     def _connect(self) -> aiodocker.Docker:
         prefix, _, path = self.host.partition("unix://")
         if prefix or not path:
             return aiodocker.Docker(url=self.host)
-        # every running command holds a connection, so the client's own limit of 100 must not stand
+        # every running command holds a connection, so the client's default limit of 100 is too low
         self._connector = aiohttp.UnixConnector(path, limit=0)
         return aiodocker.Docker(url="unix://localhost", connector=self._connector)
 
     async def version(self) -> str:
-        """The Engine's version. Raises `SandboxUnavailableError` where none answers within three seconds."""
+        """The Engine's version. Raises `SandboxUnavailableError` if it does not answer within three seconds."""
         with self.translated():
             try:
                 async with asyncio.timeout(_PING_TIMEOUT_S):
                     version = await self.docker.version()
             except (aiodocker.DockerError, TimeoutError) as exc:
                 raise self.away(f"it does not answer ({exc})") from exc
-        return str(version.get("Version", "of an unknown version"))
+        return str(version.get("Version", "(unknown version)"))
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Turns a connection's errors into `SandboxUnavailableError`; the Engine's own refusals pass."""
+        """Turns connection errors into `SandboxUnavailableError`; the Engine's own errors pass through."""
         try:
             yield
         except aiodocker.DockerError as exc:
-            if exc.status == 900:  # aiodocker's own, for a refused connection
+            if exc.status == 900:  # aiodocker's own, code for a refused connection
                 raise self.away("it does not answer") from exc
             raise
         except TimeoutError as exc:
-            raise self.away("it takes connections and does not answer") from exc
+            raise self.away("it accepts connections but does not answer") from exc
         except (aiohttp.ClientError, OSError) as exc:
             raise self.away("the connection was lost") from exc
 
     @asynccontextmanager
     async def answering(self, timeout_s: float | None = None) -> AsyncIterator[Callable[[], None]]:
-        """As `translated`; and an Engine that says nothing for so long does not answer. The value, called, counts from
-        then on."""
+        """Like `translated`, with a timeout for an Engine that says nothing. Calling the yielded function restarts the
+        timeout."""
         wait_s = self.answer_s if timeout_s is None else timeout_s
         with self.translated():
             async with asyncio.timeout(wait_s) as limit:
                 yield lambda: limit.reschedule(asyncio.get_running_loop().time() + wait_s)
 
     def away(self, reason: str) -> SandboxAwayError:
-        """The error to raise where it does not answer."""
+        """The error to raise if it does not answer."""
         return SandboxAwayError(
             f"No Docker Engine at {self.host}: {reason}. Start it, give this user access to its socket,"
             " or set DOCKER_HOST."
         )
 
     def in_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs `work` in a task that may outlast its caller, since the Engine may take its time; at the latest `aclose`
-        ends it."""
+        """Runs `work` in a task that may outlive its caller, since the Engine may be slow; `aclose` ends it at the
+        latest."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._heed)
@@ -120,10 +120,10 @@ class Engine:
     def _heed(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)
         if not task.cancelled():
-            task.exception()  # for the caller, if it still waits
+            task.exception()  # retrieved here in case the caller no longer waits
 
     async def find(self, name: str) -> dict[str, Any] | None:
-        """A container's description, None where there is none of that name."""
+        """A container's description, None if it does not exist."""
         async with self.answering(self.look_s):
             try:
                 return await self.docker.containers.container(name).show()
@@ -136,7 +136,7 @@ class Engine:
         return self.docker.containers.container(name)
 
     async def create(self, config: dict[str, Any], name: str) -> DockerContainer:
-        """Makes a container, which does not run yet."""
+        """Creates a container without starting it."""
         async with self.answering():
             return await self.docker.containers.create(config, name=name)
 
@@ -145,7 +145,7 @@ class Engine:
             await self.container(name).start()
 
     async def has_image(self, image: str) -> bool:
-        """Whether the Engine holds an image. Raises `SandboxUnavailableError` also for a name that it refuses."""
+        """Whether the Engine has an image. Also raises `SandboxUnavailableError` for a name that it refuses."""
         async with self.answering(min(self.answer_s, _PING_TIMEOUT_S)):
             try:
                 await self.docker.images.inspect(image)
@@ -158,7 +158,7 @@ class Engine:
         return True
 
     async def find_remote(self, image: str) -> None:
-        """Raises `SandboxUnavailableError` where the image's registry does not offer it."""
+        """Raises `SandboxUnavailableError` if the image's registry does not have it."""
         with self.translated():
             try:
                 async with asyncio.timeout(_REGISTRY_TIMEOUT_S):
@@ -167,7 +167,7 @@ class Engine:
                 raise _no_image(image, exc) from exc
 
     async def pull(self, image: str) -> None:
-        """Raises `SandboxUnavailableError` where the image cannot be had. It takes as long as its registry does."""
+        """Raises `SandboxUnavailableError` if the image cannot be pulled. Has no timeout: the registry may be slow."""
         with self.translated():
             try:
                 await self.docker.images.pull(image)
@@ -190,8 +190,7 @@ class Engine:
                     raise
 
     async def kill(self, name: str) -> None:
-        """Kills all that runs in a container, which stays, and returns when it is dead; does nothing where nothing
-        runs."""
+        """Kills all processes in a container, which stays, and returns when they are dead; does nothing if none run."""
         async with self.answering(self.look_s):
             try:
                 await self.container(name).kill()
@@ -201,8 +200,7 @@ class Engine:
                     raise
 
     async def remove(self, name: str) -> None:
-        """Removes a container with all that runs in it, and returns when it is gone; does nothing where there is
-        none."""
+        """Removes a container with all its processes and returns when it is gone; does nothing if it does not exist."""
         async with self.answering():
             try:
                 await self._delete(self.container(name))
@@ -216,11 +214,11 @@ class Engine:
         except aiodocker.DockerError as exc:
             if exc.status != 409:
                 raise
-            # It is being removed already, and uses its volume until that has ended.
+            # It is already being removed, and uses its volume until then.
             await container.wait(condition="removed")
 
     async def has_volume(self, name: str) -> bool:
-        """Whether there is a volume of that name."""
+        """Whether a volume of that name exists."""
         async with self.answering(self.look_s):
             try:
                 await self.docker._query_json(f"volumes/{name}")
@@ -255,14 +253,14 @@ class Engine:
                 try:
                     described = await self.docker._query_json(f"exec/{exec_id}/json")
                 except aiodocker.DockerError:
-                    continue  # it has ended and is forgotten
+                    continue  # it has ended and was forgotten
             if described.get("Running"):
                 return True
         return False
 
     async def processes(self, name: str) -> list[Process]:
-        """What lives in a running container, oldest first, as the Engine's host sees it: nothing in the container has a
-        say in that."""
+        """The processes of a running container, oldest first, as the Engine's host sees them: a process in the
+        container cannot influence that."""
         async with self.answering(self.look_s):
             arguments = {"ps_args": "-eo pid,ppid,stat --sort=start_time"}
             shown = await self.docker._query_json(f"containers/{name}/top", params=arguments)
@@ -279,11 +277,11 @@ class Engine:
             await docker.close()
         if self._connector is not None:
             await self._connector.close()
-        await asyncio.sleep(0)  # closed sockets are let go in the event loop's next round
+        await asyncio.sleep(0)  # closed sockets are released in the event loop's next iteration
 
 
 def refused(exc: aiodocker.DockerError) -> SandboxError:
-    """The Engine's refusal as an error of ours."""
+    """Translates the Engine's refusal."""
     return SandboxError(f"The Docker Engine refused: {exc.message}")
 
 

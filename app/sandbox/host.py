@@ -1,4 +1,4 @@
-"""What the sandboxes on this host share: a workspace that is a directory, and the commands that run in it."""
+"""Base of the sandboxes on this host: a workspace that is a directory, and the commands that run in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class HostFile:
-    """An open file of a workspace on the host, by its descriptor, which this closes."""
+    """An open file of a workspace on the host, by its descriptor, which `aclose` closes."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class HostFile:
         path: str,
         in_thread: Callable[[Callable[[], bytes]], Awaitable[bytes]] = asyncio.to_thread,
     ) -> None:
-        """`in_thread` runs a call that blocks."""
+        """`in_thread` runs a blocking call."""
         self.size = os.fstat(descriptor).st_size
         self._descriptor: int | None = descriptor
         self._path = path
@@ -56,7 +56,7 @@ class HostFile:
 
 
 class HostSandbox:
-    """Files of a session whose workspace is a directory of the host. The kinds add how commands run."""
+    """A session whose workspace is a directory of the host. Subclasses run commands."""
 
     kind: str
 
@@ -77,7 +77,7 @@ class HostSandbox:
             raise SandboxUnavailableError(detail) from exc
 
     def _prepare(self) -> None:
-        """Makes the directories that commands need; runs in a thread."""
+        """Makes the directories commands need; runs in a thread."""
         self._workspace.create()
 
     async def has_workspace(self) -> bool:
@@ -110,7 +110,7 @@ class HostSandbox:
         if await source.has_workspace():
             limit = self._config.limits.disk_mb * 2**20
             copy = partial(copy_workspace, source._workspace, self._workspace, limit)
-            # All copies of one workspace have the turns of its session.
+            # All copies of one workspace share the thread quota of its session.
             await self._threads.bulk.run(source.session_id, copy)
 
     async def stop(self) -> None:
@@ -129,7 +129,7 @@ class HostSandbox:
 
 
 class HostWorkspaces:
-    """The directories of one data directory, a name each for a session: workspaces, and what lasts until a stop."""
+    """The directories of one data directory, named by session: workspaces, and scratch directories deleted on stop."""
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
@@ -149,11 +149,11 @@ class HostWorkspaces:
         return _children(self.data_dir / "scratch")
 
     def commands(self, session_id: str) -> Commands:
-        """The session's commands, the same for all its handles."""
+        """The session's commands, shared by all its handles."""
         return self._commands.setdefault(session_id, Commands())
 
     def remove_orphans(self, live_sessions: set[str]) -> list[str]:
-        """Deletes what belongs to no live session, and what an earlier life of the server left for a moment's use."""
+        """Deletes directories of sessions that are not live, and temporary ones of an earlier server process."""
         removed = [path for path in self.workspaces() if path.name not in live_sessions]
         for path in [*removed, *self.scratches()]:
             delete_tree(path)

@@ -1,9 +1,9 @@
-"""`local-unsafe`: commands run as the server's own user, without isolation. For machines that are themselves a sandbox.
+"""`local-unsafe`: commands run as the server's own user, without isolation. For machines that are sandboxes themselves.
 
-What holds: the environment is scrubbed, and on time-out, cancellation and stop a command ends with all its descendants,
-detached ones too, since a reaper keeps them in one tree. What does not: a command can read and change whatever the
-server can, reach the network, and end the reaper itself. Background processes of a command that ended by itself go on;
-stopping the sandbox ends those that kept their environment.
+The environment is scrubbed, and on timeout, cancellation and stop a command ends with all its descendants, including
+detached ones, since a reaper keeps them in one tree. But a command can read and change whatever the server can, reach
+the network, and kill the reaper itself. Background processes of a command that ended by itself continue; stopping the
+sandbox ends those that kept their environment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from app.sandbox.workspace import Workspace
 MARK = "PALIMPSEST_SESSION"
 """Environment variable by which a session's processes are found; its value is the workspace's directory."""
 _ROUNDS = 200
-"""How often processes are looked for that were started while others were being killed."""
+"""Maximum searches for processes that were started while others were being killed."""
 
 
 class LocalSandbox(HostSandbox):
@@ -56,7 +56,7 @@ class LocalSandbox(HostSandbox):
 
 
 def environment(workspace: str) -> dict[str, str]:
-    """All that a command finds in its environment: the server's search path, nothing else of it."""
+    """A command's whole environment; only the search path comes from the server."""
     path = os.environ.get("PATH", os.defpath)
     return {"HOME": workspace, "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", MARK: workspace}
 
@@ -65,7 +65,7 @@ class _Tree:
     """Ends the reaper's descendants. One that ended by itself leaves its background processes alone."""
 
     async def started(self, process: Process) -> None:
-        """Nothing to prepare."""
+        """Does nothing."""
 
     async def ended(self, process: Process) -> None:
         if process.exited.done():
@@ -76,7 +76,7 @@ class _Tree:
 
 
 def kill_descendants(root: int) -> None:
-    """Kills all descendants of a process, the process itself excepted."""
+    """Kills all descendants of a process, but not the process itself."""
     _kill_all(lambda: descendants(root, _parents()))
 
 
@@ -87,7 +87,7 @@ def kill_marked(workspace: str) -> None:
 
 
 def _kill_all(find: Callable[[], set[int]]) -> None:
-    # all are stopped before any is killed: what is stopped forks no more, so the search comes to an end
+    # all are stopped before any is killed: a stopped process cannot fork, so the search terminates
     stopped: set[int] = set()
     for _ in range(_ROUNDS):
         new = find() - stopped
@@ -131,7 +131,7 @@ def _parents() -> dict[int, int]:
     found: dict[int, int] = {}
     for pid in _pids():
         with suppress(OSError):
-            # the name, in parentheses, may hold anything; what follows the last one does not
+            # the name, in parentheses, may contain anything; the fields after the last parenthesis may not
             state, parent = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:2]
             if state not in (b"Z", b"X"):
                 found[pid] = int(parent)
@@ -179,8 +179,8 @@ class LocalFactory:
         return self._directories.remove_orphans(live_sessions)
 
     async def running(self) -> set[str]:
-        """None: nothing outlives the server."""
+        """Always empty: no process outlives the server."""
         return set()
 
     async def aclose(self) -> None:
-        """Holds nothing open."""
+        """Does nothing: no resource is held open."""

@@ -1,4 +1,4 @@
-"""How much memory a tree of processes on this host uses, where no cgroup counts it."""
+"""How much memory a tree of processes on this host uses, for hosts without a cgroup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryUse:
-    """What a process and its descendants use of the memory, known by looks at it."""
+    """Memory used by a process and its descendants, measured by polling."""
 
     def __init__(self, limit: int) -> None:
         """`limit` in bytes."""
@@ -23,9 +23,9 @@ class MemoryUse:
         self._hidden_by_all = hidden_memory()
 
     def look(self, root: int) -> int:
-        """Bytes. Shared memory counts for each process that has it mapped, and what others on this host have hidden
-        since the last look counts too, unless that makes it more than the limit. Then all is counted exactly, which
-        takes the kernel longer and has the processes stopped meanwhile. Blocks."""
+        """Returns bytes. Shared memory counts for each process that maps it, and unmapped shared memory created on this
+        host since the last check also counts, unless that puts the sum above the limit. In that case everything is
+        counted exactly, which is slower and stops the processes meanwhile. Blocks."""
         hidden = self._hidden + max(0, hidden_memory() - self._hidden_by_all)
         pids = list(tree(root))
         resident = sum(map(_resident, pids))
@@ -43,8 +43,8 @@ class MemoryUse:
 
 
 def hidden_memory() -> int:
-    """Bytes of memory on this host that no process has resident: files in memory, which shared mappings and System V
-    segments are too, and tables of pages."""
+    """Bytes of memory on this host that no process has resident: files in memory, including shared mappings and
+    System V segments, and page tables."""
     with suppress(OSError):
         lines = Path("/proc/meminfo").read_bytes().splitlines()
         return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith((b"Shmem:", b"PageTables:")))
@@ -63,8 +63,8 @@ def _address_spaces(pids: list[int]) -> list[int]:
 
 
 def _shared_by(root: int) -> int:
-    """Bytes of such memory that the descendants of a process have made: given back by `MADV_DONTNEED`, it stays in its
-    file, and no process has it mapped."""
+    """Bytes of hidden memory that the descendants of a process have created: after `MADV_DONTNEED`, memory stays in its
+    file although no process has it resident."""
     held = unnamed(root, {_memory_device()}).used
     with suppress(OSError):
         if os.stat(f"/proc/{root}/ns/mnt").st_ino != os.stat("/proc/self/ns/mnt").st_ino:
@@ -75,7 +75,7 @@ def _shared_by(root: int) -> int:
 
 @cache
 def _memory_device() -> int:
-    """The device of files that the kernel makes for shared mappings, System V segments and `memfd_create`."""
+    """The device of the files that the kernel creates for shared mappings, System V segments and `memfd_create`."""
     file = os.memfd_create("palimpsest", os.MFD_CLOEXEC)
     try:
         return os.fstat(file).st_dev
@@ -88,10 +88,10 @@ def _resident(pid: int) -> int:
 
 
 def _unshared(pid: int) -> int:
-    """What the process uses but shared memory, and its part of the files that others have mapped too."""
+    """Private memory of the process plus its share of the files that others have mapped too."""
     try:
         lines = Path(f"/proc/{living(pid)}/smaps_rollup").read_bytes().splitlines()
-    except OSError:  # closed to us, as it may be in a container
+    except OSError:  # no access, which happens in a container
         return _resident(pid)
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith((b"Pss_Anon:", b"Pss_File:")))
 

@@ -1,4 +1,4 @@
-"""How a command of bubblewrap begins and ends: its PID namespace is met before anything runs, and killed as one."""
+"""Start and end of a bubblewrap command: its PID namespace is opened before anything runs, and killed as a whole."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from contextlib import suppress
 from app.sandbox.process import READ_BYTES, Process
 
 _STATUS_TIMEOUT_S = 30.0
-"""Only a machine that is out of processor time comes near it."""
+"""Only a machine that is out of CPU time comes near it."""
 
 
 class Handshake:
-    """The pipes through which bubblewrap says which process is the namespace's first, and waits before it runs
-    anything until it is told to go on."""
+    """The pipes through which bubblewrap reports the namespace's first process, and then waits for the signal to
+    continue before it runs anything."""
 
     def __init__(self, *inherited: int) -> None:
-        """`inherited` are further descriptors for bubblewrap, closed with those of its own."""
+        """`inherited` are further descriptors for bubblewrap, closed with its own."""
         self._status, status = os.pipe()
         block, self._block = os.pipe()
         self._said = (status, block)
         self.inherited: tuple[int, ...] = (*self._said, *inherited)
         """bubblewrap's ends."""
         self.gate, self._gate = os.pipe()
-        """The input of a command that has none: it waits there for a word. bubblewrap itself goes on without one where
-        the server was killed in between, and may not have asked yet to die with it."""
+        """The input of a command that has none: the command waits there for a line. bubblewrap itself would continue
+        without one if the server was killed in between, and may not have set its parent-death signal yet."""
 
     def arguments(self) -> list[str]:
         status, block = map(str, self._said)
@@ -43,14 +43,14 @@ class Handshake:
             os.close(end)
 
     def started(self) -> None:
-        """Closes bubblewrap's ends here, so that its end is seen."""
+        """Closes bubblewrap's ends in this process, so that its exit is noticed."""
         for end in (*self.inherited, *([self.gate] if self.inherited else [])):
             os.close(end)
         self.inherited = ()
 
     async def child_pid(self) -> int | None:
-        """Waits until bubblewrap has said it; None where it ended before. No thread waits along: on a busy machine that
-        takes a while, and others' commands would stand in line for their threads, cancelled ones too."""
+        """Waits until bubblewrap has reported it; None if bubblewrap ended before. Uses no thread: on a busy machine
+        this takes a while, and other commands, cancelled ones included, would wait for a thread."""
         try:
             async with asyncio.timeout(_STATUS_TIMEOUT_S):
                 line = await self._first_line()
@@ -60,14 +60,14 @@ class Handshake:
         return pid if isinstance(pid, int) else None
 
     async def _first_line(self) -> bytes:
-        """What bubblewrap says up to the end of a line, nothing where it ends before."""
+        """The first line that bubblewrap writes; empty if it ends before."""
         loop = asyncio.get_running_loop()
         said = asyncio.Event()
         os.set_blocking(self._status, False)
         loop.add_reader(self._status, said.set)
         line = b""
         try:
-            while b"\n" not in line:  # it comes in pieces
+            while b"\n" not in line:  # it arrives in pieces
                 await said.wait()
                 said.clear()
                 with suppress(BlockingIOError):
@@ -86,7 +86,7 @@ class Handshake:
 
 
 class Namespace:
-    """Ends a PID namespace through its first process: that one is dead only when all others are."""
+    """Ends a PID namespace through its first process: it is dead only when all others are."""
 
     def __init__(
         self,
@@ -95,17 +95,17 @@ class Namespace:
         until_broken: Callable[[int], Awaitable[str]],
         connect: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`limit`, in a thread, and then `connect` are given its first process before anything runs; `until_broken`
-        waits until its processes use more than they may, which ends them."""
+        """`limit`, in a thread, and then `connect` get its first process before anything runs; `until_broken` waits
+        until its processes exceed a limit, which ends them."""
         self._handshake = handshake
         self._limit = limit
         self._connect = connect
         self._until_broken = until_broken
         self._watching: asyncio.Task[None] | None = None
         self.broken: str | None = None
-        """What the processes were ended for."""
+        """Why the processes were ended."""
         self._init: int | None = None
-        """A pidfd, so that no later process of the same number is hit."""
+        """A pidfd, so that a later process with the same number is never hit."""
 
     @property
     def begun(self) -> bool:
@@ -141,7 +141,7 @@ class Namespace:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait({self._watching})
-        # bubblewrap itself is killed only where it has no child: one that it has just made would outlive it
+        # bubblewrap itself is killed only if it has no child: one it has just created would outlive it
         if self._init is None:
             bwrap.kill()
         else:

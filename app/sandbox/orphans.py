@@ -1,7 +1,7 @@
-"""Ends commands of bubblewrap that an earlier life of the server has left.
+"""Ends commands of bubblewrap left by an earlier server process.
 
-They die with their server, by a signal of the kernel's; but one that is being started when the server is killed may
-not have asked for that signal yet, and a server that was frozen is not dead.
+Normally they die with their server, by the parent-death signal. But one that is being started when the server is killed
+may not have set that signal yet, and a server that was frozen is not dead.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 
 def end_left_commands(workspaces: Path) -> int:
-    """Kills bubblewrap's processes whose workspace lies in this directory, and with them all of their namespaces; how
-    many there were. Linux alone: elsewhere it does nothing."""
+    """Kills bubblewrap processes whose workspace is in this directory, and with them their namespaces; returns how many
+    there were. Linux only: elsewhere it does nothing."""
     left = list(_left(f"{workspaces}{os.sep}".encode()))
     for pid in left:
         with suppress(ProcessLookupError, PermissionError):

@@ -1,6 +1,6 @@
-"""Paths as a model or a client gives them, resolved by value alone, and the errors that they can end in.
+"""Paths as a model or a client gives them, resolved as text, and the errors they can cause.
 
-Nothing here looks at a file system: links are never followed, so `..` can be resolved as text.
+Nothing here looks at a file system: links are never followed, so `..` can be resolved without it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from app.errors import (
 from app.sandbox.base import WORKSPACE
 
 MAX_NAME_BYTES = 255
-"""NAME_MAX of every file system that a workspace lies on."""
+"""NAME_MAX of every file system a workspace can be on."""
 MAX_PATH_BYTES = 4095
-"""PATH_MAX of Linux without its closing NUL."""
+"""PATH_MAX of Linux without the final NUL."""
 
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 def check_session_id(session_id: str) -> str:
-    """The id, which names directories, containers and volumes. Raises `InvalidRequestError` for one that cannot."""
+    """Returns the id if it can name directories, containers and volumes. Raises `InvalidRequestError` if not."""
     if not _SESSION_ID.fullmatch(session_id):
         raise InvalidRequestError(f"{show(session_id)} cannot be the id of a session.", code="invalid_session_id")
     return session_id
@@ -36,7 +36,7 @@ def check_session_id(session_id: str) -> str:
 def resolve(path: str) -> tuple[str, ...]:
     """The names that lead from the workspace to `path`; the empty tuple is the workspace itself.
 
-    A relative path starts at the workspace, an absolute one has to lie under `/workspace`. Raises `ForbiddenError`
+    A relative path starts at the workspace, an absolute one must be under `/workspace`. Raises `ForbiddenError`
     (`outside_workspace`) as soon as a prefix of the path leaves the workspace, and `InvalidRequestError`
     (`invalid_path`) for a path that no file can have.
     """

@@ -1,8 +1,7 @@
-"""Child processes of the server: their output is handed on as it comes, their end is seen through a pidfd.
+"""Child processes of the server: output is passed on as it arrives, exit is noticed through a pidfd.
 
-It stands beside `asyncio.create_subprocess_exec` for three reasons: that one may wait for a pipe which a background
-process holds open after the child has ended, it starts the child in the event loop's thread, and uvloop's has no
-`user=`.
+It replaces `asyncio.create_subprocess_exec` for three reasons: that may wait for a pipe that a background process holds
+open after the child has ended, it starts the child in the event loop's thread, and uvloop's version has no `user=`.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from app.sandbox.syscalls import join_new_keyring
 T = TypeVar("T")
 
 DRAIN_S = 0.2
-"""How long output is still read after a command has ended while something else holds its pipes open."""
+"""How long output is still read after a command has ended while another process holds its pipes open."""
 READ_BYTES = 64 * 1024
-"""What a pipe holds at most, as Linux makes them."""
+"""Capacity of a pipe on Linux."""
 KILLED = 137
-"""The exit code of a command that was ended before it began, as that of one that SIGKILL ended."""
+"""The exit code of a command that was ended before it started: the same as after SIGKILL."""
 MAX_COMMAND_BYTES = 128 * 1024 - 1
-"""MAX_ARG_STRLEN of Linux, 32 pages, without the closing NUL: the longest single argument of a program."""
+"""MAX_ARG_STRLEN of Linux, 32 pages, without the final NUL: the longest single argument of a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """A program to start. `env` is its whole environment. `pass_fds` stay open in it. `gate` is a descriptor that it
-    gets in place of an input."""
+    """A program to start. `env` is its whole environment. `pass_fds` stay open in it. `gate` is a descriptor that
+    replaces its standard input."""
 
     argv: Sequence[str | bytes]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +45,7 @@ class Spawn:
 
 
 class Process:
-    """A started program. `exited` holds its exit code, 128 + N where signal N ended it."""
+    """A started program. `exited` holds its exit code, 128 + N if signal N ended it."""
 
     def __init__(self, popen: subprocess.Popen[bytes], pidfd: int) -> None:
         self.pid = popen.pid
@@ -58,7 +57,7 @@ class Process:
 
     @classmethod
     async def start(cls, spawn: Spawn, on_output: OnOutput) -> Process:
-        """Starts the program and the reading of its output. Raises `OSError` where it cannot be started."""
+        """Starts the program and reading its output. Raises `OSError` if it cannot be started."""
         popen, pidfd = await asyncio.to_thread(_popen, spawn)
         process = cls(popen, pidfd)
         process._loop.add_reader(pidfd, process._on_exit)
@@ -77,13 +76,13 @@ class Process:
         self.exited.set_result(code if code >= 0 else 128 - code)
 
     def kill(self) -> None:
-        """Kills this one process; does nothing where it has ended."""
+        """Kills this one process; does nothing if it has ended."""
         if not self.exited.done():
             self._popen.kill()
 
     async def drain(self, grace_s: float = DRAIN_S) -> None:
-        """Waits until all output has been read, at most `grace_s`, and closes the pipes. Raises what `on_output`
-        raised."""
+        """Waits until all output has been read, at most `grace_s`, and closes the pipes. Raises any error from
+        `on_output`."""
         closed = [pipe.closed for pipe in self._pipes]
         await asyncio.wait(closed, timeout=grace_s)
         for pipe in self._pipes:
@@ -93,11 +92,11 @@ class Process:
 
 
 class OutputPipe:
-    """Hands on what one pipe brings. An error of the reader ends the reading, not the event loop's callback.
+    """Passes on the output of one pipe. An error in `on_output` ends the reading, not the event loop's callback.
 
-    It reads by itself, and closes the pipe by itself: uvloop's `connect_read_pipe` closes the descriptor twice
-    (MagicStack/uvloop#763), and what another thread has opened in between, a database file for instance, is closed
-    under it.
+    It reads and closes the pipe itself: uvloop's `connect_read_pipe` closes the descriptor twice
+    (MagicStack/uvloop#763), which may close a descriptor that another thread has opened in between, such as a database
+    file.
     """
 
     def __init__(self, stream: Stream, pipe: IO[bytes], on_output: OnOutput, loop: asyncio.AbstractEventLoop) -> None:
@@ -158,16 +157,16 @@ def _popen(spawn: Spawn) -> tuple[subprocess.Popen[bytes], int]:
 def _pidfd(popen: subprocess.Popen[bytes]) -> int:
     try:
         return os.pidfd_open(popen.pid)
-    except OSError:  # out of descriptors: what cannot be watched must not run
+    except OSError:  # out of descriptors: a process that cannot be watched must not run
         popen.kill()
         popen.wait()
         raise
 
 
 def memory_file(data: bytes) -> int:
-    """An input that never blocks and needs no feeding: an anonymous file, open for reading alone.
+    """An input that never blocks and needs no feeding: an anonymous file, open for reading only.
 
-    It is opened anew for that: the first descriptor could be written through.
+    It is reopened for that: the first descriptor is writable.
     """
     writable = os.memfd_create("palimpsest", os.MFD_CLOEXEC)
     try:
@@ -179,7 +178,7 @@ def memory_file(data: bytes) -> int:
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Awaits `work` to its end, whatever happens to the caller; a cancellation of the caller is raised after it."""
+    """Awaits `work` to its end even if the caller is cancelled; the cancellation is raised afterward."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -198,16 +197,16 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Commands:
-    """The commands that run in one session's sandbox, so that stopping it can end them whoever started them."""
+    """The commands that run in one session's sandbox, so that stopping it ends them all."""
 
     def __init__(self) -> None:
         self._running: dict[asyncio.Task[Any], asyncio.Event] = {}
 
     async def run(self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
-        """Runs `work(ending)` in a task of its own, which a cancellation never meets in the middle of a clean-up.
+        """Runs `work(ending)` in its own task, so that a cancellation never interrupts a cleanup.
 
-        A cancellation of the caller sets `ending` instead; the work ends what it started and returns, then the
-        cancellation goes on.
+        A cancellation of the caller sets `ending` instead; the work ends what it started and returns, and then the
+        cancellation is raised.
         """
         ending = asyncio.Event()
         task = asyncio.create_task(work(ending))
@@ -236,7 +235,7 @@ async def _settled(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 async def until(done: asyncio.Future[Any], ending: asyncio.Event, timeout_s: float | None) -> bool:
-    """Waits for `done`, at most `timeout_s` seconds and not beyond `ending`; says whether the time ran out."""
+    """Waits for `done`, at most `timeout_s` seconds or until `ending` is set; returns whether the time ran out."""
     stop = asyncio.ensure_future(ending.wait())
     try:
         finished, _ = await asyncio.wait({done, stop}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -246,15 +245,15 @@ async def until(done: asyncio.Future[Any], ending: asyncio.Event, timeout_s: flo
 
 
 class Supervisor(Protocol):
-    """What a kind of sandbox does around a program that `run` runs."""
+    """Hooks of a kind of sandbox around a program started by `run`."""
 
     async def started(self, process: Process) -> None:
         """Called once, right after the start."""
         ...
 
     async def ended(self, process: Process) -> None:
-        """Called once, when the program has ended or is to end now: kills it with all that must not outlive it, and
-        returns when that is dead."""
+        """Called once, when the program has ended or must end now: kills it with everything that must not outlive it,
+        and returns when all of that is dead."""
         ...
 
 
@@ -278,7 +277,7 @@ async def run(
 
 
 def check_command(command: str) -> bytes:
-    """The command as the bytes of one argument. Raises `InvalidRequestError` for one that no shell can be given."""
+    """The command as the bytes of one argument. Raises `InvalidRequestError` if it cannot be one."""
     data = command.encode("utf-8", "replace")
     if b"\0" in data:
         raise InvalidRequestError("The command holds a NUL character.", code="invalid_command")

@@ -1,4 +1,4 @@
-"""The processes of a sandbox on this host, seen from outside: all that descends from one of them."""
+"""The processes of a sandbox on this host, seen from outside: all descendants of one process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import ClassVar
 
 NICENESS = 10
-"""A process of it gets about a tenth of the time that the server gets where both want all of it."""
+"""Under contention, one of its processes gets about a tenth of the server's CPU time."""
 
-# linux/kcmp.h, and the number of the call on each machine
+# linux/kcmp.h, and the number of the system call on each machine
 MEMORY, FILES = 1, 2
 _KCMP = {"x86_64": 312, "aarch64": 272}
 
 
 def put_behind(root: int) -> None:
-    """Gives all that descends from a process as little of the processor as its niceness says. The kernel looks at that
-    within an autogroup alone, and each process that calls `setsid` begins a new one (man 7 sched). Blocks."""
+    """Lowers the CPU priority of a process's descendants to their niceness. The kernel applies niceness only within an
+    autogroup, and each process that calls `setsid` starts a new one (man 7 sched). Blocks."""
     for pid in tree(root):
         with suppress(OSError):  # it has ended, or this kernel has no autogroups
             group = Path(f"/proc/{pid}/autogroup")
@@ -32,12 +32,12 @@ def put_behind(root: int) -> None:
 
 
 def descendants(root: int) -> int:
-    """How many processes descend from one."""
+    """The number of a process's descendants."""
     return sum(1 for _ in tree(root)) - 1
 
 
 class Standstill:
-    """Has processes stopped until it is left. Several may hold the same process, and the last one has it continue."""
+    """Keeps processes stopped until exit. Several may hold the same process; the last one lets it continue."""
 
     _holders: ClassVar[Counter[int]] = Counter()
     _lock: ClassVar[threading.Lock] = threading.Lock()
@@ -49,8 +49,8 @@ class Standstill:
         return self
 
     def stop(self, root: int) -> None:
-        """Stops what descends from a process. Blocks."""
-        # A parent is stopped before its children, and continues after them, so that it does not see them stopped.
+        """Stops the descendants of a process. Blocks."""
+        # A parent is stopped before its children and continues after them, so that it never sees them stopped.
         while new := [pid for pid in tree(root) if pid != root and pid not in self._stopped]:
             with self._lock:
                 self._holders.update(new)
@@ -97,33 +97,33 @@ def _children(pid: int) -> Iterable[int]:
 
 
 def tasks(pid: int) -> list[int]:
-    """The threads of a process. Each may have opened files of its own, and the first, whose number is the process's,
-    may have ended before the others: the kernel shows nothing of the process under that number then."""
+    """The threads of a process. Each may have opened its own files, and the first, whose number is the process's, may
+    have ended before the others: then the kernel shows nothing under the process's number."""
     with suppress(OSError):
         return [int(task) for task in os.listdir(f"/proc/{pid}/task")]
     return []
 
 
 def living(pid: int) -> int:
-    """A number by which memory and mappings of a process are seen: that of a thread where the first has ended."""
+    """A number that shows a process's memory and mappings: another thread's if the first has ended."""
     return pid if pages(pid) else next(filter(pages, tasks(pid)), pid)
 
 
 def pages(task: int) -> int:
-    """Memory that a thread's process has resident, in pages; 0 where it has ended."""
+    """Resident memory of a thread's process, in pages; 0 if it has ended."""
     with suppress(OSError, IndexError):
         return int(Path(f"/proc/{task}/statm").read_bytes().split()[1])
     return 0
 
 
 def shares(first: int, second: int, what: int) -> bool | None:
-    """Whether two threads share their memory (`MEMORY`) or their table of open files (`FILES`); None where the kernel
-    does not tell."""
+    """Whether two threads share their memory (`MEMORY`) or their table of open files (`FILES`); None if the kernel does
+    not say."""
     number = _KCMP.get(platform.machine())
     order = -1 if number is None else ctypes.CDLL(None).syscall(number, first, second, what, 0, 0)
     return None if order < 0 else order == 0
 
 
 def can_see_trees() -> bool:
-    """Whether this kernel tells a process's children."""
+    """Whether this kernel lists a process's children."""
     return os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children")

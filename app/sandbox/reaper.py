@@ -1,7 +1,7 @@
-"""Runs one command and adopts what it orphans, so that its processes stay one tree however they detach themselves.
+"""Runs one command and adopts its orphans, so that its processes stay in one tree even if they detach.
 
-Started as a program of its own, by `local.py`. It imports nothing of the service, so that it starts in milliseconds.
-Linux alone: elsewhere it runs the command without adopting anything.
+Started as a separate program by `local.py`. It imports nothing from the service, so it starts in milliseconds. Linux
+only: elsewhere it runs the command without adopting anything.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def main() -> int:
-    """Runs the arguments as a command; its exit code, 128 + N where signal N ended it."""
+    """Runs the arguments as a command; its exit code, 128 + N if signal N ended it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = subprocess.Popen(sys.argv[1:])  # noqa: S603 - running a command is what it is for

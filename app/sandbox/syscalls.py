@@ -1,9 +1,9 @@
-"""What commands of bubblewrap may ask of the kernel, as a seccomp filter; and a keyring of their own.
+"""The seccomp filter of bubblewrap commands, and their own keyring.
 
-The filter refuses what no compiler, package manager or test needs, and what reaches beyond a namespace: keys, address
-families besides the usual ones, namespaces and mounts, modules, clocks, io_uring, which goes around filters. The choice
-is that of Docker's default profile where that decides by the call alone (docs.docker.com/engine/security/seccomp).
-Programs of other architectures, such as 32-bit ones, are refused as a whole: their calls have other numbers.
+The filter refuses calls that no compiler, package manager or test needs, and calls that reach beyond a namespace: keys,
+unusual address families, namespaces and mounts, modules, clocks, and io_uring, which bypasses filters. It follows
+Docker's default profile where that decides by the call alone (docs.docker.com/engine/security/seccomp). Programs for
+other architectures, such as 32-bit ones, are refused entirely: their calls have other numbers.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _X86_ONLY = {"iopl": 172, "ioperm": 173}
 # fsmount, fspick, mount_setattr, quotactl_fd
 _DENIED_EVERYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443)
 _CLONE3 = 435
-"""Its flags are out of a filter's sight; the C libraries fall back to clone where it is unknown."""
+"""A filter cannot see its flags; C libraries fall back to clone if it is unknown."""
 _NEW_NAMESPACES = 0x7E020000
 """The flags CLONE_NEW… of clone."""
 _X32 = 0x40000000
-"""Set in the numbers of calls by programs for x32, which have x86-64's architecture."""
+"""Set in the call numbers of x32 programs, which report the x86-64 architecture."""
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 
-# Of classic BPF (linux/bpf_common.h), on the fields of seccomp_data
+# Classic BPF (linux/bpf_common.h) on the fields of seccomp_data
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
@@ -69,7 +69,7 @@ MACHINES = {
 
 @cache
 def filter_program(machine: str | None = None) -> bytes | None:
-    """The filter for this machine, as `bwrap --seccomp` takes it; None where its calls are not known here."""
+    """The filter for this machine, as `bwrap --seccomp` takes it; None if its architecture is not supported."""
     found = MACHINES.get(machine or platform.machine())
     return None if found is None else b"".join(_program(found))
 
@@ -100,7 +100,7 @@ def _program(machine: Machine) -> list[bytes]:
 
 
 def _when(test: int, value: int, *then: bytes) -> list[bytes]:
-    """`then`, which ends with a return, where what is loaded passes the test; else what comes after it."""
+    """`then`, which ends with a return, if the loaded value passes the test; else the code after it."""
     return [_step(test, value, 0, len(then)), *then]
 
 
@@ -121,16 +121,16 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def join_new_keyring() -> None:
-    """Gives this thread, and the processes that it starts, a session keyring of their own. A kernel without keyrings,
-    or a quota that is used up, leaves things as they are: the filter refuses the calls that would use one."""
+    """Gives this thread and the processes it starts their own session keyring. Without keyrings in the kernel, or with
+    the quota used up, nothing changes: the filter refuses the calls that would use one."""
     machine = MACHINES.get(platform.machine())
     if machine is not None:
         ctypes.CDLL(None).syscall(machine.denied["keyctl"], _JOIN_SESSION_KEYRING, None)
 
 
 def limit_ipc(pid: int, most: int) -> None:
-    """Bounds what a namespace of System V's IPC may hold: segments of shared memory, in bytes, 32,768 semaphores, and
-    32 queues of messages. Nothing shows what no process uses. Needs root; blocks. Raises `OSError`."""
+    """Limits a System V IPC namespace: shared memory segments in bytes, 32,768 semaphores, and 32 message queues.
+    Unattached segments appear in no process's usage. Needs root; blocks. Raises `OSError`."""
     bounds = {"shmall": f"{most // os.sysconf('SC_PAGE_SIZE')}", "sem": "250 32768 32 128", "msgmni": "32"}
     failures: list[OSError] = []
 
@@ -139,7 +139,7 @@ def limit_ipc(pid: int, most: int) -> None:
             space = os.open(f"/proc/{pid}/ns/ipc", os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if ctypes.CDLL(None, use_errno=True).setns(space, _CLONE_NEWIPC):
-                    raise OSError(ctypes.get_errno(), "the namespace cannot be entered")
+                    raise OSError(ctypes.get_errno(), "cannot enter the namespace")
                 for name, bound in bounds.items():
                     Path("/proc/sys/kernel", name).write_text(f"{bound}\n")
             finally:
@@ -147,7 +147,7 @@ def limit_ipc(pid: int, most: int) -> None:
         except OSError as exc:
             failures.append(exc)
 
-    thread = threading.Thread(target=enter)  # It ends in that namespace, and nothing else runs in it.
+    thread = threading.Thread(target=enter)  # The thread stays in that namespace, so nothing else may use it.
     thread.start()
     thread.join()
     for failure in failures:

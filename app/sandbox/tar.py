@@ -1,4 +1,4 @@
-"""Tar archives as streams of pieces: written here for the host's workspaces, filtered here for an Engine's."""
+"""Tar archives as streams of pieces: written for workspaces on the host, filtered for those of an Engine."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from app.errors import SandboxError
 
 BLOCK = tarfile.BLOCKSIZE
 END = b"\0" * (2 * BLOCK)
-"""What closes an archive."""
+"""The end-of-archive marker."""
 PIECE = 64 * 1024
-"""Bytes read from a file at a time; a download that nobody reads holds one or two of them."""
+"""Bytes read from a file at a time; a stalled download holds one or two of them."""
 
 
 def header(name: bytes, kind: bytes, status: os.stat_result, *, link: bytes = b"", size: int = 0) -> bytes:
-    """The header of one entry in GNU format, which carries any bytes as a name and any length of it.
+    """The header of one entry in GNU format, which allows any bytes and any length as a name.
 
-    Owners are left out: they are of this machine alone.
+    Owners are left out: they are specific to this machine.
     """
     info = tarfile.TarInfo(os.fsdecode(name))
     info.type, info.linkname, info.size = kind, os.fsdecode(link), size
@@ -28,8 +28,8 @@ def header(name: bytes, kind: bytes, status: os.stat_result, *, link: bytes = b"
 
 
 def regular(name: bytes, file: int) -> Iterator[bytes]:
-    """Header and content of an open regular file. The content has the size that the header says even where the file
-    shrinks or grows meanwhile: zeros follow, or the rest is left out."""
+    """Header and content of an open regular file. The content always has the size in the header: if the file shrinks
+    meanwhile, it is padded with zeros; if it grows, the rest is left out."""
     status = os.fstat(file)
     yield header(name, tarfile.REGTYPE, status, size=status.st_size)
     left = status.st_size
@@ -42,8 +42,8 @@ def regular(name: bytes, file: int) -> Iterator[bytes]:
 
 
 def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces: an archive of many small files has three for each, and every one that leaves a
-    thread costs a change of threads."""
+    """The same bytes in fewer pieces: an archive of many small files has three per file, and every piece that leaves a
+    thread costs a thread switch."""
     held = bytearray()
     for piece in pieces:
         held += piece
@@ -54,10 +54,10 @@ def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """An archive's regular files, directories and links; devices, FIFOs and sockets are left out. Names are relative,
-    without the `./` that an Engine puts before them, and headers are like those of `header`.
+    """An archive's regular files, directories and links, without devices, FIFOs and sockets. Names are relative,
+    without the `./` that an Engine adds, and headers are like those of `header`.
 
-    Raises `SandboxError` where the archive breaks off or cannot be read.
+    Raises `SandboxError` if the archive breaks off or is invalid.
     """
     reader = _Reader(pieces)
     while (member := await reader.member()) is not None:
@@ -71,7 +71,7 @@ async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[b
 
 
 async def file_content(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """What the only file of an archive holds; nothing where it is no regular file. Raises as
+    """The content of the only file of an archive; nothing if it is not a regular file. Raises as
     `without_special_files`."""
     reader = _Reader(pieces)
     member = await reader.member()
@@ -86,7 +86,7 @@ _MAX_EXTENSION = 1024 * 1024
 
 
 def _member(head: bytes) -> tarfile.TarInfo:
-    """What a header says, together with the extensions before it. An extension by itself is read as a header."""
+    """Parses a header with the extensions before it. An extension by itself is parsed as a header."""
     try:
         if head[156:157] in _EXTENSIONS and len(head) == BLOCK:
             return tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
@@ -107,7 +107,7 @@ def _relative(name: str) -> str:
 
 
 def _plain(member: tarfile.TarInfo) -> bytes:
-    """A header of our own for a member of another's archive."""
+    """A new header for a member of a foreign archive."""
     info = tarfile.TarInfo(_relative(member.name))
     info.type, info.size, info.mode, info.mtime = member.type, member.size, member.mode & 0o777, int(member.mtime)
     info.linkname = _relative(member.linkname) if member.islnk() else member.linkname

@@ -1,7 +1,7 @@
-"""Threads for the files of workspaces, in which no session keeps another one waiting.
+"""Thread pools for workspace files in which no session can starve another.
 
-Python's own thread pool serves whoever comes first: a few listings of huge directories would hold all of it, and every
-other file, name lookup and thread of the server would wait for them.
+Python's own thread pool is first come, first served: a few listings of huge directories would occupy all of it, and
+every other file access, name lookup and thread call of the server would wait for them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 class Lane:
-    """Runs blocking calls in at most `workers` threads, `per_session` of them for the same session. Sessions in line
-    take turns, whatever number of calls each of them waits with."""
+    """Runs blocking calls in at most `workers` threads, at most `per_session` of them for one session. Waiting sessions
+    take turns, no matter how many calls each has waiting."""
 
     def __init__(self, name: str, workers: int, per_session: int) -> None:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix=f"files-{name}")
@@ -27,8 +27,8 @@ class Lane:
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def run(self, session_id: str, call: Callable[[], T]) -> T:
-        """The call's result, when the session has had its turn. A call that has begun keeps its thread until it ends,
-        also if the caller is cancelled."""
+        """Runs the call when it is the session's turn and returns its result. A call that has started keeps its thread
+        until it ends, even if the caller is cancelled."""
         await self._turn(session_id)
         work = asyncio.get_running_loop().run_in_executor(self._pool, call)
         work.add_done_callback(lambda done: self._ended(session_id, done))
@@ -42,13 +42,13 @@ class Lane:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                # The turn came in the same moment, and nobody is here to use it.
+                # The turn came at the same moment and cannot be used any more.
                 self._give_back(session_id)
             raise
 
     def _ended(self, session_id: str, work: asyncio.Future[T]) -> None:
         if not work.cancelled():
-            work.exception()  # the caller may be gone, and an exception that nobody looks at is logged
+            work.exception()  # the caller may be gone, and an unretrieved exception is logged
         self._give_back(session_id)
 
     def _give_back(self, session_id: str) -> None:
@@ -59,7 +59,7 @@ class Lane:
         self._start_next()
 
     def _start_next(self) -> None:
-        """Gives free threads to the sessions in line; each goes to the end of the line after its turn."""
+        """Gives free threads to the waiting sessions; each goes to the end of the queue after its turn."""
         for session_id in list(self._lines):
             while self._free and self._running[session_id] < self._per_session and self._take_turn(session_id):
                 pass
@@ -67,7 +67,7 @@ class Lane:
                 return
 
     def _take_turn(self, session_id: str) -> bool:
-        """Starts the session's next call; False where it has none."""
+        """Starts the session's next call; False if it has none."""
         line = self._lines.get(session_id, deque())
         while line and line[0].done():
             line.popleft()  # cancelled
@@ -84,11 +84,11 @@ class Lane:
 
 
 class FileThreads:
-    """The lanes of one kind of sandbox, by how long their calls take: microseconds to open, read or write a file, up to
-    seconds to list a directory or archive a part, up to minutes to copy or delete a workspace."""
+    """The lanes of one kind of sandbox, by duration of calls: microseconds to open, read or write a file, up to seconds
+    to list a directory or archive a part, up to minutes to copy or delete a workspace."""
 
     def __init__(self) -> None:
         self.quick = Lane("quick", workers=8, per_session=2)
-        # Walks compute, and threads that compute take turns with the event loop, each 5 ms long.
+        # Walks use the CPU, and such threads alternate with the event loop in slices of 5 ms.
         self.walks = Lane("walk", workers=4, per_session=1)
         self.bulk = Lane("bulk", workers=8, per_session=1)

@@ -1,4 +1,4 @@
-"""How much a session on this host has on the disk: directories, and files without a name that its processes hold."""
+"""Disk usage of a session on this host: directories, and unlinked files that its processes hold open."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from app.sandbox.deletion import OPEN_DIRECTORY
 from app.sandbox.process_tree import FILES, living, shares, tasks, tree
 
 ENTRY_BYTES = 4096
-"""What a name of a file counts for at least, so that they are bounded too, and with them the time of a count: a disk
-has a place for about one file in every 16 KiB, as ext4 is made."""
+"""Minimum size counted for each file name, which also limits the number of files and so the time of a count; ext4 by
+default has about one inode for every 16 KiB."""
 _STEP = 1000
-"""Entries that are counted at once, and names that are held as one text: a million of them take a few MiB then."""
+"""Entries counted per step, and names kept in one string: a million of them then take a few MiB."""
 
 _MOST_TASKS = 64
-"""Threads of one process that are looked at where the kernel does not tell whether they share their open files."""
+"""Threads of one process that are checked if the kernel does not say whether they share their open files."""
 
 _MARGIN = 64 * 2**20
-"""Bytes that may have been written beyond the limit before a count is made at once; an eighth of a larger limit."""
+"""Bytes that may have been written beyond the limit before an immediate count; an eighth of a larger limit."""
 
 
 class DiskUse:
-    """An account of what one session has on the disk, kept between its commands.
+    """One session's disk usage, kept between its commands.
 
-    To count it all takes time, so it is counted rarely: the disk's free space, which is asked for often and costs
-    nothing, says how much can have been added since. What others write is taken for the session's meanwhile, which only
-    leads to another count.
+    A full count takes time, so it is done rarely: the disk's free space, which is cheap to read often, limits how much
+    can have been added since. Writes by others are attributed to the session meanwhile, which only leads to another
+    count.
     """
 
     def __init__(self, limit: int) -> None:
         """`limit` in bytes."""
         self.limit = limit
         self.used: int | None = None
-        """As last counted."""
+        """Bytes at the last count."""
         self.grown = 0
         """Bytes that may have been added since the last count."""
         self._free: int | None = None
@@ -48,34 +48,34 @@ class DiskUse:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it may be too much, by what is known without a count."""
+        """Whether the limit may be exceeded, as far as known without a count."""
         return not self.has_room(0)
 
     def has_room(self, size: int) -> bool:
-        """Whether so many bytes more are within the limit, by what is known without a count."""
+        """Whether `size` more bytes fit the limit, as far as known without a count."""
         return (self.used or 0) + self.grown + size <= self.limit
 
     @property
     def pressing(self) -> bool:
-        """Whether it may be so much too much that nothing more may be written before a count."""
+        """Whether the limit may be exceeded by so much that nothing more may be written before a count."""
         return not self.has_room(-max(_MARGIN, self.limit // 8))
 
     def saw(self, free: int) -> None:
-        """Takes note of the disk's free space, in bytes."""
+        """Records the disk's free space, in bytes."""
         if self._free is not None:
             self.grown += max(0, self._free - free)
         self._free = free
 
     def counted(self, used: int, *, whole: bool, meanwhile: int = 0) -> None:
-        """Takes note of a count, in bytes. One that is not whole, since something was closed to it, is not believed to
-        be less than what is known otherwise. `meanwhile` may have been written while it was made."""
+        """Records a count, in bytes. A partial count never lowers the known usage. `meanwhile` may have been written
+        during the count."""
         if not whole:
             used = max(used, (self.used or 0) + self.grown)
         self.used = used
         self.grown = meanwhile
 
     def describe(self) -> str:
-        """For the model: how much there is of what may be there, and what that means where it is full."""
+        """For the model: usage, limit, and the consequence if it is full."""
         return (
             f"the workspace, with /tmp and the home directory, holds {(self.used or 0) / 2**20:,.0f} MiB, of"
             f" {self.limit / 2**20:,.0f} MiB that it may have"
@@ -84,20 +84,20 @@ class DiskUse:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Bytes on the disk; `whole` is False where a directory could not be looked into."""
+    """Bytes on the disk; `whole` is False if a directory could not be read."""
 
     used: int
     whole: bool
 
 
 def free_space(path: Path) -> int:
-    """Free bytes of the disk that holds `path`, each free place for a file counted with what a file counts for."""
+    """Free bytes of the disk that holds `path`; each free inode counts for `ENTRY_BYTES`."""
     status = os.statvfs(path)
     return status.f_bfree * status.f_frsize + status.f_ffree * ENTRY_BYTES
 
 
 def count(roots: Sequence[Path]) -> Count:
-    """What directories take with everything in them, in one go. Blocks."""
+    """Counts directories with everything in them, in one go. Blocks."""
     tally = Tally(roots)
     for _ in tally.steps():
         pass
@@ -105,11 +105,11 @@ def count(roots: Sequence[Path]) -> Count:
 
 
 class Tally:
-    """A count of what directories take on the disk, by its blocks, made in steps of about a millisecond each.
+    """A count of the disk blocks of directories, in steps of about a millisecond each.
 
     No link is followed. The blocks of a file with several names count once, but each name counts for at least
-    `ENTRY_BYTES`. It goes down and up by descriptors, since a tree may be deeper than a path can be long. If a process
-    moves the directory that the count is in, there is no way back, and the count is not whole.
+    `ENTRY_BYTES`. It moves down and up by descriptors, since a tree may be deeper than a path can be long. If a process
+    moves the directory being counted, there is no way back, and the count is partial.
     """
 
     def __init__(self, roots: Sequence[Path]) -> None:
@@ -124,7 +124,7 @@ class Tally:
         return Count(self._used, self._whole)
 
     def steps(self) -> Iterator[None]:
-        """Does the count, pausing after every `_STEP` entries."""
+        """Counts, pausing after every `_STEP` entries."""
         for root in self._roots:
             with suppress(FileNotFoundError):
                 yield from self._tree(os.open(root, OPEN_DIRECTORY))
@@ -148,7 +148,7 @@ class Tally:
                         return
                 else:
                     return
-        except OSError:  # the way back is closed
+        except OSError:  # no way back
             self._whole = False
         finally:
             os.close(current)
@@ -158,12 +158,12 @@ class Tally:
             return os.open(name, OPEN_DIRECTORY, dir_fd=parent)
         except (FileNotFoundError, NotADirectoryError):
             pass
-        except OSError:  # closed to us
+        except OSError:  # no access
             self._whole = False
         return None
 
     def _directory(self, directory: int) -> Generator[None, None, Iterator[bytes]]:
-        """Counts what is in a directory, and returns the names of the directories in it."""
+        """Counts the entries of a directory, and returns the names of its subdirectories."""
         packed: list[bytes] = []
         names: list[bytes] = []
         with os.scandir(directory) as entries:
@@ -185,7 +185,7 @@ class Tally:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return None
-        except OSError:  # closed to us
+        except OSError:  # no access
             self._whole = False
             return None
         self._add(status)
@@ -211,9 +211,9 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 class HeldFiles:
-    """A count of files without a name that the descendants of the process `root` hold open or mapped, on the disks
-    `devices`, made in steps like a tally. Each file counts once. The count is not whole if a process cannot be looked
-    into, or has sent files that nobody has received yet."""
+    """A count of unlinked files that the descendants of the process `root` hold open or mapped, on the disks `devices`,
+    made in steps like a tally. Each file counts once. The count is partial if a process cannot be read, or has sent
+    files that nobody has received yet."""
 
     def __init__(self, root: int, devices: Collection[int]) -> None:
         self._root = root
@@ -226,15 +226,15 @@ class HeldFiles:
         return Count(sum(self._sizes.values()), self._whole)
 
     def steps(self) -> Iterator[None]:
-        """Does the count, pausing after every `_STEP` files and after each process."""
+        """Counts, pausing after every `_STEP` files and after each process."""
         for pid in list(tree(self._root)):
             for task in self._tables(pid):
                 yield from self._files(f"/proc/{task}/fd")
-            yield from self._files(f"/proc/{living(pid)}/map_files", closed_is_fine=True)  # root alone may look
+            yield from self._files(f"/proc/{living(pid)}/map_files", closed_is_fine=True)  # only root may read it
             yield
 
     def _tables(self, pid: int) -> Iterator[int]:
-        """One thread for each table of open files that the process has; as a rule all share one."""
+        """One thread for each table of open files of the process; usually all share one."""
         first = living(pid)
         yield first
         others = (task for task in tasks(pid) if task != first)
@@ -268,7 +268,7 @@ class HeldFiles:
 
 
 def unnamed(root: int, devices: Collection[int]) -> Count:
-    """What `HeldFiles` finds, in one go. Blocks."""
+    """Runs `HeldFiles` in one go. Blocks."""
     held = HeldFiles(root, devices)
     for _ in held.steps():
         pass
@@ -276,7 +276,7 @@ def unnamed(root: int, devices: Collection[int]) -> Count:
 
 
 def _number(status: os.stat_result) -> int:
-    """A file's identity in one number, which takes a third of a pair's memory."""
+    """A file's identity as one number, which takes a third of the memory of a pair."""
     return status.st_dev << 64 | status.st_ino
 
 

@@ -1,4 +1,4 @@
-"""What a command of bubblewrap's sees of the host: an allowlist, as bubblewrap's arguments."""
+"""What a bubblewrap command sees of the host: an allowlist, as arguments of bubblewrap."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.sandbox.base import WORKSPACE, SandboxLimits
 HOME = "/home/agent"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 USER_ID = 1000
-"""The uid in the sandbox where bubblewrap maps it."""
-# No /etc/gitconfig, /etc/environment or /etc/ssl/private: the first two may hold credentials, the last does.
+"""The uid in the sandbox if bubblewrap maps it."""
+# No /etc/gitconfig, /etc/environment or /etc/ssl/private: the first two may hold credentials, the last one does.
 ETC_FILES = (
     "alternatives",
     "ca-certificates.conf",
@@ -37,11 +37,11 @@ ETC_FILES = (
 ETC_NETWORK_FILES = ("gai.conf", "host.conf", "hosts", "nsswitch.conf", "resolv.conf")
 
 OPEN_FILES = 4096
-"""Descriptors of one process: each takes memory of the kernel, and time when the process ends."""
+"""Descriptors of one process: each takes kernel memory, and time when the process ends."""
 
-# The workspace is entered by the user, as it is closed to a root without its rights. Limits are set inside, where the
-# namespace's own processes are counted and not all that the user has. RLIMIT_DATA and not RLIMIT_AS: runtimes such as
-# Go's and V8 reserve far more addresses than they ever use.
+# The user enters the workspace, since it is closed to a root without capabilities. Limits are set inside, where only
+# the namespace's own processes count, not all of the user's. RLIMIT_DATA and not RLIMIT_AS: runtimes such as Go's and
+# V8 reserve far more address space than they ever use.
 _ENTER = (
     f'cd {WORKSPACE} && ulimit -c 0 && ulimit -n {OPEN_FILES} && ulimit -d "$1" && '
     '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && ulimit -f "$3" && shift 3 && exec "$@"'
@@ -52,7 +52,7 @@ _GATE = "read -r go || exit 1; exec </dev/null; "
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one command sees. `uid` is None where bubblewrap maps the user."""
+    """What one command sees. `uid` is None if bubblewrap maps the user."""
 
     workspace: Path
     scratch: Path
@@ -103,8 +103,8 @@ class View:
         return [*spaces, "--cap-drop", "ALL", *kept]
 
     def command(self, command: bytes, *, gated: bool = False, full: bool = False) -> list[str | bytes]:
-        """The command with what drops the rights and sets the limits before it. A `gated` one has no input, and waits
-        there for a line before it begins; in a `full` workspace it can write to no file."""
+        """The command, prefixed with what drops privileges and sets the limits. A `gated` one has no input and waits on
+        standard input for a line before it starts; in a `full` workspace it cannot write to any file."""
         ids = () if self.uid is None else ("--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups")
         drop = ("setpriv", *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--") if ids else ()
         limits = (str(self.limits.memory_mb * 1024), str(self.limits.pids), file_blocks(self.limits, full))
@@ -113,13 +113,12 @@ class View:
 
 
 def file_blocks(limits: SandboxLimits, full: bool) -> str:
-    """The size of the largest file that a command may write, as a shell's `ulimit -f` takes it, in blocks of 512
-    bytes."""
+    """The size of the largest file a command may write, in blocks of 512 bytes, as a shell's `ulimit -f` takes it."""
     return "0" if full else str(limits.disk_mb * 2048)
 
 
 def environment() -> dict[str, str]:
-    """All that a command finds in its environment, the egress proxy apart."""
+    """A command's environment, without the egress proxy."""
     return {"HOME": HOME, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "agent", "PWD": WORKSPACE}
 
 

@@ -1,6 +1,6 @@
-"""Watches a command on this host, where the kernel does not bound what it uses: memory without a cgroup, and the disk.
+"""Watches what the kernel does not limit for a command on this host: memory without a cgroup, and disk usage.
 
-A look comes after the fact, so a command gets beyond a limit by what it takes between two looks.
+Checks come after the fact, so a command can exceed a limit by what it uses between two checks.
 """
 
 from __future__ import annotations
@@ -23,49 +23,49 @@ from app.sandbox.usage import DiskUse, HeldFiles, Tally, free_space
 T = TypeVar("T")
 
 LOOK_S = 0.1
-"""Seconds between two looks. A process fills about 2 GiB of memory or of the page cache in a second."""
+"""Seconds between two checks. A process fills about 2 GiB of memory or of the page cache in a second."""
 FIRST_COUNT_S = 1.0
-"""Age of a command at which the workspace is counted for the first time: most are through by then."""
+"""Age of a command at which the workspace is counted for the first time: most have ended by then."""
 REST = 10
-"""A count is followed by so many times its own length without one."""
+"""Minimum pause after a count, in multiples of its duration."""
 
 _THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="sandbox-watch")
-"""A pool for looks and counts alone: commands and files must not wait for a count, nor a look for others' counts."""
+"""A pool only for checks and counts: commands and files must not wait for a count, nor a check for other counts."""
 _COUNTING = threading.Semaphore(2)
-"""Held for a step of a count. More at the same time would keep the event loop waiting for the interpreter's lock."""
+"""Held during a step of a count. Parallel steps would keep the event loop waiting for the GIL."""
 _TURN_S = 0.001
-"""Pause between two steps of a count, in which others have their turn: small counts do not wait for large ones."""
+"""Pause between two steps of a count, which lets others run: small counts do not wait for large ones."""
 
 
 class HostDisk:
-    """What one session has on this host's disk."""
+    """One session's disk usage on this host."""
 
     def __init__(self, roots: Sequence[Path], use: DiskUse, *, mounts: Sequence[Path] = ()) -> None:
-        """`mounts` are other ways in which the sandbox sees the disks of `roots`."""
+        """`mounts` are other mounts through which the sandbox sees the disks of `roots`."""
         self.use = use
         self._roots = roots
         self.mounts = mounts
         self._next_count = 0.0
         self.writing = asyncio.Lock()
-        """Held while a file is written from outside: each is counted before the next."""
+        """Held while a file is written from outside: each file is counted before the next is written."""
 
     def look(self, tree: int | None, *, must_know: bool) -> None:
-        """Brings the account up to date; `must_know` asks for a count where there was none yet. `tree` is the
-        process whose descendants may hold deleted files open, None if nothing runs. Blocks."""
+        """Updates the usage; `must_know` forces a count if there was none yet. `tree` is the process whose descendants
+        may hold deleted files open, None if nothing runs. Blocks."""
         self._see()
         wanted = self.use.doubtful or (must_know and self.use.used is None)
         if wanted and (self.use.pressing or time.monotonic() >= self._next_count):
             self.count(tree)
 
     def has_room(self, size: int) -> bool:
-        """Whether a file of so many bytes may be written. Blocks."""
+        """Whether a file of `size` bytes may be written. Blocks."""
         self.look(None, must_know=True)
         if not self.use.has_room(size):
             self.count(None)
         return self.use.has_room(size)
 
     def count(self, tree: int | None) -> None:
-        """Counts it all. What runs is stopped meanwhile as soon as it may have written far too much. Blocks."""
+        """Counts everything. Processes are stopped meanwhile as soon as they may have written far too much. Blocks."""
         self._see()
         began, before = time.monotonic(), self.use.grown
         tally = Tally(self._roots)
@@ -103,7 +103,7 @@ def _disks(paths: Sequence[Path]) -> set[int]:
 
 
 class HostWatch:
-    """Watches one command. `memory` is the most that its processes may use together, None where a cgroup sees to it."""
+    """Watches one command. `memory` is the limit of all its processes in bytes, None if a cgroup enforces it."""
 
     def __init__(self, disk: HostDisk, memory: int | None) -> None:
         self._disk = disk
@@ -115,12 +115,12 @@ class HostWatch:
         if self._memory_limit is not None:
             self._memory = await in_thread(partial(MemoryUse, self._memory_limit))
         await in_thread(partial(self._disk.look, None, must_know=False))
-        if self._disk.use.doubtful:  # The command must not be ended for what was written before it.
+        if self._disk.use.doubtful:  # The command must not be ended for earlier writes.
             await in_thread(partial(self._disk.count, None))
         self._held = max(self._disk.use.used or 0, self._disk.use.limit)
 
     async def until_broken(self, pid: int) -> str:
-        """Waits until the processes below `pid` use more than they may, and says what; for ever where they do not."""
+        """Waits until the processes below `pid` exceed a limit and returns which; waits forever if they do not."""
         watches = [asyncio.ensure_future(self._until_too_much_disk(pid))]
         if self._memory is not None:
             watches.append(asyncio.ensure_future(self._until_too_much_memory(pid, self._memory)))
@@ -144,12 +144,12 @@ class HostWatch:
             await asyncio.sleep(LOOK_S)
             old = time.monotonic() - began >= FIRST_COUNT_S
             await in_thread(partial(self._disk.look, pid, must_know=old))
-            # One that found too much may make it less.
+            # A command that found the disk full may be deleting files.
             if use.full and (use.used or 0) > self._held:
                 return use.describe()
 
     async def end(self) -> str | None:
-        """What is to be said of the disk after the command."""
+        """The remark on disk usage after the command."""
         use = self._disk.use
         await in_thread(partial(self._disk.look, None, must_know=False))
         if use.full:
@@ -163,5 +163,5 @@ def _used_memory(pid: int, memory: MemoryUse) -> int:
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Looks and counts, away from the event loop and from all that waits for commands and files."""
+    """Runs checks and counts off the event loop and apart from the threads for commands and files."""
     return await asyncio.get_running_loop().run_in_executor(_THREADS, call)

@@ -1,7 +1,7 @@
-"""A workspace that is a directory of the host: file access beneath it that follows no link.
+"""A workspace that is a directory of the host: file access that follows no link.
 
-Commands in the sandbox own this directory and may change it at any instant. So every component of a path is opened by
-itself, relative to the descriptor of the one before and with O_NOFOLLOW; nothing is checked by name and used later.
+Commands in the sandbox own this directory and may change it at any time. So every component of a path is opened
+separately, relative to the previous descriptor and with O_NOFOLLOW; nothing is checked by name and used later.
 The functions block: callers run them in a thread.
 """
 
@@ -26,24 +26,24 @@ from app.sandbox.base import FileInfo
 from app.sandbox.deletion import OPEN_DIRECTORY, closing_file, delete_tree
 
 MAX_DEPTH = 200
-"""Directories deeper than this are neither listed nor archived; a hostile tree has no end otherwise."""
+"""Directories deeper than this are neither listed nor archived; a hostile tree could be endless."""
 _BATCH = 1000
-"""Names of a directory that are held at once, as it may have millions."""
+"""Names of a directory held at once; it may have millions."""
 _MOST_HELD = 16
-"""Directories with more names than that which a walk leaves open on its way down."""
+"""Directories with more names than that which a walk keeps open on its way down."""
 # O_NONBLOCK: opening a FIFO must not wait for its other end
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""The disk, or the share of it that the user may have."""
+"""The disk or the user's quota is full."""
 
 Kind = Literal["file", "directory", "symlink", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry met on a walk; `directory` is the open directory that holds it, until the walk goes on."""
+    """One entry of a walk; `directory` is the open directory that holds it, valid until the next entry."""
 
     parts: tuple[bytes, ...]
     status: os.stat_result
@@ -58,13 +58,13 @@ class Workspace:
         self.owner = owner
 
     def create(self) -> None:
-        """Makes the directory, closed to others and owned by the user that commands run as."""
+        """Creates the directory, private and owned by the user that commands run as."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.owner is not None:
             os.chown(self.root, self.owner, self.owner)
 
     def delete(self) -> None:
-        """Deletes the directory with all that is in it; does nothing where it is gone."""
+        """Deletes the directory with its contents; does nothing if it is gone."""
         delete_tree(self.root)
 
     def read(self, path: str, max_bytes: int | None) -> bytes:
@@ -79,7 +79,7 @@ class Workspace:
             return data
 
     def open(self, path: str) -> int:
-        """A descriptor of a regular file, for reading."""
+        """Opens a regular file for reading; returns its descriptor."""
         names = paths.resolve(path)
         with self._parent(names, path) as (parent, name):
             return open_file(parent, name, path)
@@ -111,24 +111,24 @@ class Workspace:
         yield tar.END
 
     def walk(self) -> Generator[Entry, None, None]:
-        """All entries, a directory before what is in it. Leaves out what is closed to us or deeper than `MAX_DEPTH`."""
+        """All entries, a directory before its contents. Skips what is inaccessible or deeper than `MAX_DEPTH`."""
         return self._walk((), ".", recursive=True)
 
     def open_directory(self, parts: Sequence[bytes]) -> int:
-        """A descriptor of the directory at a path, given by its names, that no link has led to."""
+        """Opens the directory at a path, given by its names, without following links; returns its descriptor."""
         return self._open_directory(parts, os.fsdecode(b"/".join(parts)))
 
     def _walk(
         self, start: tuple[bytes, ...], path: str, recursive: bool, most: int | None = None
     ) -> Generator[Entry, None, None]:
-        """Entries, a directory before what is in it, of each directory the first `most` names."""
+        """Entries, a directory before its contents; of each directory the first `most` names."""
         return self._walk_in(start, self._open_directory(start, path), recursive, most)
 
     def _walk_in(
         self, parts: tuple[bytes, ...], directory: int, recursive: bool, most: int | None, held: int = 0
     ) -> Generator[Entry, None, None]:
-        """Walks a directory and closes it. The directories in it are opened from the root anew once it is closed, or
-        after each batch of names where it has more than one: then it is one of `held` that stay open on the way."""
+        """Walks a directory and closes it. Its subdirectories are opened again from the root once it is closed, or
+        after each batch of names if it has more than one: then it is one of the `held` directories that stay open."""
         pending: list[bytes] = []
         with closing_file(directory), os.scandir(directory) as found:
             listed: Iterator[bytes] = (os.fsencode(entry.name) for entry in found)
@@ -154,7 +154,7 @@ class Workspace:
             try:
                 directory = self._open_directory(below, ".")
             except PalimpsestError:
-                continue  # changed under our hands, or closed to us
+                continue  # changed meanwhile, or no access
             yield from self._walk_in(below, directory, True, most, held)
 
     def _write_new(self, parent: int, name: str, data: bytes, mode: int) -> None:
@@ -206,7 +206,7 @@ def _open_below(parent: int, name: bytes, path: str) -> int:
     try:
         return os.open(name, OPEN_DIRECTORY, dir_fd=parent)
     except OSError as exc:
-        # the kernel answers ENOTDIR for a link too when O_DIRECTORY and O_NOFOLLOW are both given
+        # the kernel returns ENOTDIR for a link too if O_DIRECTORY and O_NOFOLLOW are both given
         if exc.errno in (errno.ENOTDIR, errno.ELOOP):
             status = _status(parent, name)
             linked = status is None or stat.S_ISLNK(status.st_mode)
@@ -221,7 +221,7 @@ def _opened(parent: int, name: bytes, path: str) -> Iterator[int]:
 
 
 def open_file(parent: int, name: bytes, path: str) -> int:
-    """A descriptor of a regular file, for reading. Raises `InvalidRequestError` where it is no such file."""
+    """Opens a regular file for reading. Raises `InvalidRequestError` if it is not a regular file."""
     file = os.open(name, _FILE, dir_fd=parent)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
@@ -238,14 +238,14 @@ def _translated(path: str) -> Iterator[None]:
 
 
 def translate(exc: OSError, path: str) -> PalimpsestError:
-    """The error of ours that a failed system call on `path` stands for."""
+    """Translates a failed system call on `path`."""
     if exc.errno == errno.ENOENT:
         return paths.file_not_found(path)
     if exc.errno == errno.ELOOP:
         return paths.outside_workspace(path)
     if exc.errno == errno.ENOTDIR:
         return paths.not_a_directory(path)
-    if exc.errno in (errno.EISDIR, errno.ENXIO):  # ENXIO: a socket, or a FIFO that nobody reads
+    if exc.errno in (errno.EISDIR, errno.ENXIO):  # ENXIO: a socket, or a FIFO without a reader
         return paths.not_a_file(path)
     if exc.errno in (errno.EACCES, errno.EPERM):
         return InvalidRequestError(f"{paths.show(path)} may not be accessed.", code="permission_denied")
@@ -255,7 +255,7 @@ def translate(exc: OSError, path: str) -> PalimpsestError:
 
 
 def _replaceable_mode(parent: int, name: bytes, path: str) -> int:
-    """The permissions that a new file at this place gets: those of the one it replaces, else 0644."""
+    """The permissions of a new file: those of the file it replaces, else 0644."""
     status = _status(parent, name)
     if status is None:
         return 0o644
@@ -275,7 +275,7 @@ def _status(parent: int, name: bytes) -> os.stat_result | None:
 
 def _tar_entry(entry: Entry) -> Iterator[bytes]:
     name, status = b"/".join(entry.parts), entry.status
-    with suppress(OSError, PalimpsestError):  # changed or closed to us meanwhile; the others are still wanted
+    with suppress(OSError, PalimpsestError):  # changed or became inaccessible meanwhile; continue with the others
         if stat.S_ISDIR(status.st_mode):
             yield tar.header(name + b"/", tarfile.DIRTYPE, status)
         elif stat.S_ISLNK(status.st_mode):
@@ -292,7 +292,7 @@ def _info(parts: Sequence[bytes], status: os.stat_result) -> FileInfo:
 
 
 def kind_of(mode: int) -> Kind:
-    """What `FileInfo.type` calls an entry with these mode bits."""
+    """The `FileInfo.type` of an entry with these mode bits."""
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):

@@ -1,4 +1,4 @@
-"""Plays the stories against a real server and writes what comes of them into the package."""
+"""Plays the stories against a real server and writes the results into the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays the stories against a real server and writes what comes of them into the package."""
+"""Plays the stories against a real server and writes the results into the package."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WINDOW = 1_000_000
 
 
 async def record(story: Story, provider: FakeProvider, url: str) -> bytes:
-    """The story as it was lived through, as JSON."""
+    """The recorded story as JSON."""
     provider.script(*(reply for turn in story.turns for reply in turn.replies))
     async with Client(url) as client:
         session = await client.create(limits={"max_steps": None})

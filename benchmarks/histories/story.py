@@ -1,4 +1,4 @@
-"""The words in which a recorded session is written down."""
+"""The vocabulary for writing recorded sessions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.provider import Reply, Text, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A message of the user's and what the model answers, reply by reply. A turn that is `cut` is ended by a limit
-    after its last reply, whose calls have run: so a history ends in the middle of the work."""
+    """A user message and the model's answers, reply by reply. A turn that is `cut` is ended by a limit after its last
+    reply, whose calls have run: the history then ends in the middle of the work."""
 
     user: str
     replies: tuple[Reply, ...]
@@ -22,7 +22,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A session from its task to where it stands, and what may be asked about it."""
+    """A session from its task to its current state, with questions about it."""
 
     name: str
     about: str
@@ -60,7 +60,7 @@ def search(pattern: str, path: str = ".") -> ToolCall:
 
 
 def plan(done: int, *items: str) -> ToolCall:
-    """A plan of which the first `done` items are completed, and the next is in progress."""
+    """A plan whose first `done` items are completed and whose next one is in progress."""
 
     def status(index: int) -> str:
         return "completed" if index < done else "in_progress" if index == done else "pending"
@@ -70,7 +70,7 @@ def plan(done: int, *items: str) -> ToolCall:
 
 
 def probe(kind: Kind, question: str, *facts: str | tuple[str, ...]) -> Probe:
-    """A question; a fact is a text, or several spellings of which one will do."""
+    """A question; a fact is a text, or several accepted spellings."""
     return Probe(
         kind=kind, question=question, facts=tuple((fact,) if isinstance(fact, str) else fact for fact in facts)
     )

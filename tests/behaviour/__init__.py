@@ -1,1 +1,1 @@
-"""Behaviour through the front door: the real server over HTTP, against a strict provider, with real sandboxes."""
+"""End-to-end tests: the real server over HTTP, with a strict fake provider and real sandboxes."""

@@ -1,4 +1,4 @@
-"""What tests of approvals share: calls that leave a trace, and a person who decides."""
+"""Helpers for tests of approvals: calls that leave a trace, and decisions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ALWAYS = {"policy": "always", "timeout_s": 60}
 
 
 def command(name: str) -> ToolCall:
-    """A command that says in the workspace's file `runs` that it ran."""
+    """A command that records its run in the workspace's file `runs`."""
     return ToolCall("execute_command", {"command": f"echo {name} >> runs"})
 
 
 async def pending(client: Client, session_id: str) -> list[dict[str, Any]]:
-    """What waits in a session."""
+    """The pending approvals of a session."""
     items: list[dict[str, Any]] = (await client.get(f"/v1/sessions/{session_id}/approvals"))["items"]
     return items
 
@@ -34,6 +34,6 @@ async def approve_all(client: Client, session_id: str) -> None:
 
 
 async def runs(client: Client, session_id: str) -> str:
-    """What has run, a line a command."""
+    """The commands that have run, one per line."""
     answer = await client.http.get(f"/v1/sessions/{session_id}/files/runs")
     return answer.text if answer.status_code == 200 else ""

@@ -1,4 +1,4 @@
-"""A server with small sandboxes, what a hostile model does in them, and how the server is meanwhile."""
+"""A server with small sandboxes, attacks by a hostile model, and the server's health meanwhile."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
 P99_MS = 100 if LONG else 1500
-"""Of `/healthz`, the 99th of 100 answers. A machine that many share at the same time keeps everyone waiting, hence the
-wide bound of the ordinary form."""
+"""Limit for the 99th percentile of `/healthz`. A shared machine delays everyone, hence the wide limit by default."""
 
 SERVER_MB = 300
-"""What a server may have, whatever is done to it; at rest it has about 120."""
+"""Memory limit of a server under any attack; at rest it uses about 120."""
 
 MEMORY_MB, PIDS, DISK_MB = 192, 48, 2560 if LONG else 128
-"""What a sandbox under attack may have."""
+"""Memory limit of a sandbox under attack."""
 
 
 def command(text: str, **more: Any) -> ToolCall:
@@ -36,7 +35,7 @@ def command(text: str, **more: Any) -> ToolCall:
 
 
 class Running(Protocol):
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     @property
     def url(self) -> str: ...
@@ -46,8 +45,8 @@ class Running(Protocol):
 
 @dataclass
 class Seen:
-    """How a server was while something was done to it: milliseconds that `/healthz` took, the longest and the 99th of
-    100, and the most memory of its process in MiB."""
+    """A server's health during an attack: response times of `/healthz` in milliseconds, maximum and 99th percentile,
+    and the peak memory of its process in MiB."""
 
     worst_ms: float = 0
     p99_ms: float = 0
@@ -56,7 +55,7 @@ class Seen:
 
 @contextmanager
 def watched(server: Running, name: str, most_mb: float = SERVER_MB) -> Iterator[Seen]:
-    """Asks for `/healthz` and looks at the memory all the time, prints both and asserts that both stayed in bounds."""
+    """Polls `/healthz` and the memory, prints both and asserts that both stayed within limits."""
     address = urlsplit(server.url)
     argv = [sys.executable, "-I", "-S", probe.__file__, str(address.hostname), str(address.port)]
     seen = Seen()
@@ -80,7 +79,7 @@ def watched(server: Running, name: str, most_mb: float = SERVER_MB) -> Iterator[
 
 @dataclass
 class Attacked:
-    """How an attack went: its session, the results of its calls, and the requests that the model got."""
+    """The outcome of an attack: its session, the results of its calls, and the model's requests."""
 
     session_id: str
     results: list[Event]
@@ -93,7 +92,7 @@ class Attacked:
 
 @dataclass
 class Target:
-    """A running server that is attacked through its model."""
+    """A running server to attack through its model."""
 
     url: str
     kind: str
@@ -102,8 +101,8 @@ class Target:
     _count: Iterator[int] = field(default_factory=lambda: iter(range(1000)))
 
     async def attack(self, client: Client, name: str, *batches: tuple[ToolCall, ...]) -> Attacked:
-        """Runs each batch of calls as one step of a new session. Afterwards an ordinary call must work, each request
-        have been taken by the strict provider, and the session's log and history be sound."""
+        """Runs each batch of calls as one step of a new session. Afterward an ordinary call must work, the strict
+        provider must have accepted each request, and the session's log and history must be sound."""
         task = f"{name} {self.kind} {next(self._count)}."
         answers = [Reply(*calls) for calls in batches]
         self.provider.script_for(task, *answers, Reply(command("echo alive")), Reply(Text("done")))
@@ -119,7 +118,7 @@ class Target:
 
 
 def alive(mark: str) -> list[int]:
-    """The processes of this machine, in whatever namespace, that have `mark` among their arguments and are not dead."""
+    """Live processes on this machine, in any namespace, that have `mark` among their arguments."""
     return [int(process.name) for process in Path("/proc").glob("[0-9]*") if _has(process, mark.encode())]
 
 
@@ -136,7 +135,7 @@ def memory_mb(server: Running) -> float:
 
 
 def resident_mb(mark: str) -> float:
-    """Memory of all processes with `mark` among their arguments together."""
+    """Total memory of all processes with `mark` among their arguments."""
     return sum(map(_resident_mb, alive(mark)))
 
 
@@ -147,13 +146,13 @@ def _resident_mb(pid: int) -> float:
 
 
 def shared_mb() -> float:
-    """Memory of this machine that lies in files, whichever process made them."""
+    """Shared memory of this machine, over all processes."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Shmem:"))
 
 
 class Most:
-    """The greatest value of a reading that is taken all the time, in a thread."""
+    """The maximum of a value polled in a thread."""
 
     def __init__(self, read: Callable[[], float]) -> None:
         self.value = 0.0

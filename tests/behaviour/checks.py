@@ -1,4 +1,4 @@
-"""What must hold of every session's log and history, whatever happened to it; and how a test follows one."""
+"""Invariants of every session's log and history, and helpers to follow a session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def log_of(client: Client, session_id: str) -> list[Event]:
 
 
 async def assert_sound(client: Client, session_id: str) -> list[Event]:
-    """Checks the log and the history of an idle session; gives its durable events."""
+    """Checks the log and the history of an idle session; returns its durable events."""
     session = await client.session(session_id)
     assert session["status"] == "idle"
     events = await log_of(client, session_id)
@@ -41,7 +41,7 @@ async def assert_sound(client: Client, session_id: str) -> list[Event]:
 
 
 def assert_runs(events: Sequence[Event]) -> None:
-    """Each run has one beginning and one end, and nothing of the agent's happens outside."""
+    """Each run starts once and ends once, and no agent event occurs outside a run."""
     running = False
     for event in events:
         if event.type == "session.running":
@@ -56,7 +56,7 @@ def assert_runs(events: Sequence[Event]) -> None:
 
 
 def assert_steps(events: Sequence[Event]) -> None:
-    """Every step has one `step.finished`, after the results of its calls, and an own message for each attempt."""
+    """Every step has one `step.finished`, after the results of its calls, and a separate message for each attempt."""
     attempts: dict[int, list[int]] = defaultdict(list)
     started: Counter[str] = Counter()
     for event in of_type(list(events), "step.started"):
@@ -71,7 +71,8 @@ def assert_steps(events: Sequence[Event]) -> None:
 
 
 def assert_calls(events: Sequence[Event]) -> None:
-    """Every call has exactly one result, between its own event and the end of its step; one of a void attempt none."""
+    """Every call has exactly one result, between its own event and the end of its step; a call of a voided attempt has
+    none."""
     void = {event.data["message_id"] for event in of_type(list(events), "step.retrying")}
     open_calls: set[str] = set()
     for event in events:
@@ -84,7 +85,7 @@ def assert_calls(events: Sequence[Event]) -> None:
 
 
 def assert_queue(events: Sequence[Event]) -> None:
-    """What was dequeued was queued before, once, and became the next message."""
+    """Every dequeued message was queued before, once, and became the next message."""
     pending: set[str] = set()
     for place, event in enumerate(events):
         if event.type == "message.queued":
@@ -98,7 +99,7 @@ def assert_queue(events: Sequence[Event]) -> None:
 
 
 def assert_history(messages: Sequence[dict[str, Any]]) -> None:
-    """Each message once; results right after their calls, in order; nothing left open."""
+    """Each message once; results right after their calls, in order; no call without a result."""
     assert len({message["id"] for message in messages}) == len(messages)
     assert [message["seq"] for message in messages] == sorted(message["seq"] for message in messages)
     live = [message for message in messages if message["voided_at"] is None]
@@ -112,7 +113,7 @@ def assert_history(messages: Sequence[dict[str, Any]]) -> None:
 
 
 def requests_of(provider: FakeProvider, task: str) -> list[RecordedRequest]:
-    """The requests of the session with this task; one wire joins what follows it without an answer in between."""
+    """The requests of the session with this task; one wire format merges messages that follow it unanswered."""
     return [request for request in provider.requests if request.first_user_text.startswith(task)]
 
 
@@ -126,7 +127,7 @@ def at(event: Event) -> datetime:
 
 
 class Follower:
-    """A session's stream as it is read, in the background."""
+    """Reads a session's stream in the background."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -138,7 +139,7 @@ class Follower:
             self._news.notify_all()
 
     async def seen(self, wanted: Callable[[Event], bool], count: int = 1) -> Event:
-        """Waits for the `count`-th event that is wanted."""
+        """Waits for the `count`-th matching event."""
 
         def matching() -> list[Event]:
             return [event for event in self.events if wanted(event)]
@@ -153,7 +154,7 @@ class Follower:
 
 @asynccontextmanager
 async def following(client: Client, session_id: str) -> AsyncIterator[Follower]:
-    """Reads a session's stream from its first event until the context is left."""
+    """Reads a session's stream from its first event until exit."""
     follower = Follower()
 
     async def read() -> None:

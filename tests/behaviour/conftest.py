@@ -28,8 +28,8 @@ StartServer = Callable[..., RunningServer]
 
 @pytest.fixture(autouse=True, scope="module")
 def no_blocking() -> Iterator[None]:
-    """A blocking call of ours on an event loop fails the test that made it; to ask for a file's status, which takes
-    microseconds on a local disk, is no such call. Locks are left out too: the measuring of coverage takes them."""
+    """A blocking call by the service on an event loop fails the test that made it. Exempt are file status calls, which
+    take microseconds on a local disk, and locks, which coverage measurement takes."""
     with blockbuster_ctx("app") as guard:
         for name, function in guard.functions.items():
             if name.startswith(("os.path.", "os.stat", "os.access", "os.readlink", "threading.")):
@@ -39,13 +39,13 @@ def no_blocking() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def empty_database() -> None:
-    """Migrates once, here, where no event loop has to wait for it."""
+    """Migrates once, here, where it blocks no event loop."""
     migrated()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def heeds_interrupts() -> None:
-    """A shell's background jobs ignore Ctrl-C, and so would every command that the tests start."""
+    """Restores SIGINT: a shell's background jobs ignore it, and so would every command started by the tests."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -63,7 +63,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 )
 def sandbox(request: pytest.FixtureRequest) -> str:
-    """The kind of sandbox; a test that asks for it runs with each."""
+    """The kind of sandbox; a test that uses it runs with each."""
     need(request.param)
     return str(request.param)
 
@@ -74,7 +74,7 @@ def sandbox_image() -> str:
 
 
 def remove_containers(settings: Settings) -> None:
-    """Removes what a server has left in the Engine; its sessions are of no use to anyone after the test."""
+    """Removes a server's containers from the Engine after the test."""
     with closing(sqlite3.connect(settings.data_dir / "palimpsest.db")) as database:
         found = database.execute("SELECT value FROM server WHERE key = 'instance_id'").fetchone()
 
@@ -92,8 +92,8 @@ def remove_containers(settings: Settings) -> None:
 def start_server(
     request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
 ) -> Iterator[StartServer]:
-    """Starts servers, all on one data directory unless told otherwise; with the test's sandbox, else bubblewrap. The
-    data directory begins with an empty database."""
+    """Starts servers, all on one data directory by default, with the test's sandbox, else bubblewrap. The data
+    directory starts with an empty database."""
     kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
     need(kind)
     running: list[RunningServer] = []

@@ -1,4 +1,4 @@
-"""A Docker Engine that can go away: a socket of its own in front of the real one, which others use meanwhile."""
+"""A Docker Engine that can go away: a separate socket in front of the real one, which stays usable by others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_S = 10.0
 
 
 class EngineProxy:
-    """Passes on what comes to `path`, until it is cut; from a thread with a loop of its own."""
+    """Forwards connections to `path` until it is cut, from a thread with its own event loop."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,22 +41,22 @@ class EngineProxy:
         self._loop.close()
 
     def mend(self) -> None:
-        """Listens, and answers."""
+        """Listens and answers again."""
         self._answers = True
         self._do(self._passed_on.flow())
         self._do(self._listen())
 
     def cut(self) -> None:
-        """Refuses all connections, the open ones too."""
+        """Refuses all connections, including open ones."""
         self._do(self._close())
 
     def mute(self) -> None:
-        """Takes connections, and says nothing on them."""
+        """Accepts connections but sends nothing."""
         self._answers = False
         self._do(self._passed_on.drop())
 
     def stall(self) -> None:
-        """Keeps its connections open and takes new ones, and says nothing on any."""
+        """Keeps open connections and accepts new ones, but sends nothing on any."""
         self._do(self._passed_on.stall())
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:

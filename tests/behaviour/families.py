@@ -1,4 +1,4 @@
-"""The kinds of models that a session has to get along with, each as a setting of the strict provider."""
+"""The kinds of models that a session must work with, each as settings of the strict provider."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ WINDOW = 16_000
 
 @dataclass(frozen=True)
 class Family:
-    """`provider` are the fake's settings, `teaches` the rules whose refusals a quirk is learned from, and `lessons` how
-    many of them there may be: one for each quirk of each model. `window` is in tokens, `chars` is the size of an
+    """`provider` are the fake's settings, `teaches` the rules whose refusals teach a quirk, and `lessons` the maximum
+    number of such refusals: one for each quirk of each model. `window` is in tokens, `chars` is the size of an
     output."""
 
     name: str
@@ -30,16 +30,16 @@ class Family:
 
     @property
     def model(self) -> str:
-        """The model that a session begins with."""
+        """The model that a session starts with."""
         return f"family/{self.models[0]}"
 
     @property
     def other_model(self) -> str:
-        """The one that it is changed to."""
+        """The model it is changed to."""
         return f"family/{self.models[1]}"
 
     def environment(self, provider: FakeProvider) -> dict[str, str]:
-        """What a server needs to know of these models."""
+        """A server's environment variables for these models."""
         base_url = provider.url if self.kind == "anthropic" else provider.openai_url
         windows = {name: {"context_window": self.window} for name in (self.model, self.other_model)}
         return {

@@ -1,4 +1,4 @@
-"""Runs the real server in a thread with an event loop of its own, and speaks to it over HTTP."""
+"""Runs the real server in a thread with its own event loop, and talks to it over HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.settings import Settings
 from tests.provider import FakeProvider
 
 OPENAI, ANTHROPIC, RESPONSES = "fake-openai/model", "fake-anthropic/model", "fake-responses/model"
-"""One strict provider, under its wire formats."""
+"""One strict provider under a name per wire format."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Event:
 
 @dataclass
 class RunningServer:
-    """The server under test. Leaving the context shuts it down tidily."""
+    """The server under test. Leaving the context shuts it down gracefully."""
 
     settings: Settings
     url: str = ""
@@ -76,7 +76,7 @@ class Client:
 
     def __init__(self, url: str, *, key: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        # `verify` is of no meaning here; without it, each client would load the machine's certificates.
+        # `verify` has no effect on HTTP; without it, each client would load the machine's certificates.
         self.http = httpx.AsyncClient(base_url=url, headers=headers, timeout=30, trust_env=False, verify=False)
 
     async def __aenter__(self) -> Self:
@@ -133,7 +133,7 @@ class Client:
         return [event async for event in self.events(session_id, after=after, until_idle=True)]
 
     async def wait_for(self, session_id: str, wanted: Callable[[Event], bool], after: int | None = None) -> Event:
-        """The first event that is wanted, from the log or live."""
+        """The first matching event, from the log or live."""
         async with asyncio.timeout(30):
             async for event in self.events(session_id, after=after):
                 if wanted(event):
@@ -141,7 +141,7 @@ class Client:
         raise AssertionError("the stream ended without the event")
 
     async def run(self, task: str, **fields: Any) -> tuple[dict[str, Any], list[Event]]:
-        """Makes a session with a task and follows it to its end: the session then, and its events."""
+        """Creates a session with a task and follows it to its end; returns the final session and its events."""
         made = await self.create(task, **fields)
         events = await self.until_idle(made["id"])
         return await self.session(made["id"]), events
@@ -154,7 +154,7 @@ def _ok(response: httpx.Response) -> dict[str, Any]:
 
 
 async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
-    """Parses an event stream the way the standard says; comments and `retry` are passed over."""
+    """Parses an event stream as the standard specifies; comments and `retry` are skipped."""
     fields: dict[str, str] = {}
     async for line in response.aiter_lines():
         if line:

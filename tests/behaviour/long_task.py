@@ -1,4 +1,4 @@
-"""A model of a long task: it works for many steps, and writes a summary when it is asked for one."""
+"""A model of a long task: it works for many steps, and writes a summary on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUMMARY = (
 
 
 def asks_for_summary(request: RecordedRequest) -> bool:
-    """Whether the request is a summariser's."""
+    """Whether the request asks for a summary."""
     return ASKS_IN_CONVERSATION in request.last_user_text or ASKS_WITH_TEXT in request.last_user_text
 
 
@@ -31,8 +31,8 @@ def plain_summary(request: RecordedRequest, step: int) -> Reply:
 
 @dataclass
 class LongTask:
-    """Answers of `steps` steps with tool calls, then a last text. Outputs have 0 to `most` characters, of which the
-    seed decides; now and then a step has three or four calls."""
+    """Answers of `steps` steps with tool calls, then a last text. Outputs have 0 to `most` characters, chosen by the
+    seed; occasionally a step has three or four calls."""
 
     steps: int
     most: int = 20_000

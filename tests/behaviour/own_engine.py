@@ -1,4 +1,4 @@
-"""A Docker Engine of a test's own, which it may stop and start while the machine's goes on."""
+"""A separate Docker Engine that a test may stop and start without affecting the machine's."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ PATIENCE_S = 60.0
 
 
 def why_not() -> str | None:
-    """Why none can be had here, None if it can."""
+    """Why none can run here; None if it can."""
     if os.geteuid() != 0:
         return "an Engine of the test's own needs root"
     return None if shutil.which("dockerd") and shutil.which("docker") else "dockerd is not installed"
 
 
 class OwnEngine:
-    """`dockerd` with nothing shared with another one: no bridge, no firewall rules, its own containerd. Its directory
-    has a short name, since a socket's path may have about a hundred characters."""
+    """`dockerd` that shares nothing with another one: no bridge, no firewall rules, its own containerd. Its directory
+    has a short name, since a socket's path is limited to about a hundred characters."""
 
     def __init__(self, image: str) -> None:
         self._image = image
@@ -67,7 +67,7 @@ class OwnEngine:
             time.sleep(0.05)
 
     def stop(self, how: signal.Signals) -> None:
-        """Ends it: SIGTERM ends its containers too, as where a service is stopped; SIGKILL leaves them running, and the
+        """Ends it: SIGTERM also ends its containers, as when a service is stopped; SIGKILL leaves them running, and the
         next start ends them."""
         process, self._process = self._process, None
         assert process is not None

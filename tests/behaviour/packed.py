@@ -1,4 +1,4 @@
-"""Conversations from elsewhere that fill a window, so that a session has to make room before its first step."""
+"""Imported conversations that fill a window, so that a session must compact before its first step."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 STEP_CHARS = 4_000
-"""Characters of each answer, about a thousand tokens by anybody's count."""
+"""Characters of each answer, about a thousand tokens by any tokenizer."""
 
 
 def packed(task: str, steps: int, outputs: list[str] | None = None) -> dict[str, Any]:
     """A `history` of one task and `steps` steps with a call each, of about a thousand tokens a step. Results are short,
-    so that clearing them frees nothing; the first ones are `outputs` where these are given."""
+    so that clearing them frees nothing; `outputs` replaces the first ones."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": task}]
     for number in range(steps):
         function = {"name": "look", "arguments": json.dumps({"at": number})}
@@ -25,7 +25,7 @@ def packed(task: str, steps: int, outputs: list[str] | None = None) -> dict[str,
 
 OUTPUT = "line of output\n" * 80
 CLEARS_ALL = {"policy": "reactive", "prune_protect": 0, "prune_minimum": 0, "tail_tokens": 1_000}
-"""For `worked_before`: what is behind the newest two turns; the tail has room for some of it once it is cleared."""
+"""For `worked_before`: the part before the newest two turns; the tail has room for some of it once cleared."""
 
 
 def worked_before(steps: int) -> dict[str, Any]:

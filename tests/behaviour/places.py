@@ -1,4 +1,4 @@
-"""The places where a run can stand, for tests that end it there: how a session is led to each, and what lives there."""
+"""The points at which a run can be interrupted: how to bring a session to each, and which processes run there."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tests.provider import FakeProvider, Hang, HttpError, RecordedRequest, Reply
 
 MARK = re.compile(r"\[\[([a-z ]+) (\d+)\]\]")
 FIRST = random.randrange(10**8, 10**9)
-"""What the commands of the first session sleep for, in seconds; each session has a number of its own."""
+"""Sleep time of the first session's commands, in seconds; each session has its own number."""
 
 Answers = Callable[[str], tuple[Any, ...]]
-"""The answers that lead to a place, of the digits that are in the session's commands."""
+"""The answers that lead to a place, given the digits in the session's commands."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run stands: the event that says it is there (None is the model being asked), what becomes of its calls
-    when it is cancelled, and how its session is made. One that `summarises` has asked the model for a summary; `asked`
-    is a round of compaction that is asked for when the answers are through; `waiting` are messages that wait meanwhile.
-    A process runs for each letter of `processes`, with the session's digits and that letter in its arguments."""
+    """A point of a run: the event that shows it was reached (None: the model was called), the statuses of its calls
+    after a cancel, and how its session is created. `summarises`: a summary was requested from the model; `asked`: a
+    manual compaction is requested after the answers; `waiting`: messages that wait meanwhile. One process runs for each
+    letter of `processes`, with the session's digits and that letter in its arguments."""
 
     name: str
     answers: Answers
@@ -52,7 +52,7 @@ class Place:
         return f"[[{self.name} {number}]]"
 
     async def create(self, client: Client, number: int) -> str:
-        """Makes the session of this number; its id."""
+        """Creates the session of this number; returns its id."""
         fields: dict[str, Any] = {"compaction": self.compaction or {"policy": "reactive", **SHORT_TAIL}}
         if self.approval is not None:
             fields["approval"] = self.approval
@@ -60,7 +60,7 @@ class Place:
         return str(session["id"])
 
     async def stand(self, client: Client, provider: FakeProvider, follower: Follower, number: int) -> None:
-        """Waits until the session is there."""
+        """Waits until the session has reached the place."""
         session_id = (await follower.type("session.created")).data["session"]["id"]
         if self.asked:
             await follower.type("session.idle")
@@ -74,7 +74,7 @@ class Place:
             await client.post(session_id, f"waits as {mode}", mode)
 
     async def _until_asked(self, provider: FakeProvider, number: int) -> None:
-        """Waits until the model has the session's request, or the one for its summary."""
+        """Waits until the model has received the session's request, or the one for its summary."""
         task = self.task(number).encode()
         while not any(
             task in request.raw and asks_for_summary(request) == self.summarises for request in provider.requests
@@ -83,19 +83,19 @@ class Place:
 
 
 def digits(name: str, number: int) -> str:
-    """What is in all commands of one session, and in no other process of this machine."""
+    """Digits in all commands of one session, and in no other process on this machine."""
     return str(FIRST + 1000 * [place.name for place in ALL].index(name) + number)
 
 
 def living(mark: str) -> int:
-    """How many processes that are not dead have it in their arguments, in whatever namespace."""
+    """The number of live processes with `mark` in their arguments, in any namespace."""
     return sum(_is_alive_with(process, mark.encode()) for process in Path("/proc").glob("[0-9]*"))
 
 
 async def _until_living(marks: list[str]) -> None:
     async with asyncio.timeout(20):
         while not all(map(living, marks)):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)  # a process of another namespace raises no event here, and a look takes its time
+            await asyncio.sleep(0.1)  # processes of another namespace raise no event here, and a check is slow
 
 
 def _is_alive_with(process: Path, mark: bytes) -> bool:
@@ -122,7 +122,7 @@ def _always(*answers: Any) -> Answers:
 
 
 def _searches(seconds: str) -> tuple[Any, ...]:
-    """Searches that take many seconds with every engine, through one long line that is made first."""
+    """Searches that take many seconds with every engine, through one long line created first."""
     line = "head -c 3000000 /dev/urandom | base64 | tr -d '\\n' >line"
     patterns = [f"[A-Za-m].{{900}}[!?]|!{seconds}{end}" for end in SEARCHES]
     return Reply(_command(line)), Reply(*(ToolCall("search_files", {"pattern": pattern}) for pattern in patterns))
@@ -183,13 +183,13 @@ PLACES = (
     ),
 )
 IN_LINE = Place("in line", _always(Reply(_command("true"))))
-"""A session that has to wait for another's run or sandbox."""
+"""A session that must wait for another's run or sandbox."""
 ALL = (*PLACES, IN_LINE)
 
 
 class Model:
-    """Answers each session as its place wants it, and whatever comes after the place with a last word. A summary that
-    is asked for never ends, the first time."""
+    """Answers each session as its place requires, and everything after that with a last word. The first summary
+    requested never ends."""
 
     def __init__(self) -> None:
         self._turns: dict[str, int] = defaultdict(int)

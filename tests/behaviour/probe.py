@@ -1,6 +1,6 @@
-"""Asks a server for `/healthz` again and again, in a process of its own, and says what the longest answer took.
+"""Polls a server's `/healthz` from a separate process and reports the longest response time.
 
-It imports nothing of the service and is no part of the test's process, so that what it measures is the server.
+It imports nothing from the service and runs outside the test's process, so that it measures only the server.
 """
 
 import http.client
@@ -13,8 +13,8 @@ PAUSE_S = 0.005
 
 
 def main(host: str, port: int) -> None:
-    """Asks until the input ends. Prints a line after the first answer, and at the end the count of answers, the longest
-    of them in milliseconds, and the one that a hundredth took longer than."""
+    """Polls until its input ends. Prints a line after the first response, and at the end the number of responses, the
+    longest in milliseconds, and the 99th percentile."""
     connection = http.client.HTTPConnection(host, port, timeout=60)
     count = 0
     took: list[float] = []

@@ -1,4 +1,4 @@
-"""The server as a process of its own, started from the command line, so that it can be killed."""
+"""The server as a separate process, started from the command line, so that it can be killed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ServerProcess:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(how)
-            self._process.send_signal(signal.SIGCONT)  # a frozen one takes a signal only then
+            self._process.send_signal(signal.SIGCONT)  # a frozen process handles signals only then
         code = self._process.wait(30)
         if self._process.stdout is not None:
             self._process.stdout.close()
@@ -103,12 +103,12 @@ class ServerProcess:
         return self._process.pid
 
     def freeze(self) -> None:
-        """Stops it where it is, so that it keeps its port and answers nothing."""
+        """Stops it with SIGSTOP, so that it keeps its port and answers nothing."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Lets it go on."""
+        """Lets it continue."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 

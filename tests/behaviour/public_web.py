@@ -1,6 +1,6 @@
-"""A web on public addresses that exists on this machine alone: a network namespace behind a pair of interfaces.
+"""A web on public addresses that exists only on this machine: a network namespace behind a pair of interfaces.
 
-The server under test runs as always; only its `/etc/resolv.conf` is another one, in its own mount namespace.
+The server under test runs normally, except that its mount namespace has a different `/etc/resolv.conf`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tests.behaviour import web_server
 from tests.requirements import required
 
 WORD = "from-the-allowed-host"
-"""What the package and the repository hold."""
+"""Content of the package and the repository."""
 
 
 def need_network_namespaces() -> None:
-    """Skips the test where no web can be made, or fails it where CI requires what it is for."""
+    """Skips the test if no web can be created, or fails it if CI requires it."""
     tools = [tool for tool in ("ip", "unshare", "openssl", "git") if shutil.which(tool) is None]
     if os.geteuid() == 0 and not tools:
         return
@@ -41,7 +41,7 @@ def need_network_namespaces() -> None:
 
 @dataclass(frozen=True)
 class PublicWeb:
-    """`address` is the web's, `server` a public one of this machine."""
+    """`address` is the web's, `server` is a public address of this machine."""
 
     address: str
     server: str
@@ -49,19 +49,19 @@ class PublicWeb:
 
     @property
     def wrapper(self) -> Sequence[str]:
-        """Starts a program that asks the web for names."""
+        """The command prefix for a program that resolves names through the web."""
         bind = f'mount --bind {self.directory}/resolv.conf /etc/resolv.conf && exec "$@"'
         return ("unshare", "--mount", "--propagation", "private", "sh", "-c", bind, "sh")
 
     def asked(self, kind: str) -> list[Any]:
-        """What the web was asked for over `dns`, `http` or `tls`."""
+        """The web's requests over `dns`, `http` or `tls`."""
         entries = [json.loads(line) for line in (self.directory / "log").read_text().splitlines()]
         return [entry[1:] if len(entry) > 2 else entry[1] for entry in entries if entry[0] == kind]
 
 
 @contextmanager
 def public_web(directory: Path) -> Iterator[PublicWeb]:
-    """Makes the web and takes it away again."""
+    """Creates the web and removes it again."""
     number, name = os.getpid() % 250 + 2, f"pw{secrets.token_hex(4)}"
     web = PublicWeb(f"93.184.216.{number}", f"93.184.217.{number}", directory)
     _fill(web)

@@ -1,7 +1,7 @@
-"""A client's own picture of one session, built from the contract alone: it knows nothing of the server's code.
+"""A client's view of one session, built only from the API contract, without the server's code.
 
-Events are upserts by id. A live delta that breaks the contract (a hole, a repeat, text for a part that is closed) fails
-at once, so every test that reads through a replica checks the stream as well.
+Events are upserts by id. A live delta that breaks the contract (a gap, a repeat, text for a closed part) fails at once,
+so every test that reads through a replica checks the stream as well.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ PART_FIELDS = {
     ),
     "compaction_marker": ("round",),
 }
-"""What a client knows of a part. A pruned result's `original_tokens` is not among it: no event carries tokens of parts,
-so that number comes with a snapshot alone."""
+"""A part as clients know it. A pruned result's `original_tokens` is not included: no event carries tokens of parts, so
+that number comes only with a snapshot."""
 LIVE_TYPES = {"text.delta": "text", "reasoning.delta": "reasoning", "tool.arguments": "tool_call"}
 SESSION_FIELDS = ("status", "outcome", "steps", "title", "model")
 
 
 @dataclass
 class Rounds:
-    """What a client knows of the rounds of compaction.
+    """A client's view of compactions.
 
-    - `Message.round` is known of the model's messages and of results. Of the user's it is not: a round leaves some of
-      them out, and no event names these.
-    - The session's usage is known but while a round is under way: its model calls are in the session's total at once,
-      and in an event with the round's end. A client that loaded its snapshot in between would count them twice, and is
-      not `sure_of_usage`.
+    - `Message.round` is known for the model's messages and for results, not for the user's: a round leaves some of them
+      out, and no event names these.
+    - The session's usage is known except during a round: its model calls count in the session's total at once, but in
+      events only when the round ends. A client that loaded its snapshot in between would count them twice, and is not
+      `sure_of_usage`.
     """
 
     status: dict[int, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Rounds:
         self._known_until = rounds["last_seq"]
 
     def apply(self, event: Event) -> dict[str, int]:
-        """Takes an event; gives the usage that it adds to the session's."""
+        """Applies an event; returns the usage that it adds to the session's."""
         kind, data, nothing = event.type.removeprefix("compaction."), event.data, dict.fromkeys(USAGE, 0)
         assert event.id is not None
         if kind == event.type:
@@ -89,7 +89,7 @@ class Rounds:
         if spent is None or kind == "reverted":
             return nothing
         if kind == "failed":
-            # That of the rung alone; the other ends of a round give the whole.
+            # Only the rung's usage; other final events carry the round's total.
             spent = {name: before[name] + spent[name] for name in USAGE}
         self.usage[number] = spent
         return {name: spent[name] - before[name] for name in USAGE}
@@ -112,12 +112,12 @@ class Rounds:
             self._last_at = data["at"]
 
     def time(self, number: int) -> str | None:
-        """When a round was completed, where that is known."""
+        """When a round was completed, if known."""
         return self.completed_at.get(number, "unknown")
 
     def covering(self, message: Json, places: dict[str, int]) -> int | None:
-        """The round that covers a message of the model's, or results: of those that do, the one made last, which covers
-        the most."""
+        """The round that covers a message of the model's, or results: of all that do, the latest, which covers the
+        most."""
         if message["role"] not in ("assistant", "tool") or message["is_summary"]:
             return None
         ends = {number: places.get(self.last_message[number] or "", 0) for number in self._of("completed")}
@@ -129,7 +129,7 @@ class Rounds:
 
     @property
     def state(self) -> Json:
-        """As the session shows it."""
+        """As shown by the session."""
         return {
             "count": len(self._of("completed", "reverted")),
             "last_at": self._last_at,
@@ -139,7 +139,7 @@ class Rounds:
 
 @dataclass
 class Replica:
-    """The state of one client. Call `connect` for each connection and `apply` for each event that it brings."""
+    """The state of one client. Call `connect` for each connection and `apply` for each of its events."""
 
     session: Json = field(default_factory=dict)
     rounds: Rounds = field(default_factory=lambda: Rounds())
@@ -163,8 +163,8 @@ class Replica:
     def load(
         self, session: Json, messages: Sequence[Json], queue: Json, last_seq: int, rounds: Json | None = None
     ) -> None:
-        """Takes a snapshot; `last_seq` is the oldest of its parts, from which the events are to be followed. `rounds`
-        is the list of compactions, which a session that has any needs too."""
+        """Loads a snapshot; `last_seq` is the oldest of its parts, from which to follow the events. `rounds` is the
+        list of compactions, required for a session that has any."""
         self.session = session
         self.rounds.load(rounds or {"items": [], "last_seq": 0}, session["compaction"])
         self.usage = {name: session["usage"][name] for name in USAGE}
@@ -175,7 +175,7 @@ class Replica:
         self._known_until = session["last_seq"]
 
     def connect(self) -> None:
-        """A new connection: the first delta of each part will replace what is known of it."""
+        """Starts a new connection: the first delta of each part replaces its known text."""
         self._ends.clear()
 
     # following
@@ -196,7 +196,7 @@ class Replica:
         self._mark(event)
 
     def _mark(self, event: Event) -> None:
-        """Sets and takes back the marks of cleared outputs. The outputs that a round has cleared carry its time."""
+        """Sets and removes the marks of cleared outputs. Outputs cleared by a round carry its time."""
         data = event.data
         for part in (part for message in self.messages.values() for part in message["parts"].values()):
             if (
@@ -301,7 +301,7 @@ class Replica:
 
     @property
     def view(self) -> Json:
-        """All that two clients of one session must agree on once it is idle."""
+        """Everything two clients of one session must agree on once it is idle."""
         places = {id: int(message["seq"]) for id, message in self.messages.items()}
         messages = [{**_plain(m), "round": self.rounds.covering(m, places)} for m in self.messages.values()]
         return {
@@ -349,7 +349,7 @@ def _message(id: str, seq: int, role: str, *, is_summary: bool = False) -> Json:
 
 
 def _stored(message: Json) -> Json:
-    """A message as the API gives it, with its parts by id."""
+    """A message as the API returns it, with its parts by id."""
     parts = {
         part["id"]: {name: part.get(name) for name in ("id", "index", "type", *PART_FIELDS[part["type"]])}
         for part in message["parts"]

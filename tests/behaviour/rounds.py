@@ -1,4 +1,4 @@
-"""What the tests of compaction share: sessions that have something to compact, the calls, and what must hold."""
+"""Helpers for tests of compaction: sessions with something to compact, the calls, and the invariants."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MODELS = (OPENAI, ANTHROPIC)
 POLICIES = ("reactive", "threshold", "handoff")
 
 POLICIES_ON_WIRES = (("reactive", OPENAI), ("threshold", ANTHROPIC), ("handoff", OPENAI), ("handoff", ANTHROPIC))
-"""Every policy and every wire, and a summary that is asked for in the conversation over each: for what depends on the
-policy and, at most, on how a request goes out."""
+"""Every policy and every wire format, and for each format a summary requested in the conversation: for tests that
+depend on the policy and, at most, on the format of requests."""
 
 SHORT_TAIL = {"tail_tokens": 300, "min_turns_to_keep": 0, "recent_messages_to_keep": 2}
 """Settings that leave something to compact in a session of a few steps."""
@@ -53,7 +53,7 @@ def path(session_id: str, number: int | None = None) -> str:
 
 
 async def compact(client: Client, session_id: str, **body: Any) -> dict[str, Any]:
-    """Asks for a round, which must be accepted."""
+    """Requests a compaction, which must be accepted."""
     response = await client.http.post(path(session_id), json=body)
     assert response.status_code == 202, response.text
     event: dict[str, Any] = response.json()
@@ -73,7 +73,7 @@ async def ended(client: Client, session_id: str, number: int, after: int | None 
 
 
 async def compacted(client: Client, session_id: str, **body: Any) -> Event:
-    """Makes a round and waits for its end, which must be good."""
+    """Runs a compaction, which must complete."""
     event = await ended(client, session_id, (await compact(client, session_id, **body))["round"])
     assert event.type == "compaction.completed", event
     return event
@@ -91,27 +91,27 @@ async def rounds(client: Client, session_id: str) -> list[dict[str, Any]]:
 
 
 async def state(client: Client, session_id: str) -> tuple[int, bool]:
-    """How many rounds the session counts, and whether one is under way."""
+    """The session's number of compactions, and whether one is running."""
     shown = (await client.session(session_id))["compaction"]
     assert (shown["last_at"] is None) == (shown["count"] == 0)
     return shown["count"], shown["in_progress"]
 
 
 async def context(client: Client, session_id: str, step: int | None = None) -> dict[str, Any]:
-    """What goes out: system text, tools and messages, without what is said about them."""
+    """The context as sent: system text, tools and messages, without metadata."""
     shown = await client.get(f"/v1/sessions/{session_id}/context", **({"step": step} if step is not None else {}))
     messages = [item["message"] for item in shown["messages"]]
     return {"model": shown["model"], "system": shown["system"], "tools": shown["tools"], "messages": messages}
 
 
 def settled(shown: dict[str, Any]) -> list[dict[str, Any]]:
-    """A context's messages without the line that takes the place of what the user says next."""
+    """A context's messages without the placeholder for the user's next message."""
     messages: list[dict[str, Any]] = shown["messages"]
     return messages[:-1] if messages and messages[-1]["role"] == "control" else messages
 
 
 def said(messages: list[dict[str, Any]]) -> list[str]:
-    """The texts that a context has in the user's place, summaries left out."""
+    """The user texts of a context, without summaries."""
     return [
         part["text"]
         for message in messages
@@ -122,7 +122,7 @@ def said(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def assert_sent(shown: dict[str, Any], request: RecordedRequest) -> None:
-    """A context is what a request has brought to the provider."""
+    """The context equals the request that the provider received."""
     parts = [(m["role"], p) for m in shown["messages"] for p in m["parts"]]
     assert shown["system"]["text"] == request.system
     assert tuple(tool["name"] for tool in shown["tools"]) == request.tool_names
@@ -138,7 +138,7 @@ def assert_sent(shown: dict[str, Any], request: RecordedRequest) -> None:
 
 
 def steps_of(provider: FakeProvider) -> list[RecordedRequest]:
-    """The accepted requests for steps, summaries left out."""
+    """The accepted requests for steps, without those for summaries."""
     return [request for request in provider.requests if request.accepted and not asks_for_summary(request)]
 
 
@@ -147,7 +147,7 @@ def summaries_of(provider: FakeProvider) -> list[RecordedRequest]:
 
 
 async def snapshot(client: Client, session_id: str) -> Replica:
-    """A client that has loaded everything, and has not followed anything yet."""
+    """A client that has loaded everything but followed no events yet."""
     listed = await client.get(path(session_id))
     session = await client.session(session_id)
     queue = await client.get(f"/v1/sessions/{session_id}/queue")
@@ -160,7 +160,7 @@ async def snapshot(client: Client, session_id: str) -> Replica:
 
 
 async def assert_rounds(client: Client, session_id: str) -> list[Event]:
-    """Checks that the log alone gives what the API shows of an idle session's rounds; gives the log."""
+    """Checks that the log alone yields what the API shows of an idle session's rounds; returns the log."""
     events = await log_of(client, session_id)
     replica = Replica()
     replica.connect()
@@ -179,8 +179,8 @@ async def assert_rounds(client: Client, session_id: str) -> list[Event]:
 
 
 async def _assert_marks(client: Client, session_id: str, replica: Replica) -> None:
-    """What the history says of rounds and of cleared outputs, message by message. Of one that says nothing, as a cancel
-    or a refusal leaves it, no client knows whether a round that ended there went over it: no context has it."""
+    """Checks the history's data on rounds and cleared outputs, message by message. For an empty message, as a cancel or
+    a refusal leaves it, no client knows whether the last round covered it: no context contains it."""
     shown = {message["id"]: message for message in replica.view["messages"]}
     for message in await client.messages(session_id):
         if message["voided_at"] is not None:

@@ -1,4 +1,4 @@
-"""Random model scripts: texts, reasoning, calls good and bad, failures that pass, and what a user does meanwhile."""
+"""Random model scripts: texts, reasoning, valid and invalid calls, transient failures, and user actions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ failures: st.SearchStrategy[Answer] = st.one_of(
 
 @dataclass(frozen=True)
 class Turn:
-    """One step: the attempts that fail first, then the answer; `deed` happens while the answer is at its gate."""
+    """One step: the attempts that fail first, then the answer; `deed` is the user's action while the answer waits at
+    its gate."""
 
     failures: tuple[Answer, ...]
     reasoning: str | None
@@ -69,7 +70,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Story:
-    """A whole conversation; `name` stands in its task and finds its script."""
+    """A whole conversation; `name` is in its task and selects its script."""
 
     name: str
     turns: tuple[Turn, ...]

@@ -1,4 +1,4 @@
-"""Who may call: hosts, origins and keys, on every route of the real server."""
+"""Access control: hosts, origins and keys, on every route of the real server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PROBES = ("/healthz", "/readyz")
 
 @pytest.fixture
 async def keyed(start_server: StartServer) -> AsyncIterator[Client]:
-    """A client without a key, of a server that wants one."""
+    """A client without a key, of a server that requires one."""
     server = start_server(api_keys=(SecretStr(KEY), SecretStr(SECOND)), allowed_hosts=("agents.example",))
     async with Client(server.url) as client:
         yield client
 
 
 async def operations(client: Client, **headers: str) -> list[tuple[str, str]]:
-    """Every method and path that the server documents, and what it serves besides."""
+    """Every method and path that the server documents, and the undocumented ones it serves."""
     document = (await client.http.get("/openapi.json", headers=headers)).raise_for_status().json()
     names = {"round": "1", "session_id": UNKNOWN, "message_id": UNKNOWN, "call_id": "x", "path": "a/b"}
     found = [(method, path.format(**names)) for path, methods in document["paths"].items() for method in methods]
@@ -82,7 +82,7 @@ async def test_a_preflight_grants_nothing(client: Client) -> None:
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
 
 
-async def test_the_server_own_page_may_call(client: Client) -> None:
+async def test_the_page_of_the_server_may_call(client: Client) -> None:
     own = str(client.http.base_url).rstrip("/")
     for headers in ({"Origin": own}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
         assert (await client.http.post("/v1/sessions", json={}, headers=headers)).status_code == 201
@@ -111,14 +111,14 @@ async def test_an_allowed_host_and_its_origin_may_call(keyed: Client) -> None:
         f"Bearer {KEY},{SECOND}",
     ],
 )
-async def test_without_a_right_key_nothing_is_told(keyed: Client, authorization: str | None) -> None:
+async def test_without_a_valid_key_nothing_is_revealed(keyed: Client, authorization: str | None) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
     for method, path in await operations(keyed, Authorization=f"Bearer {KEY}"):
         answer = await keyed.http.request(method, path, headers=headers)
         if path in PROBES or path == "/":
             assert answer.status_code == 200
         elif path == "/v1/login":
-            # Where a key is given, or nothing is ended.
+            # These accept a key, or end no login.
             assert answer.status_code == (204 if method == "delete" else 422)
         elif path.startswith("/static/"):
             assert answer.status_code == 404
@@ -127,12 +127,12 @@ async def test_without_a_right_key_nothing_is_told(keyed: Client, authorization:
             assert answer.headers["www-authenticate"] == "Bearer"
 
 
-async def test_two_keys_at_once_are_none(keyed: Client) -> None:
+async def test_two_keys_at_once_are_refused(keyed: Client) -> None:
     headers = [("Authorization", f"Bearer {KEY}"), ("Authorization", f"Bearer {SECOND}")]
     assert_refused(await keyed.http.get("/v1/sessions", headers=headers), 401, "unauthorized")
 
 
-async def test_a_key_in_the_query_is_no_key(keyed: Client) -> None:
+async def test_a_key_in_the_query_is_ignored(keyed: Client) -> None:
     assert_refused(await keyed.http.get(f"/v1/sessions?key={KEY}&api_key={KEY}"), 401, "unauthorized")
 
 
@@ -150,7 +150,7 @@ async def test_a_server_without_keys_is_open_to_loopback(client: Client) -> None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
-def test_without_keys_the_server_binds_loopback_alone(host: str) -> None:
+def test_without_keys_the_server_binds_only_loopback(host: str) -> None:
     with pytest.raises(StartError) as refused:
         bind(Settings(_env_file=None, host=host, port=0))
     assert refused.value.code == "key_required"
@@ -173,7 +173,7 @@ HANDSHAKE = {
 
 @pytest.mark.parametrize(("method", "body"), [("GET", b""), ("HEAD", b"{}"), ("POST", b'{"task": "x"}')])
 async def test_a_websocket_is_refused(server: RunningServer, method: str, body: bytes) -> None:
-    """At once, though a body follows where none belongs."""
+    """At once, although an unexpected body follows."""
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=20) as http:
         answer = await http.request(method, "/v1/events", headers=HANDSHAKE, content=body)
         assert answer.status_code == 403

@@ -1,4 +1,4 @@
-"""A session that may reach some hosts reaches those, and there is no way around the list.
+"""A session with allowed hosts reaches those, and there is no way around the list.
 
 The web is a real one on public addresses; the server, its resolver and its sandboxes are as an operator runs them.
 """
@@ -53,11 +53,11 @@ via() { printf "$1" | ask 127.0.0.1 3128; }
 get() { via "GET $1 HTTP/1.1\r\nHost: packages.example.com\r\n\r\n"; }
 tunnel() { via "CONNECT $1 HTTP/1.1\r\nHost: packages.example.com\r\n\r\n$2"; }
 """
-"""bash by itself, or what busybox has."""
+"""Plain bash, or busybox's tools."""
 
 
 def hello(name: str | None) -> str:
-    """The first message of TLS for a server's name, for `printf`."""
+    """The first message of TLS for a server name, for `printf`."""
     context = ssl.create_default_context()
     context.check_hostname = name is not None
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -165,12 +165,12 @@ WAYS: dict[str, tuple[str, str | None]] = {
     "a route of one's own": ("(ip link add x type veth || ip addr add 10.0.0.1 dev lo) && echo REACHED", None),
     "the proxies of others": ("for i in 2 3 4; do ask 127.0.0.$i 3128 </dev/null && echo REACHED; done", None),
 }  # fmt: skip
-"""Each way around the list, with what it meets; None where nothing answers at all."""
+"""Each way around the list, with its expected output; None if nothing answers at all."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What one session met on all ways: `outputs` by the way's name."""
+    """One session's results: `outputs` by the way's name."""
 
     outputs: dict[str, str]
     control: str
@@ -234,13 +234,13 @@ def test_no_way_leads_around_the_list(tried: Tried, way: str) -> None:
 
 
 def test_the_attempts_were_real(tried: Tried) -> None:
-    """The same commands reach what is listed, in plain and through TLS."""
+    """The same commands reach allowed hosts, with and without TLS."""
     assert "ALLOWED" in tried.control
     assert int(tried.control.split("ALLOWED")[1].split()[0]) > 500, "no answer came through the tunnel"
 
 
-def test_the_web_was_asked_for_what_is_listed_alone(tried: Tried) -> None:
-    """No request, no handshake and, above all, no name: a name that is resolved tells its name server what it says."""
+def test_the_web_only_saw_requests_for_allowed_hosts(tried: Tried) -> None:
+    """No request, no handshake and no name either: resolving a name leaks it to its name server."""
     names = set(tried.web.asked("dns"))
     assert "packages.example.com" in names
     assert {name for name in names if not is_covered(name, ALLOWED)} == set()
@@ -290,7 +290,7 @@ async def test_packages_are_installed_and_repositories_cloned(kind: str, web: Pu
 
 
 def need_image(kind: str) -> None:
-    """Skips the test where the image with Python and git is missing."""
+    """Skips the test if the image with Python and git is missing."""
     if kind == "docker" and subprocess.run(["docker", "image", "inspect", FULL_IMAGE], capture_output=True).returncode:
         pytest.skip(f"{FULL_IMAGE} is missing; `.ci/docker-engine full` makes it")
 
@@ -300,8 +300,8 @@ def seconds() -> str:
     return unique_seconds()
 
 
-async def test_a_server_that_is_killed_leaves_no_way_open(kind: str, tmp_path: Path, seconds: str) -> None:
-    """And the one that follows it opens its own."""
+async def test_a_killed_server_leaves_no_way_open(kind: str, tmp_path: Path, seconds: str) -> None:
+    """And its successor opens its own."""
 
     def start() -> ServerProcess:
         return ServerProcess(tmp_path / "data", provider, kind, IMAGE, more=OPERATOR)
@@ -328,7 +328,7 @@ async def test_a_server_that_is_killed_leaves_no_way_open(kind: str, tmp_path: P
 
 
 def listens(seconds: str) -> bool:
-    """Whether the proxy's port is open in the network of the command that sleeps for so long."""
+    """Whether the proxy's port is open in the network of the command with this sleep time."""
     found = False
     for process in Path("/proc").iterdir():
         with suppress(OSError):
@@ -362,7 +362,7 @@ async def test_a_request_s_list_is_checked(start_server: StartServer, provider: 
         assert off["sandbox"]["network"] is False
 
 
-async def test_the_model_is_told_what_it_may_reach_and_what_was_refused(
+async def test_the_model_is_told_of_allowed_and_refused_hosts(
     start_server: StartServer, provider: FakeProvider, sandbox: str
 ) -> None:
     server = start_server(sandbox_network=HOSTS)
@@ -375,6 +375,6 @@ async def test_the_model_is_told_what_it_may_reach_and_what_was_refused(
     assert f"elsewhere.example.net was refused: {UNLISTED}" in str(provider.requests[-1].body)
 
 
-def test_local_unsafe_takes_no_list() -> None:
+def test_local_unsafe_refuses_a_list() -> None:
     with pytest.raises(ValueError, match="local-unsafe cannot limit"):
         Settings(_env_file=None, sandbox="local-unsafe", sandbox_network=AllowedHosts(allowed_hosts=ALLOWED))

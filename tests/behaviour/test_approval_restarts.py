@@ -1,4 +1,4 @@
-"""A server that goes down while calls wait: nothing that was asked or decided is lost, and nothing runs unasked."""
+"""A server that goes down while calls wait for approval: no request or decision is lost, nothing runs unapproved."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider
             assert (ends(events), await runs(client, session_id)) == ([("cancelled", by)] * 2, "")
             assert (await client.session(session_id))["outcome"] == outcome
 
-        # It may have begun before the server went down; what was approved is neither asked again nor run twice.
+        # It may have started before the server went down; an approved call is neither asked again nor run twice.
         events = await assert_sound(client, decided)
         assert ends(events) == [("approve", "user")] * 2
         assert set(statuses(events)) <= {"completed", "interrupted", "cancelled"}
@@ -81,8 +81,8 @@ async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider
     assert provider.refusals == []
 
 
-async def test_calls_may_wait_without_end(start: Start, provider: FakeProvider) -> None:
-    """Through a restart too, in which the time of others would have run out."""
+async def test_calls_may_wait_indefinitely(start: Start, provider: FakeProvider) -> None:
+    """Also through a restart during which other calls would have expired."""
     need("bubblewrap")
     first = start()
     async with Client(first.url) as client:

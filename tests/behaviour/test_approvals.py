@@ -73,7 +73,7 @@ async def test_calls_of_one_message_start_when_all_of_them_are_decided(
     assert provider.refusals == []
 
 
-async def test_no_answer_in_time_is_a_denial_that_the_model_sees(client: Client, provider: FakeProvider) -> None:
+async def test_an_expired_approval_is_a_denial_that_the_model_sees(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(command("one")), Reply(Text("done")))
     session_id = (await client.create("task", approval={"policy": "always", "timeout_s": 0.3}))["id"]
     async with asyncio.timeout(20):
@@ -180,7 +180,7 @@ async def test_rules_name_tools_and_match_commands(client: Client, provider: Fak
     assert statuses(await assert_sound(client, session_id)) == ["completed", "denied", "denied", "error"]
 
 
-async def test_a_changed_policy_holds_from_the_next_step(client: Client, provider: FakeProvider) -> None:
+async def test_a_changed_policy_applies_from_the_next_step(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(command("one")), Reply(command("two")), Reply(Text("done")))
     session_id = (await client.create("task", approval=ALWAYS))["id"]
     async with following(client, session_id) as follower:
@@ -214,7 +214,7 @@ TAKEN: list[Any] = [
 ]
 
 
-async def test_a_request_may_only_ask_for_more_than_the_operator(start_server: StartServer) -> None:
+async def test_a_request_may_only_be_stricter_than_the_operator(start_server: StartServer) -> None:
     own = {"policy": {"tools": ["write_file"], "commands": ["rm"]}, "timeout_s": 30}
     async with Client(start_server(approval=own).url) as client:
         made = await client.create()

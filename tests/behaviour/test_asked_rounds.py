@@ -1,5 +1,5 @@
-"""What a round by hand says of itself, what it keeps and by which budget it goes; and the size of a context that is
-given back while a step is under way."""
+"""Manual compactions: what they report, what they keep and which budget they use; and the context size after a revert
+during a step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def dry_run(client: Client, session_id: str, **body: Any) -> dict[str, Any
 
 
 async def size(client: Client, session_id: str) -> tuple[int, int]:
-    """The tokens of the next request, and of its system text and tools."""
+    """Tokens of the next request, and of its system text and tools."""
     shown = await client.get(f"/v1/sessions/{session_id}/context")
     return shown["tokens"], shown["system"]["tokens"] + sum(tool["tokens"] for tool in shown["tools"])
 
@@ -39,7 +39,7 @@ def talk(turns: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ran", [False, True])
-async def test_a_round_says_from_its_beginning_how_large_the_whole_context_is(
+async def test_a_round_reports_the_size_of_the_whole_context_from_its_start(
     client: Client, provider: FakeProvider, ran: bool
 ) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
@@ -60,9 +60,7 @@ async def test_a_round_says_from_its_beginning_how_large_the_whole_context_is(
     assert (started.data["limit"], would["limit"]) == (128_000, 128_000)
 
 
-async def test_its_limit_is_that_of_the_model_which_the_session_has_now(
-    start_server: Any, provider: FakeProvider
-) -> None:
+async def test_its_limit_is_that_of_the_current_model(start_server: Any, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
     models = {"fake-openai/model": {"context_window": 128_000}, "fake-openai/small": {"context_window": 50_000}}
     async with Client(start_server(models=models).url) as client:
@@ -78,7 +76,7 @@ async def test_its_limit_is_that_of_the_model_which_the_session_has_now(
 async def test_a_revert_during_a_step_counts_in_the_size_after_it(
     client: Client, provider: FakeProvider, at_its_end: bool
 ) -> None:
-    """Whether the run goes on after the step or ends with it."""
+    """The run may continue after the step or end with it."""
     session_id = await worked(client, provider)
     made = (await compacted(client, session_id)).data
     saved = made["tokens_before"] - made["tokens_after"]
@@ -89,7 +87,7 @@ async def test_a_revert_during_a_step_counts_in_the_size_after_it(
     smaller = (await client.session(session_id))["context"]["tokens"]
     await revert(client, session_id, 1)
     larger = (await client.session(session_id))["context"]["tokens"]
-    # What the step itself began with may be told a moment later than it is sent.
+    # The step's own starting size may be reported shortly after its request is sent.
     assert larger == pytest.approx(smaller + saved, abs=50)
     provider.open("last")
     events = await client.until_idle(session_id)
@@ -103,7 +101,7 @@ async def test_a_revert_during_a_step_counts_in_the_size_after_it(
     assert last["context"]["tokens"] < larger, "what the step itself has sent"
 
 
-async def test_marks_beside_a_round_do_not_say_how_large_the_context_is(client: Client, provider: FakeProvider) -> None:
+async def test_marks_during_a_round_do_not_report_the_context_size(client: Client, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
     session_id = (await client.create(history=worked_before(40), compaction=CLEARS_ALL))["id"]
     made = (await compacted(client, session_id)).data
@@ -148,7 +146,7 @@ async def test_a_dry_run_and_a_round_read_the_same_notes(client: Client, provide
 
 
 @pytest.mark.parametrize(("turns", "kept"), [(6, 2), (2, 1)])
-async def test_of_a_small_context_the_newest_turns_stay_word_for_word(
+async def test_the_newest_turns_of_a_small_context_stay_verbatim(
     client: Client, provider: FakeProvider, turns: int, kept: int
 ) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
@@ -163,7 +161,7 @@ async def test_of_a_small_context_the_newest_turns_stay_word_for_word(
     assert made["tokens_after"] < made["tokens_before"]
 
 
-async def test_no_model_is_asked_for_a_summary_that_would_save_nothing(client: Client, provider: FakeProvider) -> None:
+async def test_no_summary_is_requested_that_would_save_nothing(client: Client, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("Yes.")))
     session_id = (await client.create())["id"]
     for word in ("One?", "Two?", "Three?", "Four?"):

@@ -1,4 +1,4 @@
-"""A round that somebody asks for must reach what its policy acts at, and not only what fits the window."""
+"""A manual compaction must get below its policy's trigger, not only below the window."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOW = {"policy": "threshold", "threshold_percent": 0.3, "summary_max_tokens": 4_
         pytest.param({**LOW, "policy": "reactive"}, {"policy": "threshold"}, id="by its own settings"),
     ],
 )
-async def test_a_summary_that_leaves_more_than_the_trigger_is_not_taken(
+async def test_a_summary_that_leaves_more_than_the_trigger_is_rejected(
     start_server: StartServer, provider: FakeProvider, session: dict[str, Any], asked: dict[str, Any]
 ) -> None:
     def answer(request: RecordedRequest) -> Reply:
@@ -51,7 +51,9 @@ async def test_a_summary_that_leaves_more_than_the_trigger_is_not_taken(
     assert provider.refusals == []
 
 
-async def test_it_is_taken_where_that_is_below_the_trigger(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_it_is_accepted_if_the_result_is_below_the_trigger(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
     provider.respond(lambda _: Reply(Text(LONG_SUMMARY)))
     async with Client(start_server(models=KNOWN).url) as client:
         high = {**LOW, "threshold_percent": 0.8}

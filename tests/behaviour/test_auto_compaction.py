@@ -1,4 +1,4 @@
-"""`auto` and `prune_at_end`: a session whose context is made smaller by hand, or when its provider refuses it."""
+"""`auto` and `prune_at_end`: a session compacted only manually, or after its provider's refusal."""
 
 from __future__ import annotations
 

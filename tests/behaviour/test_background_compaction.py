@@ -1,5 +1,5 @@
-"""What a compaction costs: summaries asked for in the conversation share its prefix, and those prepared in the
-background, as they are by default, keep nobody waiting."""
+"""What a compaction costs: summaries requested in the conversation share its prefix, and those prepared in the
+background (the default) delay nobody."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ WINDOWS = {name: {"context_window": ROOMY} for name in MODELS}
 NO_PRUNING = {"prune_exempt_tools": ["execute_command"]}
 
 PAUSE_S = 0.2
-"""The longest an agent may stand still for a summary that is ready."""
+"""Maximum time an agent may pause for a summary that is ready."""
 
 LONG = os.environ.get("PALIMPSEST_TEST_LONG") == "1"
-"""Whether time is judged too, for which the machine has to be quiet."""
+"""Whether times are asserted too, which needs an idle machine."""
 
 
 class Steady:
-    """A model whose steps are all of one size, so that the trigger comes at a known pace. After the first summary was
-    asked for, it makes `more` steps, waits at the gate `near`, and goes on for `rest` steps."""
+    """A model whose steps all have the same size, so that the trigger comes at a known step. After the first request
+    for a summary it makes `more` steps, waits at the gate `near`, and continues for `rest` steps."""
 
     def __init__(self, summary: Callable[[RecordedRequest], Answer], *, more: int = 2, rest: int = 14) -> None:
         self.summary = summary
@@ -128,7 +128,7 @@ async def test_a_summary_asked_for_in_the_conversation_shares_the_prefix_of_the_
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
-async def test_an_agent_does_not_stand_still_for_a_summary_that_is_ready(
+async def test_an_agent_does_not_pause_for_a_summary_that_is_ready(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=ROOMY)
@@ -140,7 +140,7 @@ async def test_an_agent_does_not_stand_still_for_a_summary_that_is_ready(
             await provider.reached("slow")
             opened = await follower.type("compaction.started")
             assert opened.data["background"]
-            # It works on while the summary is written.
+            # It continues while the summary is written.
             await provider.reached("near")
             assert await state(client, session_id) == (0, False)
             assert [item["status"] for item in await rounds(client, session_id)] == ["running"]
@@ -166,7 +166,9 @@ async def test_an_agent_does_not_stand_still_for_a_summary_that_is_ready(
     assert provider.refusals == []
 
 
-async def test_a_summary_that_is_not_ready_is_waited_for(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_the_agent_waits_for_a_summary_that_is_not_ready(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
     provider.configure(window=ROOMY)
     provider.respond(Steady(summary_after("slow"), more=99, rest=0))
     async with Client(start_server(models=WINDOWS).url) as client:
@@ -284,7 +286,7 @@ async def test_a_summary_of_other_settings_is_discarded(
         await assert_rounds(client, session_id)
 
 
-async def test_a_background_summary_that_fails_is_not_asked_for_again_and_again(
+async def test_a_failed_background_summary_is_not_requested_repeatedly(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(window=ROOMY)
@@ -303,9 +305,7 @@ async def test_a_background_summary_that_fails_is_not_asked_for_again_and_again(
         await assert_rounds(client, session_id)
 
 
-async def test_what_is_spent_in_the_background_counts_for_limits(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_background_cost_counts_for_limits(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(window=ROOMY)
     provider.respond(Steady(summary_after("slow", usage=Tokens(input=5_000_000)), more=1, rest=50))
     async with Client(start_server(models=WINDOWS).url) as client:
@@ -326,7 +326,7 @@ async def test_what_is_spent_in_the_background_counts_for_limits(
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-async def test_a_server_that_ends_takes_a_background_summary_along(
+async def test_a_background_summary_ends_with_its_server(
     start: Any, provider: FakeProvider, how: signal.Signals
 ) -> None:
     provider.configure(window=ROOMY)
@@ -348,7 +348,7 @@ async def test_a_server_that_ends_takes_a_background_summary_along(
         await assert_rounds(client, session_id)
 
 
-async def test_a_client_that_joins_during_a_background_round_knows_as_much(
+async def test_a_client_that_joins_during_a_background_round_has_the_same_state(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(window=ROOMY)

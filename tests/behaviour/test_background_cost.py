@@ -1,4 +1,4 @@
-"""What is prepared in the background is needed, as far as can be foreseen: what is prepared in vain is bounded."""
+"""Summaries are prepared in the background only if likely needed: the number of unused ones is bounded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEAR = 18
 """Steps of about a thousand tokens that bring the context beyond 80 % of that, and not to its end."""
 
 MOST_IN_VAIN = 5
-"""Each begins half-way from the last one to the trigger: at 80, 90, 95, 97.5 and 98.75 % of it."""
+"""Each starts halfway from the last one to the trigger: at 80, 90, 95, 97.5 and 98.75 % of it."""
 
 
 async def size(client: Client, session_id: str) -> int:
@@ -36,7 +36,7 @@ async def says(client: Client, session_id: str, text: str) -> None:
 
 
 async def test_a_run_of_one_answer_prepares_nothing(start_server: StartServer, provider: FakeProvider) -> None:
-    """Nobody would wait for the summary, and the run is over before it is written."""
+    """The run ends before the summary would be written."""
     provider.configure(window=ROOMY)
     provider.respond(lambda _: Reply(Text("Quite so.")))
     async with Client(start_server(models=WINDOWS).url) as client:
@@ -49,7 +49,7 @@ async def test_a_run_of_one_answer_prepares_nothing(start_server: StartServer, p
 
 
 class ShortRuns:
-    """A model that makes one small step for each message of the user, then says that it is done."""
+    """A model that makes one small step for each user message, then says that it is done."""
 
     def __init__(self, summary: Callable[[], Answer]) -> None:
         self.summary = summary
@@ -65,7 +65,7 @@ class ShortRuns:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_runs_that_end_near_the_trigger_prepare_a_few_summaries_in_vain(
+async def test_runs_that_end_near_the_trigger_prepare_few_unused_summaries(
     start_server: StartServer, provider: FakeProvider, fails: bool
 ) -> None:
     provider.configure(window=ROOMY)
@@ -92,10 +92,10 @@ async def test_runs_that_end_near_the_trigger_prepare_a_few_summaries_in_vain(
 
 
 @pytest.mark.parametrize("settings", [{}, {"background": False}])
-async def test_where_clearing_does_no_summary_is_prepared(
+async def test_if_clearing_is_enough_no_summary_is_prepared(
     start_server: StartServer, provider: FakeProvider, settings: dict[str, Any]
 ) -> None:
-    """The work is all outputs: what is cleared is enough again and again, and no model is asked for anything."""
+    """The context is all outputs: clearing them is enough every time, and no model is called."""
     provider.configure(window=ROOMY)
     command = "head -c 8000 /dev/zero | tr '\\0' x"
     made = 0
@@ -103,7 +103,7 @@ async def test_where_clearing_does_no_summary_is_prepared(
     def answer(request: RecordedRequest) -> Answer:
         nonlocal made
         made += 1
-        # Each call is another one, so that the loop guard lets them be.
+        # Each call differs, so that the loop guard does not act.
         call = ToolCall("execute_command", {"command": f"{command} # {made}"})
         return Reply(Text("Done.")) if made > 40 else Reply(call)
 
@@ -117,9 +117,7 @@ async def test_where_clearing_does_no_summary_is_prepared(
 
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
-async def test_most_of_what_is_prepared_is_needed(
-    start_server: StartServer, provider: FakeProvider, policy: str
-) -> None:
+async def test_most_prepared_summaries_are_used(start_server: StartServer, provider: FakeProvider, policy: str) -> None:
     provider.configure(window=ROOMY)
     provider.respond(LongTask(80, most=6_000))
     async with Client(start_server(models=WINDOWS).url) as client:
@@ -128,5 +126,5 @@ async def test_most_of_what_is_prepared_is_needed(
         statuses = [item["status"] for item in await rounds(client, made["id"])]
         assert (await client.session(made["id"]))["outcome"] == "completed"
     assert statuses.count("completed") >= 1
-    # The last one may be what the run's end leaves over.
+    # The last one may be left unused by the run's end.
     assert statuses.count("discarded") <= 1 + statuses.count("completed") / 4

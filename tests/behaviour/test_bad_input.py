@@ -32,7 +32,7 @@ def documented() -> set[tuple[int, str]]:
 
 
 def assert_refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """The answer is a problem document with this code, which the documentation lists; gives the document."""
+    """The answer is a problem document with this code, which the documentation lists; returns the document."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
     problem: dict[str, Any] = answer.json()
     assert (problem["status"], problem["code"]) == (status, code)
@@ -43,7 +43,7 @@ def assert_refused(answer: httpx.Response, status: int, code: str) -> dict[str, 
 
 
 async def state(client: Client, session_id: str) -> tuple[Any, ...]:
-    """Everything that a refused request must leave as it is."""
+    """Everything that a refused request must not change."""
     path = f"/v1/sessions/{session_id}"
     paths = (path, f"{path}/messages", f"{path}/queue", f"{path}/files", "/v1/sessions")
     return tuple([await client.get(each) for each in paths])
@@ -90,7 +90,7 @@ FIELDS: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("fields", "named"), FIELDS, ids=[json.dumps(fields) for fields, _ in FIELDS])
-async def test_a_field_at_fault_is_named(client: Client, fields: dict[str, Any], named: str) -> None:
+async def test_an_invalid_field_is_named(client: Client, fields: dict[str, Any], named: str) -> None:
     problem = assert_refused(await client.http.post("/v1/sessions", json=fields), 422, "validation_error")
     assert [error["field"] for error in problem["errors"]] == [named], problem["errors"]
     assert "local-unsafe" not in problem["detail"]
@@ -114,7 +114,9 @@ async def test_a_field_at_fault_is_named(client: Client, fields: dict[str, Any],
         ("PATCH", f"/queue/{UNKNOWN}", {"content": None}),
     ],
 )
-async def test_a_session_is_left_as_it_was(client: Client, method: str, path: str, body: Any) -> None:
+async def test_a_refused_request_leaves_the_session_unchanged(
+    client: Client, method: str, path: str, body: Any
+) -> None:
     session = await client.create()
     before = await state(client, session["id"])
     answer = await client.http.request(method, f"/v1/sessions/{session['id']}{path}", json=body)
@@ -130,7 +132,7 @@ async def test_a_session_is_left_as_it_was(client: Client, method: str, path: st
         ({"sandbox": "foo"}, "sandbox: input should be 'docker' or 'bubblewrap'"),
     ],
 )
-async def test_the_detail_says_what_should_be_there(client: Client, fields: dict[str, Any], detail: str) -> None:
+async def test_the_detail_says_what_is_expected(client: Client, fields: dict[str, Any], detail: str) -> None:
     problem = assert_refused(await client.http.post("/v1/sessions", json=fields), 422, "validation_error")
     assert problem["detail"] == f"The request is not valid: {detail}."
 
@@ -142,7 +144,7 @@ async def in_chunks(size: int) -> AsyncIterator[bytes]:
     yield b'"}'
 
 
-async def test_a_body_over_the_limit_is_refused_whether_or_not_its_length_is_said(client: Client) -> None:
+async def test_a_body_over_the_limit_is_refused_with_or_without_its_length(client: Client) -> None:
     session = await client.create()
     path = f"/v1/sessions/{session['id']}/queue"
     said = await client.http.post(path, content=b" " * (MIB + 1), headers=JSON)
@@ -164,7 +166,7 @@ async def test_a_huge_length_is_refused_before_the_body_is_sent(client: Client) 
 
 
 @pytest.mark.parametrize("type_", ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", None])
-async def test_only_json_is_taken(client: Client, type_: str | None) -> None:
+async def test_only_json_is_accepted(client: Client, type_: str | None) -> None:
     """A browser sends the first two across sites without asking."""
     headers = {"Content-Type": type_} if type_ else {}
     answer = await client.http.post("/v1/sessions", content=b'{"task": "x"}', headers=headers)
@@ -188,7 +190,7 @@ async def test_only_json_is_taken(client: Client, type_: str | None) -> None:
     ],
     ids=["cut", "NaN", "tail", "utf-16", "not utf-8", "deep, cut", "deep", "infinite", "twice", "twice, deep"],
 )
-async def test_what_is_not_plain_json_is_refused(client: Client, body: bytes) -> None:
+async def test_invalid_json_is_refused(client: Client, body: bytes) -> None:
     assert_refused(await client.http.post("/v1/sessions", content=body, headers=JSON), 400, "invalid_json")
     assert (await client.get("/v1/sessions"))["items"] == []
 
@@ -223,7 +225,7 @@ SESSION_CALLS = (
 
 
 @pytest.mark.parametrize(("method", "path"), SESSION_CALLS)
-async def test_a_session_that_is_not_there(client: Client, method: str, path: str) -> None:
+async def test_a_missing_session(client: Client, method: str, path: str) -> None:
     body: dict[str, Any] = {"json": {"content": "x"} if "/queue" in path else {}} if method in ("POST", "PATCH") else {}
     for session_id in (UNKNOWN, "1", "..%2f..%2fetc", UNKNOWN.upper()):
         answer = await client.http.request(method, f"/v1/sessions/{session_id}{path}", **body)
@@ -233,7 +235,7 @@ async def test_a_session_that_is_not_there(client: Client, method: str, path: st
             assert_refused(answer, 404, "session_not_found")
 
 
-async def test_other_things_that_are_not_there(client: Client) -> None:
+async def test_other_missing_things(client: Client) -> None:
     base = f"/v1/sessions/{(await client.create())['id']}"
     for path, code in {
         "/nothing": "not_found",
@@ -252,7 +254,7 @@ CURSORS = ("x", "%00", "-1", "1.5", "9" * 30, *ALMOST, "é", "a" * 400)
 
 
 @pytest.mark.parametrize("cursor", CURSORS)
-async def test_a_cursor_of_nobody(client: Client, cursor: str) -> None:
+async def test_an_unknown_cursor(client: Client, cursor: str) -> None:
     base = f"/v1/sessions/{(await client.create())['id']}"
     for path in (f"{base}/messages?after=", f"{base}/steps?after="):
         assert_refused(await client.http.get(path + cursor), 400, "malformed_cursor")
@@ -260,7 +262,7 @@ async def test_a_cursor_of_nobody(client: Client, cursor: str) -> None:
 
 
 @pytest.mark.parametrize("event_id", ["x", "-1", "1.0", "", "0x1", "9" * 19, "9" * 400])
-async def test_an_event_id_that_cannot_be_read(client: Client, event_id: str) -> None:
+async def test_an_invalid_event_id(client: Client, event_id: str) -> None:
     path = f"/v1/sessions/{(await client.create())['id']}/events"
     by_header = await client.http.get(path, headers={"Last-Event-ID": event_id})
     by_query = await client.http.get(path, params={"after": event_id})
@@ -268,7 +270,7 @@ async def test_an_event_id_that_cannot_be_read(client: Client, event_id: str) ->
     assert_refused(by_query, 400, "malformed_event_id")
 
 
-async def test_an_event_that_has_not_happened(client: Client) -> None:
+async def test_a_future_event_id(client: Client) -> None:
     session = await client.create()
     path = f"/v1/sessions/{session['id']}/events"
     problem = assert_refused(await client.http.get(path, headers={"Last-Event-ID": "999"}), 409, "ahead_of_log")
@@ -276,7 +278,7 @@ async def test_an_event_that_has_not_happened(client: Client) -> None:
     assert_refused(await client.http.get(path, params={"after": str(2**63 - 1)}), 409, "ahead_of_log")
 
 
-async def test_all_wrong_settings_of_compaction_are_named_together(client: Client) -> None:
+async def test_all_invalid_compaction_settings_are_named_together(client: Client) -> None:
     body = {"compaction": {"policy": "threshold", "clip_chars": -1, "background": "yes", "nonsense": 1}}
     session = await client.create()
     for method, path in (("POST", "/v1/sessions"), ("PATCH", f"/v1/sessions/{session['id']}")):
@@ -304,7 +306,7 @@ async def test_all_wrong_settings_of_compaction_are_named_together(client: Clien
         ("/v1/usage", {"day": "today"}, ["day"], "none"),
     ],
 )
-async def test_a_query_parameter_that_there_is_not_is_refused_and_named(
+async def test_an_unknown_query_parameter_is_refused_and_named(
     client: Client, path: str, query: dict[str, str], named: list[str], takes: str
 ) -> None:
     session = await client.create()
@@ -315,7 +317,7 @@ async def test_a_query_parameter_that_there_is_not_is_refused_and_named(
     assert ", ".join(named) in problem["detail"]
 
 
-async def test_a_query_parameter_is_refused_with_a_body_too_and_not_where_programs_add_their_own(
+async def test_unknown_query_parameters_are_refused_except_by_pages_and_probes(
     client: Client,
 ) -> None:
     refused = await client.http.post("/v1/sessions?dry_run=true", json={})
@@ -371,7 +373,7 @@ async def test_a_page_of_sessions_with_large_tasks_is_short(client: Client, prov
         ({"metadata": {"k": "x" * 20_000}}, "metadata_too_large"),
     ],
 )
-async def test_what_this_server_does_not_have(client: Client, fields: dict[str, Any], code: str) -> None:
+async def test_what_this_server_lacks(client: Client, fields: dict[str, Any], code: str) -> None:
     assert_refused(await client.http.post("/v1/sessions", json={"task": "x", **fields}), 422, code)
     assert (await client.get("/v1/sessions"))["items"] == []
     session = await client.create()
@@ -398,7 +400,7 @@ async def test_a_repeated_request_is_answered_whatever_has_changed(start_server:
         assert (again.status_code, again.json()["title"]) == (200, "one")
 
 
-async def test_an_id_is_of_one_content(client: Client) -> None:
+async def test_an_id_belongs_to_one_content(client: Client) -> None:
     session = await client.create(id=UNKNOWN, title="one")
     assert_refused(await client.http.post("/v1/sessions", json={"id": UNKNOWN, "title": "two"}), 409, "id_in_use")
     assert (await client.session(UNKNOWN))["title"] == "one"
@@ -425,7 +427,7 @@ async def test_a_full_queue(start_server: StartServer, provider: FakeProvider) -
         assert users[1:] == kept
 
 
-async def test_a_delivered_message_and_a_completed_run_are_past(client: Client) -> None:
+async def test_a_delivered_message_and_a_completed_run_cannot_be_changed(client: Client) -> None:
     session, _ = await client.run("say hello")
     base = f"/v1/sessions/{session['id']}"
     message = (await client.messages(session["id"]))[0]["id"]
@@ -473,14 +475,14 @@ async def test_a_request_only_tightens_what_the_operator_allows(
         assert await client.session(session["id"]) == session
 
 
-async def test_tightened_limits_are_taken(client: Client) -> None:
+async def test_tightened_limits_are_accepted(client: Client) -> None:
     sandbox = {"kind": "bubblewrap", "memory_mb": 128, "cpus": 1, "pids": 50.0, "network": False}
     session = await client.create(sandbox=sandbox, limits={"max_steps": 5.0, "max_cost_usd": 0.5})
     assert {name: session["sandbox"][name] for name in sandbox} == sandbox
     assert (session["limits"]["max_steps"], session["limits"]["max_cost_usd"]) == (5, 0.5)
 
 
-async def test_local_unsafe_is_refused_even_where_the_operator_has_chosen_it(start_server: StartServer) -> None:
+async def test_a_request_for_local_unsafe_is_always_refused(start_server: StartServer) -> None:
     async with Client(start_server(sandbox="local-unsafe").url) as client:
         for asked in ("local-unsafe", {"kind": "local-unsafe"}):
             answer = await client.http.post("/v1/sessions", json={"sandbox": asked})
@@ -490,13 +492,13 @@ async def test_local_unsafe_is_refused_even_where_the_operator_has_chosen_it(sta
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address where nothing answers."""
+    """An address with no server."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"tcp://127.0.0.1:{taken.getsockname()[1]}"
 
 
-async def test_a_server_whose_engine_is_away_says_so(start_server: StartServer, nobody: str) -> None:
+async def test_a_server_whose_engine_is_away_reports_it(start_server: StartServer, nobody: str) -> None:
     async with Client(start_server(sandbox="docker", docker_host=nobody).url) as client:
         assert (await client.http.get("/healthz")).status_code == 200
         ready = assert_refused(await client.http.get("/readyz"), 503, "not_ready")
@@ -517,7 +519,7 @@ async def test_a_session_outlives_its_sandbox(start_server: StartServer, nobody:
         assert_refused(answer, 503, "sandbox_unavailable")
 
 
-async def test_a_session_whose_provider_is_gone_from_the_settings(start_server: StartServer) -> None:
+async def test_a_session_whose_provider_was_removed_from_the_settings(start_server: StartServer) -> None:
     gone = ProviderSettings(kind="openai", base_url="http://127.0.0.1:9/v1")
     async with Client(start_server(providers={"gone": gone}, models={}, model="gone/model").url) as client:
         session = await client.create(model="gone/model")
@@ -535,7 +537,7 @@ async def test_a_session_whose_provider_is_gone_from_the_settings(start_server: 
         assert (await client.session(session["id"]))["outcome"] == "completed"
 
 
-async def test_a_nul_of_a_provider_reaches_no_one(client: Client, provider: FakeProvider) -> None:
+async def test_a_nul_from_a_provider_reaches_no_one(client: Client, provider: FakeProvider) -> None:
     said = "no such \0 thing"
     provider.script(Reply(HttpError(400, body={"error": {"message": said, "type": "invalid_request_error"}})))
     session, events = await client.run("Say hello.")

@@ -1,6 +1,6 @@
-"""A cancel at each place where a run can stand: it ends as cancelled, nothing of it lives on, and the history is one
-that the strict provider takes. How long each took is printed (`pytest -s`); with PALIMPSEST_TEST_LONG=1, fifty times a
-place on a quiet machine, none may take longer than the contract says."""
+"""A cancel at each point of a run: the run ends as cancelled, none of its processes survives, and the strict provider
+accepts the history. Prints how long each took (`pytest -s`); with PALIMPSEST_TEST_LONG=1, fifty times per place on an
+idle machine, none may take longer than the contract allows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
 TIMES = 50 if LONG else 3
 CONTRACT_S = 2.0
 WIDE_S = 20.0
-"""Within which a cancel has ended on a machine that has other things to do."""
+"""Seconds for a cancel on a busy machine."""
 
 
 async def _cancel_at(client: Client, provider: FakeProvider, place: Place, number: int) -> float:
-    """Cancels a session at its place and lets it go on; the seconds that the cancel took."""
+    """Cancels a session at its place and continues it; returns the seconds the cancel took."""
     session_id = await place.create(client, number)
     async with following(client, session_id) as follower:
         await place.stand(client, provider, follower, number)
@@ -56,7 +56,7 @@ async def _assert_results(client: Client, session_id: str, place: Place) -> None
 
 
 async def _go_on(client: Client, session_id: str, place: Place) -> None:
-    """The strict provider takes the history as it is."""
+    """The strict provider accepts the history."""
     if place.asked:
         await client.post(session_id, "go on")
     else:
@@ -70,7 +70,7 @@ async def _go_on(client: Client, session_id: str, place: Place) -> None:
 
 
 async def _times_at(client: Client, provider: FakeProvider, place: Place) -> list[float]:
-    """One after the other where they are measured, else side by side."""
+    """Sequentially if they are measured, else in parallel."""
     if LONG:
         return [await _cancel_at(client, provider, place, number) for number in range(TIMES)]
     return await asyncio.gather(*(_cancel_at(client, provider, place, number) for number in range(TIMES)))
@@ -83,7 +83,7 @@ def _print_row(name: str, taken: list[float]) -> None:
 
 
 @pytest.mark.timeout(1800 if LONG else 180)
-async def test_a_cancel_ends_a_run_wherever_it_stands(client: Client, provider: FakeProvider, sandbox: str) -> None:
+async def test_a_cancel_ends_a_run_at_every_place(client: Client, provider: FakeProvider, sandbox: str) -> None:
     provider.respond(Model())
     places = [place for place in PLACES if place.in_sandbox or sandbox == "bubblewrap"]
     worst = 0.0

@@ -1,4 +1,4 @@
-"""Cancel ends whatever a session does within two seconds and leaves a history that can be gone on with; resume does."""
+"""Cancel ends any activity within two seconds and leaves a usable history; resume continues from it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ async def resume(client: Client, session_id: str) -> None:
 
 @dataclass(frozen=True)
 class Moment:
-    """Something a session can be busy with: the answer that leads there, and the event that says it is there (None is
-    the model being asked)."""
+    """Something a session can be busy with: the answer that leads there, and the event that shows it (None: the model
+    was called)."""
 
     name: str
     answer: Any
     reached: Callable[[Event], bool] | None
     statuses: tuple[str, ...] = ()
-    """Of the results of its calls, after a cancel."""
+    """Statuses of its calls' results after a cancel."""
     text: str | None = None
 
 
@@ -151,7 +151,7 @@ async def test_a_cancelled_command_keeps_its_output(client: Client, provider: Fa
     assert (call["call"]["status"], call["result"]["status"]) == ("cancelled", "cancelled")
 
 
-async def test_a_message_goes_on_after_a_cancel(client: Client, provider: FakeProvider) -> None:
+async def test_a_message_continues_after_a_cancel(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("half"), Hang()), Reply(Text("whole")))
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
@@ -200,7 +200,7 @@ async def test_pending_messages_are_held_until_a_resume(client: Client, provider
     ]
 
 
-async def test_a_resumed_run_leaves_a_follow_up_to_a_run_of_its_own(client: Client, provider: FakeProvider) -> None:
+async def test_a_resumed_run_leaves_a_follow_up_to_a_separate_run(client: Client, provider: FakeProvider) -> None:
     async with standing(client, provider) as session_id:
         await client.post(session_id, "later", "follow_up")
         await cancel(client, session_id)
@@ -214,7 +214,7 @@ async def test_a_resumed_run_leaves_a_follow_up_to_a_run_of_its_own(client: Clie
     assert [event.data["steps"] for event in of_type(events, "session.idle")] == [1, 1, 1]
 
 
-async def test_a_later_message_delivers_those_that_were_held(client: Client, provider: FakeProvider) -> None:
+async def test_a_later_message_delivers_held_ones(client: Client, provider: FakeProvider) -> None:
     session_id = await _cancelled_with_pending(client, provider)
 
     await client.post(session_id, "s3")
@@ -252,7 +252,7 @@ async def test_cancel_of_an_idle_session_changes_nothing_but_its_queue(client: C
     await assert_sound(client, session_id)
 
 
-async def test_resume_says_that_it_does_and_keeps_it(client: Client, provider: FakeProvider) -> None:
+async def test_a_resume_is_recorded_in_the_history(client: Client, provider: FakeProvider) -> None:
     session_id = await _cancelled_with_pending(client, provider, clear_queue=True)
 
     await resume(client, session_id)
@@ -266,7 +266,7 @@ async def test_resume_says_that_it_does_and_keeps_it(client: Client, provider: F
     assert [event.data["trigger"] for event in of_type(events, "session.running")] == ["message", "resume"]
 
 
-async def test_resume_goes_on_after_a_failure(client: Client, provider: FakeProvider) -> None:
+async def test_resume_continues_after_a_failure(client: Client, provider: FakeProvider) -> None:
     provider.script(HttpError(400), Reply(Text("now")))
     session, _ = await client.run("task")
     assert session["outcome"] == "failed"
@@ -279,8 +279,8 @@ async def test_resume_goes_on_after_a_failure(client: Client, provider: FakeProv
     await assert_sound(client, session["id"])
 
 
-async def test_a_cancel_at_the_last_moment_strands_no_message(client: Client, provider: FakeProvider) -> None:
-    """The answer may be whole by then; what waits can be delivered by a resume all the same."""
+async def test_a_cancel_at_the_last_moment_loses_no_message(client: Client, provider: FakeProvider) -> None:
+    """The answer may be complete by then; a resume still delivers waiting messages."""
 
     async def one(number: int) -> str:
         task = f"task {number}"
@@ -304,7 +304,7 @@ async def test_a_cancel_at_the_last_moment_strands_no_message(client: Client, pr
     assert "cancelled" in outcomes
 
 
-async def test_resume_is_refused_where_there_is_nothing_to_resume(client: Client, provider: FakeProvider) -> None:
+async def test_resume_is_refused_if_there_is_nothing_to_resume(client: Client, provider: FakeProvider) -> None:
     fresh = (await client.create())["id"]
     answers = [await client.http.post(f"/v1/sessions/{fresh}/resume")]
     async with standing(client, provider) as session_id:
@@ -357,7 +357,7 @@ async def test_stops_at_any_instant_leave_a_sound_history(client: Client, provid
     assert provider.refusals == []
 
 
-async def test_two_cancels_and_a_message_at_once_strand_nothing(client: Client, provider: FakeProvider) -> None:
+async def test_two_cancels_and_a_message_at_once_lose_nothing(client: Client, provider: FakeProvider) -> None:
     provider.respond(_at_work)
     session_id = (await client.create("task"))["id"]
 

@@ -1,4 +1,4 @@
-"""Old outputs that are cleared beside a summary, and when the provider's cache is cold anyway."""
+"""Old outputs cleared together with a summary, and when the provider's cache is cold anyway."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def sizes(client: Client, session_id: str) -> dict[str, int]:
     return {part["call_id"]: item["tokens"] for item in results for part in item["message"]["parts"]}
 
 
-async def test_a_summary_s_marks_are_those_of_what_stays_beside_it(
+async def test_the_marks_of_a_summary_are_those_of_the_kept_messages(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.respond(answer)
@@ -48,7 +48,7 @@ async def test_a_summary_s_marks_are_those_of_what_stays_beside_it(
         [cleared] = of_type(log, "prune.completed")
         assert set(cleared.data["call_ids"]) == set(after) == set(told["call_ids"])
         assert cleared.data["outputs_pruned"] == completed.data["outputs_pruned"] == len(after)
-        # What the marks alone free, and not what the round does.
+        # What the marks free, not what the round frees.
         freed = sum(before[call_id] - after[call_id] for call_id in after)
         assert abs(cleared.data["tokens_saved"] - UNCALIBRATED * freed) <= 2
         assert cleared.data["tokens_before"] == completed.data["tokens_before"]
@@ -63,7 +63,7 @@ async def test_a_summary_s_marks_are_those_of_what_stays_beside_it(
 async def test_old_outputs_are_cleared_with_a_change_of_the_model(
     start_server: StartServer, provider: FakeProvider, changes: bool
 ) -> None:
-    """The provider of the new model has nothing of the conversation in its cache."""
+    """The new model's provider has nothing of the conversation in its cache."""
     provider.respond(answer)
     async with Client(start_server().url) as client:
         made = await client.create(model=OPENAI, history=worked_before(40), compaction=CLEARS_ALL)

@@ -1,4 +1,4 @@
-"""The command line, as processes of their own against real servers."""
+"""The command line, as separate processes against real servers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Terminal:
 
 @dataclass
 class Command:
-    """A command that was started; `out` and `err` are what it has written as far as it was read."""
+    """A running command; `out` and `err` are its output read so far."""
 
     process: asyncio.subprocess.Process
     out: str = ""
@@ -75,14 +75,14 @@ class Command:
         return self.status
 
     async def says(self, text: str) -> None:
-        """Waits until the text stands on standard output."""
+        """Waits until the text appears on standard output."""
         assert self.process.stdout is not None
         async with asyncio.timeout(WAIT_S):
             while text not in self.out:
                 self.out += await self._piece(self.process.stdout)
 
     async def complains(self, text: str) -> None:
-        """Waits until the text stands on standard error."""
+        """Waits until the text appears on standard error."""
         assert self.process.stderr is not None
         async with asyncio.timeout(WAIT_S):
             while text not in self.err:
@@ -103,7 +103,7 @@ class Command:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Terminal:
-    """No server is named, and none of these settings would be found."""
+    """A terminal without a configured server or settings."""
     need("bubblewrap")
     folder = tmp_path / "home"
     folder.mkdir()
@@ -163,7 +163,7 @@ async def test_a_run_with_rm_leaves_no_session(at_server: Terminal, provider: Fa
     assert (await client.get("/v1/sessions"))["items"] == []
 
 
-async def test_json_has_an_event_a_line(at_server: Terminal, provider: FakeProvider) -> None:
+async def test_json_has_one_event_per_line(at_server: Terminal, provider: FakeProvider) -> None:
     provider.script(Reply(Text("a\u2028b\x1b[2J", chunks=4), ToolCall("list_directory")), Reply(Text("end")))
 
     ran = await at_server.ok("run", "--json", stdin=b"a task from a pipe\n")
@@ -178,9 +178,7 @@ async def test_json_has_an_event_a_line(at_server: Terminal, provider: FakeProvi
     assert "a task from a pipe" in json.dumps(provider.requests[0].body)
 
 
-async def test_what_is_not_the_servers_own_cannot_steer_the_terminal(
-    at_server: Terminal, provider: FakeProvider
-) -> None:
+async def test_foreign_text_cannot_control_the_terminal(at_server: Terminal, provider: FakeProvider) -> None:
     provider.script(
         Reply(Text("\x1b]0;owned\x07"), ToolCall("execute_command", {"command": "printf '\\033[2Jx\\r\\n\\tok\\n'"})),
         Reply(Text("end")),
@@ -257,7 +255,7 @@ async def test_a_second_ctrl_c_quits_at_once(
 
 @dataclass
 class Proxy:
-    """Passes connections on to a server until it cuts them."""
+    """Forwards connections to a server until it cuts them."""
 
     target: int
     url: str = ""
@@ -310,7 +308,7 @@ async def test_a_lost_connection_loses_no_text_and_repeats_none(
     assert command.out.startswith("first half, second half\nstep 1 · ")
 
 
-async def test_a_server_that_stays_away_is_given_up(
+async def test_the_cli_gives_up_on_a_server_that_stays_away(
     terminal: Terminal, provider: FakeProvider, server: RunningServer, client: Client
 ) -> None:
     provider.script(Reply(Text("half"), Gate("middle")))
@@ -323,7 +321,7 @@ async def test_a_server_that_stays_away_is_given_up(
     assert session["status"] == "running"
 
 
-async def test_without_a_server_the_command_brings_its_own(terminal: Terminal) -> None:
+async def test_without_a_server_the_command_starts_one(terminal: Terminal) -> None:
     terminal.env["PALIMPSEST_QUEUE_LIMITS"] = "secret"
     ran = await terminal.ok("run", "show me", "-o", "out")
 
@@ -347,7 +345,7 @@ async def test_a_data_directory_that_is_in_use_is_left_alone(terminal: Terminal)
     assert "start `palimpsest serve`, or choose another PALIMPSEST_DATA_DIR. (data_dir_in_use)" in ran.err
 
 
-async def test_what_keeps_the_commands_own_server_from_starting_is_one_sentence(terminal: Terminal) -> None:
+async def test_a_startup_error_of_the_commands_server_is_one_sentence(terminal: Terminal) -> None:
     data = terminal.folder / "data"
     data.mkdir()
     (data / "palimpsest.db").write_text("not a database " * 100)
@@ -360,7 +358,7 @@ async def test_what_keeps_the_commands_own_server_from_starting_is_one_sentence(
 @pytest.mark.parametrize(
     "args", [("sessions", "ls"), ("sessions", "ls", "--json"), ("sessions", "show"), ("doctor",), ("doctor", "--json")]
 )
-async def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(
+async def test_an_unread_pipe_ends_a_command_silently(
     at_server: Terminal, client: Client, args: tuple[str, ...]
 ) -> None:
     session = await client.create()
@@ -372,7 +370,7 @@ async def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-async def test_a_pipe_that_is_closed_ends_what_follows_a_run_and_not_the_run(
+async def test_a_closed_pipe_ends_the_follower_but_not_the_run(
     at_server: Terminal, provider: FakeProvider, client: Client, options: tuple[str, ...]
 ) -> None:
     provider.script(Reply(Text("half of it"), Gate("middle"), Text("the rest")))
@@ -393,7 +391,7 @@ async def test_a_pipe_that_is_closed_ends_what_follows_a_run_and_not_the_run(
     assert events[-1].data["outcome"] == "completed"
 
 
-async def test_a_pipe_that_is_closed_ends_a_command_with_a_server_of_its_own(terminal: Terminal) -> None:
+async def test_a_closed_pipe_ends_a_command_with_its_own_server(terminal: Terminal) -> None:
     reader, writer = os.pipe()
     command = await terminal.start("run", "show me", "--json", stdout=writer)
     os.close(writer)
@@ -403,7 +401,7 @@ async def test_a_pipe_that_is_closed_ends_a_command_with_a_server_of_its_own(ter
     assert "generator" not in command.err
 
 
-async def test_a_session_that_is_deleted_elsewhere_is_said_to_be(
+async def test_a_session_deleted_elsewhere_is_reported(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
     provider.script(Reply(Text("half of it"), Gate("middle")))
@@ -418,7 +416,7 @@ async def test_a_session_that_is_deleted_elsewhere_is_said_to_be(
     assert command.err == said
 
 
-async def test_ctrl_c_leaves_a_session_that_is_followed_alone(
+async def test_ctrl_c_does_not_affect_a_followed_session(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
     provider.script(Reply(Text("half of it"), Gate("middle")))
@@ -547,7 +545,7 @@ async def test_a_run_is_cancelled_and_resumed_by_id(
     assert "(nothing_to_resume)" in again.err
 
 
-async def test_a_session_is_forked_and_the_fork_shows_what_was(
+async def test_a_session_is_forked_and_the_fork_shows_its_history(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
     provider.script(
@@ -569,7 +567,7 @@ async def test_a_session_is_forked_and_the_fork_shows_what_was(
     assert (refused.status, "(message_not_found)" in refused.err) == (1, True)
 
 
-async def test_an_id_that_names_no_session_or_two_is_refused(at_server: Terminal, client: Client) -> None:
+async def test_an_unknown_or_ambiguous_id_is_refused(at_server: Terminal, client: Client) -> None:
     first = (await client.create())["id"]
     await client.create()
     for prefix, code in {
@@ -588,7 +586,7 @@ async def test_an_id_that_names_no_session_or_two_is_refused(at_server: Terminal
     assert f"session    {first}\n" in shown.out
 
 
-async def test_a_refusal_of_the_server_is_one_sentence(at_server: Terminal) -> None:
+async def test_an_error_of_the_server_is_one_sentence(at_server: Terminal) -> None:
     refused = await at_server.run("run", "x", "--model", "nobody/none")
     assert refused.status == 1
     assert refused.err.startswith("palimpsest: ")
@@ -596,7 +594,7 @@ async def test_a_refusal_of_the_server_is_one_sentence(at_server: Terminal) -> N
     assert len(refused.err.splitlines()) == 1
 
 
-async def test_the_server_says_what_it_found_and_how_to_try_it(terminal: Terminal) -> None:
+async def test_the_server_reports_what_it_found_and_how_to_try_it(terminal: Terminal) -> None:
     terminal.env["PALIMPSEST_API_KEYS"] = "secret-of-mine"
     command = await terminal.start("serve", "--port", "0")
     await command.says("Ctrl-C stops the server.")
@@ -626,12 +624,12 @@ async def test_the_module_alone_starts_the_server(terminal: Terminal, options: t
     assert await command.end() == 0
 
 
-async def test_options_of_the_program_are_not_those_of_the_server(terminal: Terminal) -> None:
+async def test_program_options_are_not_server_options(terminal: Terminal) -> None:
     assert (await terminal.ok("--version")).out.startswith("palimpsest ")
     assert "Usage: palimpsest" in (await terminal.ok("--help")).out
 
 
-async def test_the_example_of_the_banner_works_as_it_stands(terminal: Terminal) -> None:
+async def test_the_example_in_the_banner_works_verbatim(terminal: Terminal) -> None:
     key = terminal.env["PALIMPSEST_API_KEYS"] = "secret-of-mine"
     command = await terminal.start("serve", "--port", "0")
     await command.says("Ctrl-C stops the server.")
@@ -660,7 +658,7 @@ async def test_a_second_server_on_one_data_directory_is_refused(terminal: Termin
     assert await first.end() == 0
 
 
-async def test_what_keeps_a_server_from_starting_is_one_sentence(terminal: Terminal, server: RunningServer) -> None:
+async def test_a_startup_error_is_one_sentence(terminal: Terminal, server: RunningServer) -> None:
     port = server.url.rpartition(":")[2]
     data = terminal.folder / "data"
     data.mkdir()

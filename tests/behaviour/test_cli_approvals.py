@@ -23,7 +23,7 @@ __all__ = ["at_server", "terminal"]
 
 @dataclass
 class Screen:
-    """A terminal's screen and keyboard, as the program at its other end has them."""
+    """The screen and keyboard end of a terminal."""
 
     leader: int
     shown: str = ""
@@ -35,7 +35,7 @@ class Screen:
     def _read(self) -> None:
         try:
             self.shown += os.read(self.leader, 64 * 1024).decode()
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # how Linux reports a closed other end
             asyncio.get_running_loop().remove_reader(self.leader)
         self._news.set()
 
@@ -124,7 +124,7 @@ async def test_without_a_terminal_the_run_says_that_it_waits_and_commands_decide
     assert "Shorter." in list(provider.requests[1].tool_results.values())[1]
 
 
-async def test_calls_are_shown_by_ids_that_can_be_typed_and_a_decision_is_told_to_who_comes_late(
+async def test_calls_have_short_ids_and_a_late_decision_is_reported(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
     provider.script(Reply(command("one"), command("two")), Reply(Text("The end.")))
@@ -157,7 +157,7 @@ async def test_calls_are_shown_by_ids_that_can_be_typed_and_a_decision_is_told_t
     assert "approvals" not in (await at_server.ok("sessions", "show", session)).out
 
 
-async def test_what_is_decided_already_is_not_asked_for_again(
+async def test_a_decided_call_is_not_asked_about_again(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
     provider.script(Reply(command("one")), Reply(command("two")), Reply(Text("The end.")))
@@ -176,7 +176,7 @@ async def test_what_is_decided_already_is_not_asked_for_again(
     assert len(reading.err.splitlines()) == 1
 
 
-async def test_a_command_with_a_server_of_its_own_says_where_that_is(terminal: Terminal) -> None:
+async def test_a_command_with_its_own_server_prints_its_address(terminal: Terminal) -> None:
     running = await terminal.start("run", "show me", "--approval", "always")
     await running.complains(" does not\n")
     first = hinted(running)[0]
@@ -187,7 +187,7 @@ async def test_a_command_with_a_server_of_its_own_says_where_that_is(terminal: T
     assert await running.end() == 130
 
 
-async def test_a_policy_that_is_none_is_refused(at_server: Terminal, client: Client) -> None:
+async def test_an_unknown_policy_is_refused(at_server: Terminal, client: Client) -> None:
     for policy in ("often", '{"commands": ["("]}', "{"):
         ran = await at_server.run("run", "task", "--approval", policy)
         assert ran.status != 0, policy

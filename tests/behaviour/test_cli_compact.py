@@ -71,7 +71,7 @@ async def test_a_round_is_made_listed_and_reverted(
     assert provider.refusals == []
 
 
-async def test_json_is_the_round_or_what_it_would_be(at_server: Terminal, client: Client, task: LongTask) -> None:
+async def test_json_is_the_round_or_its_preview(at_server: Terminal, client: Client, task: LongTask) -> None:
     session = await long_session(client)
     dry = json.loads((await at_server.ok("compact", session, "--dry-run", "--json")).out)
     assert dry["tokens_after"] < dry["tokens_before"]
@@ -80,7 +80,7 @@ async def test_json_is_the_round_or_what_it_would_be(at_server: Terminal, client
     assert made["tokens_after"] < made["tokens_before"]
 
 
-async def test_a_model_that_fails_is_done_without_and_it_is_said(
+async def test_a_failing_model_is_skipped_and_reported(
     at_server: Terminal, client: Client, task: LongTask, provider: FakeProvider
 ) -> None:
     session = await long_session(client)
@@ -92,7 +92,7 @@ async def test_a_model_that_fails_is_done_without_and_it_is_said(
     assert "by notes made without a model, round 1: " in completed
 
 
-async def test_a_round_that_comes_to_nothing_has_an_exit_status(at_server: Terminal, client: Client) -> None:
+async def test_a_failed_round_has_an_exit_status(at_server: Terminal, client: Client) -> None:
     session = (await client.create())["id"]
     made = await at_server.run("compact", session)
     assert made.status == 1
@@ -104,7 +104,7 @@ async def test_a_round_that_comes_to_nothing_has_an_exit_status(at_server: Termi
     assert listed.endswith(" (nothing_to_compact)\n")
 
 
-async def test_a_cancelled_round_is_told_to_who_waits_for_it(
+async def test_a_cancelled_round_is_reported_to_the_waiting_command(
     at_server: Terminal, client: Client, task: LongTask, provider: FakeProvider
 ) -> None:
     session = await long_session(client)
@@ -120,7 +120,7 @@ async def test_a_cancelled_round_is_told_to_who_waits_for_it(
     assert waiting.out.splitlines()[-1].startswith("round 1 came to nothing; the context is as it was")
 
 
-async def test_ctrl_c_stops_the_waiting_and_not_the_round(
+async def test_ctrl_c_stops_the_wait_but_not_the_round(
     at_server: Terminal, client: Client, task: LongTask, provider: FakeProvider
 ) -> None:
     session = await long_session(client)
@@ -166,7 +166,7 @@ async def test_a_running_session_is_compacted_between_two_steps(
         (("sessions", "compactions", "01234567-0000-7000-8000-000000000000"), "(session_not_found)"),
     ],
 )
-async def test_what_is_not_there_is_said_to_be_missing(at_server: Terminal, args: tuple[str, ...], says: str) -> None:
+async def test_missing_things_are_reported(at_server: Terminal, args: tuple[str, ...], says: str) -> None:
     done = await at_server.run(*args)
     assert done.status == 1
     assert says in done.err
@@ -186,7 +186,7 @@ async def test_only_the_latest_round_can_be_reverted(at_server: Terminal, client
     await at_server.ok("sessions", "revert", session, "1")
 
 
-async def test_a_run_in_a_small_window_tells_of_its_rounds(
+async def test_a_run_in_a_small_window_reports_its_rounds(
     terminal: Terminal, start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(window=8_000)

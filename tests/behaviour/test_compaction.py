@@ -1,4 +1,4 @@
-"""A session goes on for as long as it takes within a small window, under each policy and over both wires."""
+"""A session continues as long as needed within a small window, under each policy and over both wire formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.behaviour.rounds import MODELS, POLICIES, SMALL, WINDOW, assert_sent,
 from tests.provider import FakeProvider, RecordedRequest
 
 LONG = os.environ.get("PALIMPSEST_TEST_LONG") == "1"
-"""All combinations run at the full length, in some minutes, instead of one policy per wire for a part of it."""
+"""Runs all combinations at full length, in some minutes, instead of one policy per wire format at reduced length."""
 
 FULL, PART, SHORT = 500, 120, 30
 PART_RUNS = {("reactive", OPENAI), ("handoff", ANTHROPIC)}
@@ -25,7 +25,7 @@ MOST = 200_000
 """Characters of the largest output, six times what fits the window."""
 
 SAMPLE = 12
-"""Steps of a run whose contexts are looked at again, and so many right after a compaction."""
+"""Number of steps whose contexts are checked again, in total and right after a compaction."""
 
 StartServer = Callable[..., RunningServer]
 
@@ -55,7 +55,7 @@ async def test_a_long_task_finishes_within_a_small_window(
         assert session["steps"] == task.made == steps + 1
         events = await assert_sound(client, session["id"])
         _assert_rounds(session, events)
-        # A round of a model that answers takes one call of it, or one a window where it reads the text.
+        # A round takes one model call, or one per window if the summarizer reads the text in pieces.
         assert task.summaries <= 12 * len(of_type(events, "compaction.started"))
         await _assert_whole(client, session["id"], steps)
         await _assert_shown_as_sent(client, session["id"], events, steps_of(provider))
@@ -67,8 +67,8 @@ def _assert_rounds(session: dict[str, Any], events: list[Event]) -> None:
     completed = of_type(events, "compaction.completed")
     assert session["compaction"]["count"] == len(completed) > 0
     assert not session["compaction"]["in_progress"]
-    # Of the summaries that were prepared in vain one may be the run's last. In so small a window a single step may
-    # leave no room for one that was made before it.
+    # Of the unused prepared summaries, one may be the run's last. In so small a window, a single step may leave no room
+    # for one made before it.
     discarded = of_type(events, "compaction.discarded")
     assert len(of_type(events, "compaction.started")) == len(completed) + len(discarded)
     assert len(discarded) <= len(completed) / 2 + 1
@@ -77,7 +77,7 @@ def _assert_rounds(session: dict[str, Any], events: list[Event]) -> None:
 
 
 async def _assert_whole(client: Client, session_id: str, steps: int) -> None:
-    """The history holds every message, and every output can be had in full."""
+    """The history holds every message, and every output is available in full."""
     messages = [message for message in await client.messages(session_id) if not message["is_summary"]]
     texts = [
         part["text"] for m in messages if m["role"] == "assistant" for part in m["parts"] if part["type"] == "text"
@@ -98,7 +98,7 @@ async def _assert_whole(client: Client, session_id: str, steps: int) -> None:
 
 
 def _output_bytes(command: str) -> int:
-    """What the command writes: so many characters, and a line that says which it was."""
+    """What the command writes: the given number of characters, and a line with its number."""
     found = re.search(r"-c (\d+) .* (step \d+ call \d+)$", command)
     assert found is not None
     return int(found[1]) + len(found[2]) + 1
@@ -107,7 +107,7 @@ def _output_bytes(command: str) -> int:
 async def _assert_shown_as_sent(
     client: Client, session_id: str, events: list[Event], requests: list[RecordedRequest]
 ) -> None:
-    """What a step has sent is shown to the letter, long after it was compacted away."""
+    """A step's request is shown exactly, long after it was compacted away."""
     after_round: list[int] = []
     fresh = False
     for event in events:

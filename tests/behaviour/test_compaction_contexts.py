@@ -1,4 +1,4 @@
-"""Cleared outputs, and contexts of the past: what each step has sent stays what it was, whatever came after it."""
+"""Cleared outputs and past contexts: each step's context stays as it was sent, whatever came after it."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ StartServer = Callable[..., RunningServer]
 ROOMY = 32_000
 WINDOWS = {name: {"context_window": ROOMY} for name in MODELS}
 USABLE = 24_000
-"""Of that window: less a quarter for all reserves."""
+"""The usable part of that window: less a quarter for all reserves."""
 
 PLACEHOLDER = '[Old tool result cleared; recall("{}") returns it]'
 
 
 async def assert_contexts(client: Client, provider: FakeProvider, session_id: str) -> list[dict[str, Any]]:
-    """The context of each step is what it has sent; gives them all, without what is known of their messages since."""
+    """Each step's context equals its request; returns all contexts, without later metadata of their messages."""
     sent = steps_of(provider)
     count = (await client.session(session_id))["steps"]
     assert len(sent) == count
@@ -59,7 +59,7 @@ async def assert_contexts(client: Client, provider: FakeProvider, session_id: st
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_the_context_of_each_step_is_what_was_sent_whatever_came_after_it(
+async def test_the_context_of_each_step_stays_as_it_was_sent(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -115,7 +115,7 @@ async def test_contexts_between_rounds_prunes_and_reverts(client: Client, provid
 
 
 def filling(share: float, end: Responder, size: int = 4_000) -> Responder:
-    """Steps with one output each until a request has this share of what is usable; then what `end` answers."""
+    """Steps with one output each until a request reaches this share of the usable window; then `end`'s answer."""
 
     def answer(request: RecordedRequest) -> Answer:
         if request.tokens >= share * USABLE:
@@ -137,7 +137,7 @@ def cleared(events: list[Event], reason: str) -> dict[str, Any]:
 
 
 async def assert_kept(client: Client, session_id: str, call_ids: list[str]) -> None:
-    """What was cleared is there in the history and as a raw output."""
+    """Cleared outputs are still in the history and stored as raw outputs."""
     base = f"/v1/sessions/{session_id}"
     shown = {
         p["call_id"]: p for m in await client.messages(session_id) for p in m["parts"] if p["type"] == "tool_result"
@@ -227,10 +227,10 @@ async def test_old_outputs_are_cleared_at_the_trigger_and_recalled(
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_storm_of_calls_leaves_a_sound_session(
+async def test_concurrent_requests_leave_a_sound_session(
     start_server: StartServer, provider: FakeProvider, seed: int
 ) -> None:
-    """Rounds, reverts, messages and cancels in any order, none of which waits for the one before it."""
+    """Rounds, reverts, messages and cancels in any order, without waiting in between."""
     provider.configure(window=WINDOW)
     provider.respond(LongTask(1_000_000, most=4_000, seed=seed))
     rng = random.Random(seed)

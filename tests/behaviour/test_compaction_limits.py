@@ -1,4 +1,4 @@
-"""What cannot be made smaller ends in one clear error, and the session works again once it is gone."""
+"""An incompressible context ends in one clear error, and the session works again once the cause is gone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LONG = "All work and no play. "
 ALL_TOOLS = list(ToolRegistry(default_tools()).names())
 
 MOST_CALLS = 12
-"""Model calls that a round makes at most."""
+"""Maximum model calls of a round."""
 
 
 @pytest.fixture
 def windows(provider: FakeProvider) -> dict[str, Any]:
-    """Settings of a server whose models have a small window, as the provider has it; two are roomy."""
+    """Settings of a server whose models have a small window, equal to the provider's; two have a large one."""
     provider.configure(window=WINDOW, windows={"roomy": 64_000})
     sizes = dict.fromkeys(MODELS, WINDOW) | dict.fromkeys(ROOMY.values(), 64_000)
     return {name: {"context_window": size} for name, size in sizes.items()}
@@ -46,7 +46,7 @@ def works_on(request: RecordedRequest) -> Reply:
 
 
 async def fails_once(client: Client, session_id: str, after: int = 0) -> dict[str, Any]:
-    """The problem of a session whose last run ended for want of room; its log shows the error once, and no storm."""
+    """The error of a session whose last run ended because of a full window; its log has it exactly once."""
     session = await client.session(session_id)
     assert session["outcome"] == "failed"
     events = [event for event in await assert_sound(client, session_id) if (event.id or 0) > after]
@@ -62,7 +62,7 @@ async def fails_once(client: Client, session_id: str, after: int = 0) -> dict[st
 
 
 def assert_calm(events: list[Event]) -> None:
-    """One round at most, that failed on each rung once at most; no step was begun."""
+    """At most one round, which failed at most once per rung; no step was started."""
     assert len(of_type(events, "compaction.started")) <= 1
     rungs = [event.data["rung"] for event in of_type(events, "compaction.failed")]
     assert len(set(rungs)) == len(rungs)
@@ -71,7 +71,7 @@ def assert_calm(events: list[Event]) -> None:
 
 
 async def says(client: Client, session_id: str, text: str) -> dict[str, Any]:
-    """Posts a message and waits for what becomes of it."""
+    """Posts a message and waits for the outcome."""
     await client.post(session_id, text)
     await client.until_idle(session_id)
     return await client.session(session_id)
@@ -113,7 +113,7 @@ async def test_a_system_prompt_that_does_not_fit(
 async def test_a_system_prompt_that_grew_while_the_session_worked(
     small: Client, provider: FakeProvider, policy: str
 ) -> None:
-    """There is something to make smaller, but it is not enough; what there was stays as it was."""
+    """Something can be compacted, but not enough; the context stays as it was."""
     provider.respond(works_on)
     session, _ = await small.run("go on", compaction=policy, history=packed("the task", 2))
     assert session["outcome"] == "completed"
@@ -149,7 +149,7 @@ async def test_a_message_that_does_not_fit(small: Client, provider: FakeProvider
     assert session["outcome"] == "completed"
     session = await says(small, session["id"], "and now?")
     assert session["outcome"] == "completed"
-    # The large message has been seen, and is neither the task nor the latest: it can be summarised.
+    # The model has seen the large message, and it is neither the task nor the latest: it can be summarized.
     await change(small, session["id"], model=model)
     session = await says(small, session["id"], "still there?")
     assert (session["outcome"], session["error"]) == ("completed", None)
@@ -168,7 +168,7 @@ async def test_tool_schemas_that_do_not_fit(
     provider.respond(works_on)
     windows[model] = {"context_window": 1_024}
     async with Client(start_server(models=windows).url) as client:
-        # All tools, by name: a session that names none gets few in such a window.
+        # All tools, by name: by default, a session gets few in such a window.
         session, _ = await client.run("task", model=model, compaction=policy, tools=ALL_TOOLS)
         error = await fails_once(client, session["id"])
         assert error["part"] in ("tool schemas", "system prompt")
@@ -186,8 +186,8 @@ async def test_tool_schemas_that_do_not_fit(
         assert provider.refusals == []
 
 
-async def test_a_window_that_only_the_provider_knows(small: Client, provider: FakeProvider) -> None:
-    """The provider refuses what fits by every figure here, however small it gets: that ends too, and says why."""
+async def test_a_window_known_only_to_the_provider(small: Client, provider: FakeProvider) -> None:
+    """The provider refuses everything, although it fits by the server's count: that ends too, with the reason."""
     provider.configure(window=300)
     provider.respond(works_on)
     session, _ = await small.run("go on", history=packed("the task", 2))
@@ -202,9 +202,7 @@ async def test_a_window_that_only_the_provider_knows(small: Client, provider: Fa
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_outputs_larger_than_the_window_are_no_problem(
-    small: Client, provider: FakeProvider, policy: str
-) -> None:
+async def test_outputs_larger_than_the_window_are_clipped(small: Client, provider: FakeProvider, policy: str) -> None:
     calls = [ToolCall("execute_command", {"command": "head -c 30000 /dev/zero | tr '\\0' 'y'"}) for _ in range(4)]
 
     def answer(request: RecordedRequest) -> Reply:
@@ -225,10 +223,10 @@ async def test_outputs_larger_than_the_window_are_no_problem(
         {"policy": "threshold", "threshold_percent": 0.05, "recent_messages_to_keep": 1},
     ],
 )
-async def test_a_trigger_that_no_summary_can_get_below(
+async def test_an_unreachable_trigger(
     start_server: StartServer, provider: FakeProvider, settings: dict[str, Any]
 ) -> None:
-    """What the policy would like is no reason to end a session whose context fits, nor to ask for summaries in vain."""
+    """An unreachable trigger must not end a session whose context fits, nor cause useless summaries."""
     provider.configure(window=32_000)
     made = 0
 

@@ -1,4 +1,4 @@
-"""Messages and cancels around a compaction: nothing that is said gets lost, doubled or out of order."""
+"""Messages and cancels around a compaction: no message is lost, repeated or out of order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LATER = "a follow-up, later"
 
 
 def held_step(task: LongTask, step: int, gate: str) -> Callable[[RecordedRequest], Reply]:
-    """A task whose step of this number waits at a gate."""
+    """A task whose step with this number waits at a gate."""
 
     def answer(request: RecordedRequest) -> Reply:
         reply = task(request)
@@ -56,7 +56,7 @@ def held_step(task: LongTask, step: int, gate: str) -> Callable[[RecordedRequest
 async def in_an_automatic_round(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> AsyncIterator[tuple[Client, str]]:
-    """A run whose first round waits for its summary at the gate `summary`, and the run with it."""
+    """A run whose first round waits for its summary at the gate `summary`, blocking the run."""
     provider.configure(window=WINDOW)
     provider.respond(LongTask(30, summarise=gated("summary")))
     async with Client(start_server(models=SMALL).url) as client:
@@ -67,7 +67,7 @@ async def in_an_automatic_round(
 
 
 def places(request: RecordedRequest, texts: tuple[str, ...]) -> list[int]:
-    """Where the texts stand in what the user says in a request; each must be there once."""
+    """The positions of the texts in a request's user messages; each must occur once."""
     whole = "\n".join(request.user_texts)
     assert [whole.count(text) for text in texts] == [1] * len(texts), whole[-2_000:]
     return [whole.index(text) for text in texts]
@@ -245,7 +245,7 @@ async def test_a_cancel_of_a_round_between_steps_ends_the_run(client: Client, pr
     await assert_rounds(client, session_id)
 
 
-async def test_a_cancel_takes_a_round_along_that_has_not_begun(client: Client, provider: FakeProvider) -> None:
+async def test_a_cancel_also_cancels_a_waiting_round(client: Client, provider: FakeProvider) -> None:
     provider.respond(held_step(LongTask(9, most=4_000, seed=3), 6, "step"))
     session_id = (await client.create("the task", compaction=settings()))["id"]
     await provider.reached("step")
@@ -285,7 +285,7 @@ async def test_a_session_is_deleted_during_a_round(client: Client, provider: Fak
     assert (await client.http.get(path(session_id))).status_code == 404
 
 
-async def test_what_a_cancelled_round_has_cost_is_counted_and_told(client: Client, provider: FakeProvider) -> None:
+async def test_the_cost_of_a_cancelled_round_is_counted_and_reported(client: Client, provider: FakeProvider) -> None:
     def summarise(request: RecordedRequest, step: int) -> Any:
         return Reply("a summary that " * 50, Gate("summary"), "never ends")
 

@@ -1,5 +1,5 @@
-"""What happens around a round of compaction at the wrong moment: settings that change, rounds that follow each other at
-once, a revert in the middle, a reader that waits for the end."""
+"""Events around a compaction at unfortunate moments: changed settings, consecutive rounds, a revert in the middle, a
+reader that waits for the end."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ async def change(client: Client, session_id: str, **fields: Any) -> None:
     assert response.status_code == 200, response.text
 
 
-# settings of its own
+# the round's own settings
 
 
 @pytest.mark.parametrize(("asked", "later"), [(PRUNING, NEVER_PRUNING), (NEVER_PRUNING, PRUNING)])
-async def test_a_round_goes_by_the_settings_it_was_asked_with(
+async def test_a_round_uses_the_settings_of_its_request(
     client: Client, provider: FakeProvider, asked: dict[str, Any], later: dict[str, Any]
 ) -> None:
     provider.respond(held_step(LongTask(10, most=4_000, seed=3), 10, "step"))
@@ -70,22 +70,24 @@ async def test_a_round_goes_by_the_settings_it_was_asked_with(
 
 
 async def would_have(client: Client, session_id: str, policy: str) -> int:
-    """The tokens that a round of a policy would leave now."""
+    """The tokens that a round with this policy would leave now."""
     response = await client.http.post(path(session_id), json={"dry_run": True, "policy": policy})
     assert response.status_code == 200, response.text
     return int(response.json()["tokens_after"])
 
 
 @pytest.mark.parametrize("running", [True, False])
-async def test_a_summary_says_which_round_took_it_up(client: Client, provider: FakeProvider, running: bool) -> None:
-    """Two rounds without a step in between, made by one owner in one run, or by two."""
+async def test_a_summary_names_the_round_that_replaced_it(
+    client: Client, provider: FakeProvider, running: bool
+) -> None:
+    """Two rounds without a step in between, in one run, or in two."""
     provider.respond(held_step(LongTask(12, most=8_000, seed=3), 11, "step"))
     session_id = (await client.create("the task", compaction=settings(tail_tokens=4_000)))["id"]
     await provider.reached("step")
     if running:
         await compact(client, session_id, policy="reactive")
         sizes = [await would_have(client, session_id, policy) for policy in ("reactive", "handoff")]
-        # What the first round leaves is still too much by the policy that the session has then.
+        # The result of the first round is still too large for the session's new policy.
         await change(client, session_id, compaction={"policy": "handoff", "handoff_threshold": sum(sizes) // 2})
     provider.open("step")
     if not running:
@@ -106,7 +108,7 @@ async def test_a_summary_says_which_round_took_it_up(client: Client, provider: F
     await assert_rounds(client, session_id)
 
 
-async def test_a_live_session_s_context_is_that_of_a_server_that_was_started_again(
+async def test_the_context_of_a_live_session_equals_that_after_a_restart(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     first = start_server()
@@ -138,10 +140,10 @@ async def test_a_live_session_s_context_is_that_of_a_server_that_was_started_aga
 # a revert in the middle
 
 
-async def test_a_prepared_summary_whose_base_is_reverted_while_it_is_waited_for_is_discarded(
+async def test_a_prepared_summary_is_discarded_if_its_base_is_reverted_meanwhile(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
-    """The owner has looked at what the summary was made from and waits for it; then the round before it goes away."""
+    """The session has checked the summary's base and waits for the summary; then the previous round is reverted."""
     told = "The first round's own words."
     provider.configure(window=ROOMY)
     async with Client(start_server(models=WINDOWS).url) as client:

@@ -1,4 +1,4 @@
-"""A server that goes down during a compaction: the round came to nothing, and all else goes on."""
+"""A server that goes down during a compaction: the round fails, and everything else continues."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def start(tmp_path: Path, provider: FakeProvider, sandbox_image: str) -> Iterato
         )
 
 
-# Every two of the three meet: all twelve would prove no more, at twelve times two servers.
+# Pairwise combinations: all twelve would prove no more, at twelve times two servers.
 @pytest.mark.parametrize(
     ("model", "policy", "how"),
     [(MODELS[(place + end) % 2], policy, how) for place, policy in enumerate(POLICIES) for end, how in enumerate(ENDS)],
 )
-async def test_a_run_goes_on_whose_server_ended_during_an_automatic_round(
+async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
     start: Start, provider: FakeProvider, how: signal.Signals, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -91,7 +91,7 @@ async def test_a_run_goes_on_whose_server_ended_during_an_automatic_round(
 
 
 async def _billed_round(client: Client, session_id: str) -> dict[str, Any]:
-    """The running round once its first answer is billed, which nobody waits for."""
+    """The running round once its first answer is billed; no event reports that."""
     async with asyncio.timeout(10):
         while True:
             [running] = [item for item in await rounds(client, session_id) if item["status"] == "running"]
@@ -100,10 +100,10 @@ async def _billed_round(client: Client, session_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_what_a_round_had_paid_for_before_its_server_ended_stays_in_its_row(
+async def test_the_cost_of_a_round_before_its_server_ended_is_kept(
     start: Start, provider: FakeProvider, how: signal.Signals
 ) -> None:
-    """The first answer is cut off, so that the model is asked again; the server ends before it has answered."""
+    """The first answer is truncated, so the model is called again; the server ends before it has answered."""
     short = Reply(Text("half of"), finish="length")
     answers = iter([short, Reply(Gate("again"), Text("never read"))])
     provider.configure(window=WINDOW)
@@ -131,7 +131,7 @@ async def test_what_a_round_had_paid_for_before_its_server_ended_stays_in_its_ro
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_an_idle_session_is_as_before_when_its_server_ended_during_a_round(
+async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_round(
     start: Start, provider: FakeProvider, how: signal.Signals
 ) -> None:
     first = start()
@@ -155,7 +155,7 @@ async def test_an_idle_session_is_as_before_when_its_server_ended_during_a_round
 
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("begun", [True, False])
-async def test_a_running_session_goes_on_when_its_server_ended_before_or_during_a_round(
+async def test_a_running_session_continues_after_its_server_ended_before_or_during_a_round(
     start: Start, provider: FakeProvider, how: signal.Signals, begun: bool
 ) -> None:
     provider.respond(held_step(LongTask(9, most=4_000, seed=3, summarise=gated("summary")), 6, "step"))
@@ -179,7 +179,7 @@ async def test_a_running_session_goes_on_when_its_server_ended_before_or_during_
         await assert_rounds(client, session_id)
 
 
-async def test_what_was_compacted_stays_so_after_a_kill(start: Start, provider: FakeProvider) -> None:
+async def test_a_compaction_survives_a_kill(start: Start, provider: FakeProvider) -> None:
     first = start()
     async with Client(first.url) as client:
         session_id = await worked(client, provider)
@@ -203,7 +203,7 @@ async def test_what_was_compacted_stays_so_after_a_kill(start: Start, provider: 
 async def test_a_snapshot_at_any_event_and_the_stream_after_it_are_the_whole(
     client: Client, provider: FakeProvider, policy: str
 ) -> None:
-    """A client that joins anywhere in a story of rounds has in the end what one has that was there from the start."""
+    """A client that joins at any event of these rounds ends with the same state as one present from the start."""
     provider.respond(LongTask(9, most=4_000, seed=3, summarise=gated("first")))
     pruning = settings(policy, prune_protect=500, prune_minimum=100)
     made = await client.create("the task", compaction=pruning)

@@ -1,5 +1,5 @@
-"""What the user has said, around a compaction: each message the model has not seen goes out word for word, in order and
-once; the session's task stays the task; what a request shows stays with it."""
+"""User messages around a compaction: each message the model has not seen is sent verbatim, in order and once; the
+session's task stays the task; a request's images stay with it."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ PROSE = "## Next Step\nGo on with the next file."
 LETTERS = cycle(ascii_letters)
 
 FIRST, SECOND = f"first word {'a' * 3_000} of two", "second word"
-"""Messages of the user's; the first is longer than what a summary repeats of one."""
+"""User messages; the first is longer than the part a summary repeats."""
 
 
 def prints(size: int) -> ToolCall:
-    """A call with an output of so many characters, each time other ones: no model that goes in circles."""
+    """A call with an output of `size` characters, different each time, so that the loop guard does not act."""
     return ToolCall("execute_command", {"command": f"head -c {size} /dev/zero | tr '\\0' {next(LETTERS)}"})
 
 
 def playing(*steps: Answer) -> Callable[[RecordedRequest], Answer]:
-    """A model that makes these steps and then ends; its summaries are short."""
+    """A model that plays these steps and then ends; its summaries are short."""
     left = list(steps)
 
     def answer(request: RecordedRequest) -> Answer:
@@ -56,7 +56,7 @@ def playing(*steps: Answer) -> Callable[[RecordedRequest], Answer]:
 
 
 def told(request: RecordedRequest) -> str:
-    """All that a request has in the user's place or as a summary."""
+    """All user texts and summaries of a request."""
     return "\n".join([*request.user_texts, *request.assistant_texts])
 
 
@@ -69,7 +69,7 @@ def assert_once_in_order(request: RecordedRequest, *texts: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_messages_that_the_model_has_not_seen_survive_a_round_word_for_word_and_once(
+async def test_unseen_messages_survive_a_round_verbatim_and_once(
     start_server: StartServer, provider: FakeProvider, policy: str, background: bool, model: str
 ) -> None:
     steps = [Reply(prints(16_000)), Reply(prints(9_000)), Reply(Gate("step"), prints(16_000)), Reply(prints(1))]
@@ -120,7 +120,7 @@ async def test_a_prepared_summary_does_not_call_an_older_request_the_last_one(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_the_task_of_a_session_that_goes_on_from_a_history_stays(
+async def test_the_task_of_a_session_with_an_imported_history_stays(
     client: Client, provider: FakeProvider, policy: str
 ) -> None:
     task = "build the thing exactly like so; " * 150
@@ -155,7 +155,7 @@ async def test_the_task_of_a_session_that_goes_on_from_a_history_stays(
     await assert_contexts(client, provider, session_id)
 
 
-async def test_a_model_that_cannot_read_the_whole_task_still_summarises(
+async def test_a_model_that_cannot_read_the_whole_task_still_summarizes(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(windows={"small": 16_000})
@@ -210,9 +210,7 @@ OVERFLOW = HttpError(
 
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold"])
-async def test_a_round_that_another_has_overtaken_builds_upon_it(
-    client: Client, provider: FakeProvider, policy: str
-) -> None:
+async def test_a_round_overtaken_by_another_builds_on_it(client: Client, provider: FakeProvider, policy: str) -> None:
     work = [Reply(Text(f"step {number}"), prints(4_000)) for number in range(6)]
     after = [Reply(Text(f"step {number}"), prints(4_000)) for number in range(3)]
     provider.respond(playing(*work, Reply(Gate("step"), OVERFLOW), *after))

@@ -1,4 +1,4 @@
-"""What anybody who reaches the port may send without a key: it costs bounded memory, and keeps nobody else out."""
+"""Unauthenticated clients: whatever they send costs bounded memory and does not block others."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.provider import FakeProvider
 
 KEY = "a-key-of-some-length"
 MOST_MORE_MB = 50
-"""By how much the server may grow, whatever is sent before a key is."""
+"""Maximum growth of the server's memory, whatever is sent without a key."""
 
 
 @pytest.fixture
 def guarded(tmp_path: Path, provider: FakeProvider) -> Iterator[ServerProcess]:
-    """A server that asks for a key."""
+    """A server that requires a key."""
     more = {"PALIMPSEST_API_KEYS": KEY}
     with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", more) as server:
         yield server
@@ -42,7 +42,7 @@ async def connected(server: ServerProcess) -> AsyncIterator[tuple[asyncio.Stream
 
 
 async def flood(server: ServerProcess, piece: bytes, total: int) -> bytes:
-    """Sends pieces until so many bytes are sent or the server has closed; gives the beginning of what it answers."""
+    """Sends pieces until `total` bytes are sent or the server has closed; returns the start of its response."""
     async with connected(server) as (reader, writer):
         with suppress(OSError):
             for _ in range(total // len(piece)):
@@ -116,7 +116,7 @@ async def test_heads_that_are_held_cost_bounded_memory(guarded: ServerProcess, k
         assert memory_mb(guarded) - before < MOST_MORE_MB
 
 
-async def test_a_head_that_is_too_large_is_told_so(guarded: ServerProcess) -> None:
+async def test_a_head_that_is_too_large_gets_a_status(guarded: ServerProcess) -> None:
     async with connected(guarded) as (reader, writer):
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\na: " + b"x" * (MAX_HEAD_BYTES + 1) + b"\r\n\r\n")
         assert (await reader.read(100)).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
@@ -125,7 +125,7 @@ async def test_a_head_that_is_too_large_is_told_so(guarded: ServerProcess) -> No
         assert (await reader.read(100)).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-async def test_a_head_that_does_not_end_is_given_up(guarded: ServerProcess) -> None:
+async def test_a_head_that_does_not_end_times_out(guarded: ServerProcess) -> None:
     async with connected(guarded) as (reader, writer), connected(guarded) as (silent, _):
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n")
         async with asyncio.timeout(HEAD_S + 20):
@@ -156,8 +156,8 @@ async def start_body(server: ServerProcess, stack: AsyncExitStack, path: str, si
     return reader
 
 
-async def test_bodies_of_strangers_are_small(guarded: ServerProcess) -> None:
-    """A login is the one thing that has a body before a key is known."""
+async def test_bodies_of_unauthenticated_clients_are_limited(guarded: ServerProcess) -> None:
+    """A login is the only request with a body before authentication."""
     async with AsyncExitStack() as stack:
         before = memory_mb(guarded)
         for _ in range(200):
@@ -176,18 +176,18 @@ async def test_all_bodies_together_are_bounded(guarded: ServerProcess) -> None:
         answered, _ = await asyncio.wait([asyncio.create_task(reader.read(12)) for reader in readers], timeout=5)
         assert len(answered) >= number - MAX_HELD_BYTES // size - 2
         assert {task.result() for task in answered} == {b"HTTP/1.1 503"}
-        # Each piece of a body is there once more when they are put together.
+        # Joining the pieces of a body doubles their memory.
         assert memory_mb(guarded) - before < 2 * MAX_HELD_BYTES / 2**20
     headers = {"authorization": f"Bearer {KEY}"}
     async with httpx.AsyncClient(base_url=guarded.url, trust_env=False, headers=headers) as client:
-        # They are held until their connections are seen to be gone, which may take a moment.
+        # They are held until the server notices that their connections are gone, which may take a moment.
         async with asyncio.timeout(10):
             while (await client.post("/v1/sessions", json={"title": "later"})).status_code == 503:
                 pass
 
 
 async def test_idle_connections_make_room(tmp_path: Path, provider: FakeProvider) -> None:
-    """Three hundred descriptors at most: the oldest idle connections go, requests are answered."""
+    """At most three hundred descriptors: the oldest idle connections are closed, requests are answered."""
     with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", files=(300, 300)) as server:
         async with AsyncExitStack() as stack:
             most = connections_for(300, 1_000, 100)

@@ -1,4 +1,4 @@
-"""How much a model reasons is a session's setting: mapped to what the model offers, learned where that is unknown."""
+"""Reasoning effort as a session's setting: mapped to what the model offers, learned if unknown."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_an_effort_is_mapped_to_what_the_model_offers(client: Client, prov
     assert (nonsense.status_code, nonsense.json()["code"]) == (422, "validation_error")
 
 
-async def test_the_list_of_models_says_what_each_takes(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_the_list_of_models_shows_accepted_efforts(start_server: StartServer, provider: FakeProvider) -> None:
     provider.respond(answers)
     models = {KNOWN: {"context_window": 64_000}, OPENAI: {"reasoning_efforts": ["low", "high"]}}
     async with Client(start_server(models=models).url) as client:
@@ -75,7 +75,7 @@ async def test_the_list_of_models_says_what_each_takes(start_server: StartServer
     assert sent(provider) == ["high"]
 
 
-async def test_a_refused_effort_gives_way_to_the_nearest_that_is_taken(client: Client, provider: FakeProvider) -> None:
+async def test_a_refused_effort_is_replaced_by_the_nearest_accepted_one(client: Client, provider: FakeProvider) -> None:
     provider.configure(efforts=frozenset({"low", "high"}))
     provider.respond(answers)
     session, events = await client.run("go", reasoning_effort="minimal")
@@ -85,7 +85,7 @@ async def test_a_refused_effort_gives_way_to_the_nearest_that_is_taken(client: C
     assert sent(provider) == ["minimal", "low", "low"]
 
 
-async def test_a_model_that_takes_no_effort_is_asked_without_one(client: Client, provider: FakeProvider) -> None:
+async def test_a_model_without_efforts_is_called_without_one(client: Client, provider: FakeProvider) -> None:
     provider.configure(refused_parameters=frozenset({"reasoning_effort"}))
     provider.respond(answers)
     session, _ = await client.run("go", reasoning_effort="high")
@@ -98,7 +98,7 @@ async def test_a_model_that_takes_no_effort_is_asked_without_one(client: Client,
 async def test_a_summary_in_the_conversation_keeps_the_effort(
     client: Client, provider: FakeProvider, policy: str, effort: str | None
 ) -> None:
-    """The request goes on from a cached prefix, of which the effort is a part; a text summary is a call of its own."""
+    """The request continues a cached prefix that includes the effort; a text summary is a separate call."""
     provider.respond(answers)
     made = await client.create(history=packed("the task", 9), reasoning_effort="high", compaction=policy)
     await client.http.post(f"/v1/sessions/{made['id']}/compactions", json={})
@@ -106,10 +106,10 @@ async def test_a_summary_in_the_conversation_keeps_the_effort(
     assert {request.body.get("reasoning_effort") for request in provider.requests} == {effort}
 
 
-async def test_an_effort_refused_without_a_list_is_tried_lower_and_then_not_at_all(
+async def test_an_effort_refused_without_a_list_is_lowered_and_then_dropped(
     client: Client, provider: FakeProvider
 ) -> None:
-    """A server of Anthropic's format with a model of another maker."""
+    """A server in Anthropic's format with another vendor's model."""
     refused = {"error": {"message": "output_config.effort: invalid value"}}
     provider.respond(
         lambda request: HttpError(400, refused) if "output_config" in request.body else Reply(Text("done"))

@@ -1,6 +1,6 @@
-"""Attempts of a hostile model to get out of its sandbox: each leads nowhere, and its session goes on.
+"""Attempts of a hostile model to get out of its sandbox: each fails, and its session continues.
 
-What must not be reached holds a secret that is new for each test; it may be in no event, no file and no answer.
+Everything that must not be reached contains a per-test secret; it may appear in no event, file or response.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HARMLESS = "echo still here"
 
 @dataclass(frozen=True)
 class Host:
-    """What lies on the host besides the server: a directory that any of its users may read and write."""
+    """A directory on the host, outside the server, that any of its users may read and write."""
 
     directory: Path
     secret: str
@@ -49,7 +49,7 @@ class Host:
 
 @pytest.fixture
 def host() -> Iterator[Host]:
-    # Not pytest's own, whose parents are closed: here the sandbox alone stands between.
+    # Not pytest's directory, whose parents are private: here only the sandbox protects it.
     directory = Path(tempfile.mkdtemp(prefix="palimpsest-escape-"))
     host = Host(directory, secrets.token_hex(16))
     host.file.write_text(host.secret)
@@ -62,8 +62,8 @@ def host() -> Iterator[Host]:
 async def attempt(
     client: Client, provider: FakeProvider, *calls: ToolCall, **fields: Any
 ) -> tuple[str, list[dict[str, Any]], list[Event]]:
-    """A session whose model makes these calls and then a harmless one, which must succeed: its id, the results of the
-    calls and all its events."""
+    """A session whose model makes these calls and then a harmless one, which must succeed; returns its id, the results
+    of the calls and all its events."""
     task = f"attempt {secrets.token_hex(4)}"
     provider.script_for(task, Reply(*calls), Reply(command(HARMLESS)), Reply(Text("Done.")))
     session, events = await client.run(task, **fields)
@@ -113,7 +113,7 @@ rm -f link chain chained hard; echo tried
 """
 
 
-async def test_a_command_finds_no_way_to_the_host(
+async def test_a_command_cannot_reach_the_host(
     client: Client, server: RunningServer, provider: FakeProvider, sandbox: str, host: Host
 ) -> None:
     data_dir = server.settings.data_dir
@@ -151,11 +151,11 @@ LINKS = {
     "descriptor": "/dev/fd/0",
     "dots": "../../../../../../../../..{host}",
 }
-"""Links that a command plants, and where they lead to."""
+"""Links planted by a command, and their targets."""
 
 
 def calls_along(path: str) -> list[ToolCall]:
-    """Each tool with files, on a directory that must not be entered."""
+    """Each file tool, on a directory that must not be entered."""
     return [
         ToolCall("read_file", {"path": f"{path}/f"}),
         ToolCall("write_file", {"path": f"{path}/planted/deep", "content": "overwritten"}),
@@ -222,7 +222,7 @@ echo tried
 """
 
 
-async def test_a_command_gets_no_rights(client: Client, provider: FakeProvider, sandbox: str, host: Host) -> None:
+async def test_a_command_gets_no_privileges(client: Client, provider: FakeProvider, sandbox: str, host: Host) -> None:
     attack = f"({RIGHTS.format(canary=host.file)}) 2>/dev/null"
     _, (result,), events = await attempt(client, provider, command(attack))
     assert (result["status"], result["output"]) == ("completed", "tried\n")
@@ -233,10 +233,10 @@ async def test_a_command_gets_no_rights(client: Client, provider: FakeProvider, 
 SIGNAL = "kill -9 {pid}; kill -9 -{pid}; kill -9 $PPID; kill -9 1; kill -9 -1; echo tried"
 
 
-async def test_a_command_reaches_no_process_but_its_own(
+async def test_a_command_reaches_only_its_own_processes(
     client: Client, provider: FakeProvider, sandbox: str, host: Host
 ) -> None:
-    """Another session's command has its secret in all places that are its own while this one looks for it."""
+    """Another session's command keeps its secret in all its private places while this one searches for it."""
     seconds = unique_seconds()
     theirs = f"for place in . /tmp ~ /dev/shm; do echo {host.secret} >$place/canary; done; echo ready; sleep {seconds}"
     provider.script_for("the other one", Reply(command(theirs)))
@@ -264,12 +264,12 @@ done
 echo ended
 """
 CONTAINED = {200, 201, 204, 403, 404, 422}
-"""What a client may be told while names change under its request."""
+"""Errors a client may get while names change during its request."""
 
 
 async def whole_or_broken(client: Client, session_id: str) -> httpx.Response:
-    """The archive. Docker's is the Engine's, which breaks off where a file becomes shorter while it is read: a client
-    sees that, as the answer does not end as it should."""
+    """The archive. Docker's is made by the Engine, which breaks off if a file becomes shorter while it is read; a
+    client notices that, as the response does not end properly."""
     content = bytearray()
     async with client.http.stream("GET", f"/v1/sessions/{session_id}/archive") as answer:
         with suppress(httpx.RemoteProtocolError):
@@ -327,7 +327,7 @@ NAMES = (
     b"~",
     b"C:",
 )
-"""What a command may call its files."""
+"""Hostile file names."""
 
 MAKE = """
 {make}
@@ -335,16 +335,16 @@ deep() {{ mkdir {long} 2>/dev/null && cd {long} && echo deep >f && [ "$1" -gt 1 
 (deep 17)
 mkdir shallow; cd shallow; i=0; while [ $i -lt 210 ]; do mkdir d; cd d; i=$((i+1)); done; cd /workspace; echo made all
 """
-"""The names, a path longer than PATH_MAX, and one of more directories than are ever walked."""
+"""The names, a path longer than PATH_MAX, and one with more directories than are ever walked."""
 
 
 def octal(name: bytes) -> str:
-    """A name in the words of `printf`."""
+    """A name as an argument of `printf`."""
     return "".join(f"\\{byte:03o}" for byte in name)
 
 
 def plain(text: str) -> bool:
-    """Whether a terminal shows it as it is: nothing that moves, colours or turns round."""
+    """Whether a terminal shows it verbatim: no cursor movement, colors or text direction."""
     return all(line.isprintable() for line in text.split("\n"))
 
 
@@ -369,7 +369,7 @@ async def test_names_cannot_deceive(
     assert files == {name.decode("utf-8", "replace") for name in NAMES}
     for number, name in enumerate(NAMES):
         answer = await client.http.get(address(session_id, name.decode("utf-8", "replace")))
-        if b"\xff" in name:  # no name of JSON's
+        if b"\xff" in name:  # not representable in JSON
             assert (answer.status_code, answer.json()["code"]) == (404, "file_not_found")
         else:
             assert (answer.status_code, answer.text) == (200, f"line {number}")
@@ -379,7 +379,7 @@ async def test_names_cannot_deceive(
 
 
 async def assert_harmless_archive(client: Client, session_id: str, folder: Path) -> None:
-    """Its names stay below the folder where it is unpacked, and all files are in it."""
+    """It unpacks only below the folder, and contains all files."""
     data = (await client.http.get(f"/v1/sessions/{session_id}/archive")).content
     with tarfile.open(fileobj=io.BytesIO(data), errors="surrogateescape") as archive:
         archived = archive.getnames()

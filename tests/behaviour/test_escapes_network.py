@@ -1,4 +1,4 @@
-"""What commands reach over a network, which is nothing without one, and never the server without a key."""
+"""Network access of commands: nothing without a network, and never the server without a key."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ KEY = "key-of-the-test"
 
 @dataclass(frozen=True)
 class Listeners:
-    """Sockets of the host that anybody on it may call."""
+    """Sockets of the host that anyone on it may connect to."""
 
     tcp: socket.socket
     tcp6: socket.socket
     udp: socket.socket
     abstract: socket.socket
     name: str
-    """The abstract one's."""
+    """Name of the abstract socket."""
 
     def called(self) -> list[str]:
-        """Which of them somebody has called."""
+        """Which of them got a connection."""
         found = []
         for name in ("tcp", "tcp6", "udp", "abstract"):
             listener: socket.socket = getattr(self, name)
@@ -79,7 +79,7 @@ def own_addresses() -> list[str]:
             try:
                 answer = fcntl.ioctl(asker, 0x8915, struct.pack("256s", name.encode()))  # SIOCGIFADDR
             except OSError:
-                continue  # it has none
+                continue  # it has no address
             found.append(socket.inet_ntoa(answer[20:24]))
     return found
 
@@ -94,7 +94,7 @@ udp() {
     else timeout 2 nslookup name.example $1:$2; fi
 }
 """
-"""bash by itself, or what busybox has: its `nslookup` sends a datagram to any port."""
+"""Plain bash, or busybox's tools: its `nslookup` sends a datagram to any port."""
 WEB = """
 get() {
     if [ -n "${BASH_VERSION:-}" ]; then
@@ -104,7 +104,7 @@ get() {
 }
 """
 OUTSIDE = ("169.254.169.254 80", "1.1.1.1 53", "192.0.2.1 443", "fe80::1 80", "2606:4700:4700::1111 53", "ff02::1 80")
-"""The address where clouds tell credentials, and others beyond this machine."""
+"""The metadata address of clouds, and other addresses beyond this machine."""
 
 
 def everywhere(listeners: Listeners, server: RunningServer) -> str:
@@ -132,10 +132,10 @@ async def test_without_a_network_nothing_is_reached(
     assert listeners.called() == []
 
 
-async def test_with_the_hosts_network_the_server_wants_its_key(
+async def test_with_the_hosts_network_the_server_requires_a_key(
     start_server: StartServer, provider: FakeProvider, listeners: Listeners
 ) -> None:
-    """bubblewrap's network is the host's: what listens there is reached, and this shows that the attempts are real."""
+    """bubblewrap's network is the host's: its listeners are reached, which shows that the attempts are real."""
     server = start_server(sandbox="bubblewrap", sandbox_network="on", api_keys=(SecretStr(KEY),))
     ours = server.url.rpartition(":")[2]
     web = WEB + f"get 127.0.0.1 {ours} /v1/sessions; get 127.0.0.1 {ours} /metrics"
@@ -148,9 +148,9 @@ async def test_with_the_hosts_network_the_server_wants_its_key(
     assert '"items"' not in asked["output"]
 
 
-async def test_the_hosts_network_goes_where_the_keys_go(start_server: StartServer, provider: FakeProvider) -> None:
-    """A session that was made while the server had keys has no commands at a server that asks for none; its files stay
-    in reach."""
+async def test_the_hosts_network_is_unavailable_without_keys(start_server: StartServer, provider: FakeProvider) -> None:
+    """A session created while the server had keys gets no commands from a server without keys; its files stay
+    accessible."""
     keyed = start_server(sandbox="bubblewrap", sandbox_network="on", api_keys=(SecretStr(KEY),))
     provider.script(
         Reply(command("echo kept >file")), Reply(Text("Done.")), Reply(command("echo reached")), Reply(Text("I see."))
@@ -177,7 +177,7 @@ async def test_the_hosts_network_goes_where_the_keys_go(start_server: StartServe
 async def test_dockers_network_does_not_lead_into_the_server(
     start_server: StartServer, provider: FakeProvider, host: str, sandbox: str
 ) -> None:
-    """On loopback it is not there at all; on another address it wants a key like from anybody."""
+    """On loopback the server is unreachable; on another address it requires a key as from any client."""
     keys = {"api_keys": (SecretStr(KEY),)} if host != "127.0.0.1" else {}
     server = start_server(host=host, **keys)
     ours = server.url.rpartition(":")[2]

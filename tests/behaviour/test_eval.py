@@ -1,4 +1,4 @@
-"""`palimpsest eval` as a process: with the scripted demo, and with the strict provider over both wires."""
+"""`palimpsest eval` as a process: with the scripted demo, and with the strict provider over both wire formats."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HISTORY = ("--history", "changes_of_mind")
 
 
 def remembers(request: RecordedRequest) -> Reply:
-    """Summarises, and answers with what its own request says of the file names; knows nothing else."""
+    """Summarizes, and answers with the file names in its own request; knows nothing else."""
     if asks_for_summary(request):
         return Reply(Text(SUMMARY))
     said = json.dumps(request.body, ensure_ascii=False)
@@ -62,10 +62,10 @@ async def test_the_demo_measures_all_histories_offline(terminal: Terminal) -> No
         assert set(sums["recall"]) == set(KINDS)
         assert 0 < sums["overall"] < 1
     full, *policies = found["policies"]
-    # What a text search finds depends on what is left to be searched.
+    # A text search depends on the remaining text.
     assert all(sums["overall"] < full["overall"] for sums in policies)
     assert all(sums["tokens_after"] < 0.75 * full["tokens_before"] for sums in policies)
-    # Where clearing old outputs is enough, `reactive` asks for no summary; the others never clear any.
+    # If clearing old outputs is enough, `reactive` requests no summary; the others never clear any.
     assert [sums["rungs"] for sums in policies] == [{"prune": 2, "summary": 4}, {"summary": 6}, {"summary": 6}]
     cleared = [row for row in found["rows"] if row["rung"] == "prune"]
     assert {row["history"] for row in cleared} == {"huge_outputs", "long_log"}
@@ -80,7 +80,7 @@ async def test_the_demo_measures_all_histories_offline(terminal: Terminal) -> No
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_a_provider_sees_only_requests_that_it_takes(
+async def test_a_provider_sees_only_requests_that_it_accepts(
     strict: Terminal, provider: FakeProvider, model: str
 ) -> None:
     found = json.loads((await strict.ok("eval", "-m", model, *HISTORY, "--json")).out)
@@ -94,12 +94,12 @@ async def test_a_provider_sees_only_requests_that_it_takes(
         assert row["rung"] == (None if policy == "full" else "summary")
         assert row["probing"]["cost_usd"] > 0
         assert (row["compaction"]["output_tokens"] > 0) == (policy != "full")
-        # A question for the names of files is answered by what is left of the conversation.
+        # A question about file names is answered from the remaining conversation.
         recalled = [all(answer["found"]) for answer in row["answers"] if answer["kind"] == "files"]
         assert recalled[0]
         assert recalled[1] or policy != "full"
     for policy in ("reactive", "handoff"):
-        # It was asked in the conversation itself, whose beginning the provider knew from the questions before.
+        # It was asked in the conversation itself, whose prefix was cached from the previous questions.
         sums = next(sums for sums in found["policies"] if sums["policy"] == policy)
         assert sums["cached"] > 0.8, policy
     threshold = by_policy["threshold"]["compaction"]
@@ -117,9 +117,7 @@ async def test_the_price_of_a_round_follows_from_what_the_provider_reports(
     assert f"{used['input_tokens'] + used['cache_read_tokens']:,} in · {used['output_tokens']:,} out · $0.00" in table
 
 
-async def test_rounds_are_asked_for_with_the_sections_of_the_servers_setting(
-    strict: Terminal, provider: FakeProvider
-) -> None:
+async def test_rounds_use_the_sections_of_the_servers_setting(strict: Terminal, provider: FakeProvider) -> None:
     sections = "### Files\n- each file and what was done to it"
     file = strict.folder / "sections.md"
     strict.env["PALIMPSEST_SUMMARY_TEMPLATE_FILE"] = str(file)
@@ -134,7 +132,7 @@ async def test_rounds_are_asked_for_with_the_sections_of_the_servers_setting(
 
 
 @pytest.mark.parametrize(("option", "model"), [("-m", "nope/x"), ("--judge", "fake-openai/"), ("-m", "openai/gpt-5")])
-async def test_a_model_that_cannot_be_asked_is_said_before_anything_else(
+async def test_an_unusable_model_is_reported_first(
     strict: Terminal, provider: FakeProvider, option: str, model: str
 ) -> None:
     refused = await strict.run("eval", option, model, *HISTORY, "--out", "found.json")
@@ -222,7 +220,7 @@ async def test_a_judge_may_be_another_model(strict: Terminal, provider: FakeProv
     assert provider.refusals == []
 
 
-async def test_a_session_of_ones_own_can_be_replayed(terminal: Terminal) -> None:
+async def test_a_recorded_session_can_be_replayed(terminal: Terminal) -> None:
     conversation = [
         {"role": "user", "content": "Please tell me about the lighthouse of Skagen."},
         *(

@@ -1,5 +1,5 @@
-"""Two servers on one database: the one that started last has the sessions, and a frozen one that wakes up later stops
-by itself, without having written anything and without having begun anything anew."""
+"""Two servers on one database: the one started last owns the sessions, and a frozen one that wakes up later stops by
+itself, without having written or started anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOOL_LINE = "echo ran >> runs; "
 def start(
     request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
 ) -> Iterator[Start]:
-    """Starts servers by name, each with a data directory of its own, all on the database of the first."""
+    """Starts servers by name, each with its own data directory, all on the first one's database."""
     kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
     need(kind)
     url = f"sqlite:///{tmp_path / 'first' / 'data' / 'palimpsest.db'}"
@@ -45,14 +45,14 @@ def start(
 
 
 async def _until(reached: Callable[[], Any]) -> None:
-    """Waits for what no event tells, such as a line in a log."""
+    """Polls for something without an event, such as a line in a log."""
     async with asyncio.timeout(30):
         while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
             await asyncio.sleep(0.05)
 
 
 async def _freeze(server: ServerProcess) -> None:
-    """Stops a server where it is, but not within a commit: as long as a process holds the lock, no other can start."""
+    """Freezes a server, but not within a commit: as long as a process holds the lock, no other can start."""
 
     def outside_of_commits() -> bool:
         server.freeze()
@@ -76,7 +76,7 @@ def _logged(server: ServerProcess, *events: str) -> Callable[[], bool]:
 
 
 async def _assert_refuses(client: Client, session_id: str) -> None:
-    """Reads are answered; what would be another server's work is refused."""
+    """Reads are answered; work that belongs to another server is refused."""
     path = f"/v1/sessions/{session_id}"
     assert (await client.session(session_id))["outcome"] == "completed"
     assert await client.messages(session_id)
@@ -93,7 +93,7 @@ async def _assert_refuses(client: Client, session_id: str) -> None:
 
 @dataclass(frozen=True)
 class Doing:
-    """What a session does when its server is frozen: the answer that leads there, and how it is seen."""
+    """A session's activity when its server is frozen: the answer that leads there, and how to detect it."""
 
     name: str
     answer: Reply
@@ -159,7 +159,7 @@ async def _assert_one_history(client: Client, session_id: str, before: list[Even
 
 
 async def _runs_of(client: Client, first: ServerProcess, session_id: str, sandbox: str) -> str:
-    """The lines that the tool has written; a container's workspace is in a volume, bubblewrap's where its server is."""
+    """The lines written by the tool; a container's workspace is in a volume, bubblewrap's in its server's directory."""
     if sandbox == "docker":
         response = await client.http.get(f"/v1/sessions/{session_id}/files/runs")
         return response.text if response.status_code == 200 else ""
@@ -167,7 +167,7 @@ async def _runs_of(client: Client, first: ServerProcess, session_id: str, sandbo
     return await asyncio.to_thread(lambda: file.read_text() if file.exists() else "")
 
 
-async def test_a_server_that_wakes_up_in_a_row_of_calls_begins_no_more_of_them(
+async def test_a_server_that_wakes_up_between_calls_starts_no_more_of_them(
     start: Start, provider: FakeProvider
 ) -> None:
     wait = "echo first >> runs; echo begun; while [ ! -e go ]; do sleep 0.05; done"
@@ -187,7 +187,7 @@ async def test_a_server_that_wakes_up_in_a_row_of_calls_begins_no_more_of_them(
             async with Client((await asyncio.to_thread(start, "second")).url) as new:
                 await new.until_idle(session_id)
                 workspace = first.data_dir / "workspaces" / session_id
-                # The command ends while its server is frozen, so that the server wakes up with the next one to begin.
+                # The command ends while its server is frozen, so that the server wakes up with the next one due.
                 (workspace / "go").touch()
                 first.thaw()
                 await _until(_logged(first, "session_taken_over"))
@@ -197,8 +197,8 @@ async def test_a_server_that_wakes_up_in_a_row_of_calls_begins_no_more_of_them(
     assert provider.refusals == []
 
 
-async def test_a_server_that_was_taken_over_ends_its_streams_and_stays(start: Start) -> None:
-    """Readers are sent away, so that they find the server that has news; the process stays until somebody ends it."""
+async def test_a_superseded_server_ends_its_streams_and_stays(start: Start) -> None:
+    """Readers are disconnected, so that they find the new server; the process stays until it is stopped."""
     first = start("first")
     async with Client(first.url) as old:
         session_id = (await old.create())["id"]

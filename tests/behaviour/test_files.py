@@ -1,4 +1,4 @@
-"""Files: what goes in comes out byte for byte, under any name, and nothing leads out of the workspace."""
+"""Files: content comes back byte for byte, under any name, and no path leads out of the workspace."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def address(session_id: str, path: str) -> str:
 
 
 async def raw(client: Client, method: str, target: str, content: bytes | None = None) -> httpx.Response:
-    """A request whose target is sent to the letter: a client's library would tidy `..` away."""
+    """A request whose target is sent verbatim: an HTTP library would normalize `..`."""
     request = client.http.build_request(method, "/", content=content, extensions={"target": target.encode()})
     return await client.http.send(request)
 
 
 async def names_in_archive(client: Client, session_id: str) -> dict[str, bytes | None]:
-    """What the archive holds: a file's content, None for anything else."""
+    """The archive's entries: a file's content, None for anything else."""
     answer = await client.http.get(f"/v1/sessions/{session_id}/archive")
     assert answer.headers["content-type"] == "application/x-tar"
     assert_safe(answer)
@@ -59,14 +59,14 @@ async def names_in_archive(client: Client, session_id: str) -> dict[str, bytes |
 
 
 def assert_safe(answer: httpx.Response) -> None:
-    """The content is saved, never shown, and kept from other pages."""
+    """The content is downloaded, never displayed, and protected from other pages."""
     assert answer.headers["content-disposition"].startswith("attachment")
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"] == "sandbox"
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
 
 
-async def test_any_name_and_content_comes_back(client: Client, sandbox: str) -> None:
+async def test_any_name_and_content_round_trips(client: Client, sandbox: str) -> None:
     session_id = (await client.create())["id"]
     files = {name: CONTENTS[place % len(CONTENTS)] for place, name in enumerate(NAMES)}
     for name, content in files.items():
@@ -88,7 +88,7 @@ async def test_any_name_and_content_comes_back(client: Client, sandbox: str) -> 
     assert not [name for name in archived if name.startswith((".", "/")) and name not in files]
 
 
-async def test_a_slash_may_be_encoded_and_a_part_asked_for(client: Client, sandbox: str) -> None:
+async def test_a_slash_may_be_encoded_and_a_range_requested(client: Client, sandbox: str) -> None:
     base = f"/v1/sessions/{(await client.create())['id']}/files"
     assert (await raw(client, "PUT", f"{base}/a%2Fb.txt", b"0123456789")).status_code == 201
     part = await client.http.get(f"{base}/a/b.txt", headers={"Range": "bytes=2-4"})
@@ -176,7 +176,7 @@ async def test_traps_of_the_model_lead_nowhere(client: Client, provider: FakePro
         assert_refused(await client.http.put(f"{base}/{path}", content=b"x"), 403, "outside_workspace")
     for path in ("root_link", "dir_link", "loop"):
         assert_refused(await client.http.get(base, params={"path": path}), 403, "outside_workspace")
-    async with asyncio.timeout(20):  # a FIFO that nobody writes to must hold nobody up
+    async with asyncio.timeout(20):  # a FIFO without a writer must block nobody
         for path in ("fifo", "dir"):
             assert_refused(await client.http.get(f"{base}/{path}"), 422, "not_a_file")
             assert_refused(await client.http.put(f"{base}/{path}", content=b"x"), 422, "not_a_file")
@@ -223,7 +223,7 @@ async def test_an_upload_has_a_limit(start_server: StartServer, sandbox: str) ->
 
 
 async def volumes(session_id: str) -> list[str]:
-    """Names of what the Engine keeps of a session."""
+    """Names of a session's volumes in the Engine."""
     async with aiodocker.Docker() as docker:
         found = [volume["Name"] for volume in (await docker.volumes.list())["Volumes"] or []]  # type: ignore[no-untyped-call]
         found += [name for c in await docker.containers.list(all=True) for name in c["Names"]]
@@ -274,7 +274,7 @@ async def test_a_deleted_session_leaves_nothing(
     assert_refused(await client.http.get(address(session["id"], "a/b/c")), 404, "session_not_found")
 
 
-async def test_of_many_deletions_at_once_one_deletes(client: Client, provider: FakeProvider, sandbox: str) -> None:
+async def test_one_of_many_concurrent_deletions_succeeds(client: Client, provider: FakeProvider, sandbox: str) -> None:
     provider.script(Reply(ToolCall("execute_command", {"command": "echo here > file"})), Reply(Text("done")))
     for _ in range(3):
         session, _ = await client.run("task")

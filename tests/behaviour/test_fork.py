@@ -1,4 +1,4 @@
-"""Forks: a session with another one's history and files, which then goes its own way."""
+"""Forks: a session with another one's history and files, independent from then on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
 FLOOD = "seq 1 20000"
-"""An output of some 100 KB, of which the context gets head and tail."""
+"""An output of about 100 KB; the context gets head and tail."""
 
 LOOK = "cat src/b; stat -c '%a %Y' src/a; ls"
 
@@ -36,7 +36,7 @@ def command(text: str) -> ToolCall:
 
 @contextmanager
 def small_disk(path: Path, kilobytes: int) -> Iterator[None]:
-    """A file system of this size, for as long as the context lasts; skips where none may be mounted."""
+    """A file system of this size, while the context lasts; skips if none can be mounted."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k,mode=0700", "palimpsest-test", str(path)]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a file system")
@@ -79,7 +79,7 @@ async def shown_to_model(client: Client, session_id: str) -> dict[str, Any]:
 
 
 async def assert_shows_itself(client: Client, session_id: str) -> None:
-    """Who follows the log from its beginning knows what a snapshot tells."""
+    """A client that follows the log from the start has the same state as a snapshot."""
     replica = Replica()
     replica.connect()
     for event in await assert_sound(client, session_id):
@@ -88,7 +88,7 @@ async def assert_shows_itself(client: Client, session_id: str) -> None:
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_a_fork_has_everything_and_goes_its_own_way(
+async def test_a_fork_has_everything_and_is_independent(
     client: Client, provider: FakeProvider, sandbox: str, model: str
 ) -> None:
     work = "mkdir -p src empty; echo one >src/a; ln -s a src/b; chmod 755 src/a; TZ=UTC touch -t 202001020000 src/a"
@@ -145,7 +145,7 @@ async def test_a_fork_sends_what_its_parent_would_have(client: Client, provider:
     assert provider.refusals == []
 
 
-async def test_a_fork_begins_after_any_message(client: Client, provider: FakeProvider) -> None:
+async def test_a_fork_can_start_after_any_message(client: Client, provider: FakeProvider) -> None:
     provider.script(
         Reply(Text("I look."), command("echo one"), command("echo two")),
         Reply(ToolCall("update_plan", {"items": [{"text": "late", "status": "pending"}]})),
@@ -166,7 +166,7 @@ async def test_a_fork_begins_after_any_message(client: Client, provider: FakePro
     assert provider.refusals == []
 
 
-async def test_what_cannot_be_forked_is_said(client: Client, provider: FakeProvider) -> None:
+async def test_impossible_forks_are_refused(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("half"), Gate("on"), command("sleep 60")))
     parent = await client.create("task")
     refused = [
@@ -193,7 +193,7 @@ async def test_what_cannot_be_forked_is_said(client: Client, provider: FakeProvi
     assert provider.refusals == []
 
 
-async def test_rounds_and_marks_go_along_as_they_were(client: Client, provider: FakeProvider) -> None:
+async def test_rounds_and_marks_are_copied_unchanged(client: Client, provider: FakeProvider) -> None:
     parent = await worked(client, provider, LongTask(8, most=4_000, seed=3))
     before = (await client.messages(parent))[-1]["id"]
     early = await shown_to_model(client, parent)
@@ -249,9 +249,7 @@ async def test_a_fork_survives_a_restart_and_the_end_of_its_parent(
     assert provider.refusals == []
 
 
-async def test_a_fork_is_held_to_what_the_operator_allows_now(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_a_fork_obeys_the_operators_current_limits(start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
     asked: dict[str, Any] = {"limits": {"max_steps": None, "max_seconds": 60}, "approval": {"timeout_s": 30}}
     provider.script(Reply(command("echo kept >a")), Reply(Text("done")))

@@ -1,5 +1,5 @@
-"""The document at `/openapi.json` against the server that serves it: schemathesis makes requests, valid and not, for
-every operation."""
+"""The document at `/openapi.json` against its server: schemathesis makes valid and invalid requests for every
+operation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.provider import FakeProvider
 from tests.requirements import need
 
 EXAMPLES = 15
-"""Requests to each operation; about half of them at something that exists."""
+"""Requests to each operation; about half of them to something that exists."""
 
 JSON = "application/json"
 
@@ -36,7 +36,7 @@ NEVER_TAKEN = {
     "POST /v1/sessions/{session_id}/resume",
     "DELETE /v1/sessions/{session_id}/compactions/{round}",
 }
-"""What there is nothing for here: a run that did not complete, and a round that did."""
+"""Operations without a valid target here: they need an incomplete run or a completed round."""
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_every_operation_answers_as_documented(server: RunningServer, provider: 
 
 
 def as_shown(operation: Any) -> Any:
-    """The request that the document shows: the example of its JSON body, and no parameter that may be left out."""
+    """The documented example request: its JSON body's example and only required parameters."""
     names = re.findall(r"{(\w+)}", operation.path)
     content = operation.definition.raw.get("requestBody", {}).get("content", {})
     body = {"body": dict(content[JSON]["example"]), "media_type": JSON} if JSON in content else {}
@@ -73,7 +73,7 @@ def as_shown(operation: Any) -> Any:
 
 
 def fuzz(operation: Any, target: Target, http: requests.Session) -> Exception | None:
-    """The first answer that is not as documented, shrunk to its smallest request; None if all are."""
+    """The first response that is not as documented, with a minimized request; None if all are."""
     cases = st.one_of(*(operation.as_strategy(generation_mode=mode) for mode in GenerationMode))
 
     @settings(
@@ -102,7 +102,7 @@ FUZZERS: tuple[tuple[Callable[[], AbstractContextManager[Any]], int], ...] = (
     (ToolFuzzer, 15),
     (PathFuzzer, 20),
 )
-"""Each with the inputs that it tries in a few seconds."""
+"""Each with the number of inputs for a few seconds."""
 
 
 @pytest.mark.bubblewrap

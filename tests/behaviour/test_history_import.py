@@ -1,4 +1,4 @@
-"""Conversations from elsewhere: taken over whole, mended where they are broken, gone on with, and given back."""
+"""Imported conversations: taken over completely, repaired if broken, continued, and exported."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ BROKEN: dict[str, tuple[list[Wire], list[str]]] = {
 
 
 def everything(request: RecordedRequest) -> str:
-    """All that the request's messages say, in the wire's own form."""
+    """All messages of the request, in the wire format."""
     return json.dumps(request.messages, ensure_ascii=False)
 
 
@@ -139,7 +139,7 @@ async def export(client: Client, session_id: str, form: str, **params: Any) -> l
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("form", FORMATS)
-async def test_a_conversation_is_gone_on_with(client: Client, provider: FakeProvider, model: str, form: str) -> None:
+async def test_a_conversation_is_continued(client: Client, provider: FakeProvider, model: str, form: str) -> None:
     provider.script(Reply(Text("Gone on.")))
     session, events = await client.run("And now?", model=model, history={"format": form, "messages": SOUND[form]})
 
@@ -162,7 +162,7 @@ async def test_a_conversation_is_gone_on_with(client: Client, provider: FakeProv
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", BROKEN)
-async def test_a_broken_conversation_is_mended_and_nothing_is_lost(
+async def test_a_broken_conversation_is_repaired_and_nothing_is_lost(
     client: Client, provider: FakeProvider, model: str, name: str
 ) -> None:
     provider.script(Reply(Text("Gone on.")))
@@ -210,7 +210,7 @@ async def test_a_prompt_of_the_request_comes_before_that_of_the_conversation(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_a_history_of_nothing_is_refused(client: Client, form: str) -> None:
+async def test_an_empty_history_is_refused(client: Client, form: str) -> None:
     for messages, code, says in (
         ([], "validation_error", "history.messages: there should be at least 1 item"),
         ([{"role": "user", "content": ""}], "invalid_history", "all messages are empty"),
@@ -238,7 +238,7 @@ async def test_a_message_without_content_is_not_left_out_silently(
 @pytest.mark.parametrize(
     ("message", "says"), [(7, "object"), ({"content": "x"}, "role"), ({"role": "user", "content": 7}, "content")]
 )
-async def test_what_is_no_message_is_refused_whole(client: Client, message: Any, says: str) -> None:
+async def test_a_history_with_an_invalid_message_is_refused_completely(client: Client, message: Any, says: str) -> None:
     session_id = new_id()
     history = {"format": "openai", "messages": [*SOUND["openai"], message]}
     answer = await client.http.post("/v1/sessions", json={"id": session_id, "task": "Go", "history": history})
@@ -279,7 +279,7 @@ async def test_ten_thousand_messages_are_one_create(client: Client, provider: Fa
 
 
 def _told_apart(history: list[Wire]) -> list[Wire]:
-    """The conversation with an id of its own for each call."""
+    """The conversation with a unique id for each call."""
     told = json.loads(json.dumps(history))
     for place in range(1, len(told), 4):
         told[place]["tool_calls"][0]["id"] = told[place + 1]["tool_call_id"] = f"c{place}"
@@ -343,9 +343,7 @@ async def test_an_export_is_the_whole_history_whatever_was_compacted(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_a_step_under_way_is_left_out_until_it_has_ended(
-    client: Client, provider: FakeProvider, form: str
-) -> None:
+async def test_a_running_step_is_left_out_until_it_has_ended(client: Client, provider: FakeProvider, form: str) -> None:
     provider.script(
         Reply(Text("I run."), ToolCall("execute_command", {"command": "echo one"})), Reply(Text("So"), Gate("end"))
     )

@@ -1,5 +1,5 @@
-"""Servers with rules of their own about messages: each rule costs one refused request, ever, whatever happens to the
-session and over restarts."""
+"""Servers with their own rules about messages: each rule costs one refused request ever, whatever happens to the
+session and across restarts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.provider import FakeProvider, Gate, Hang, HttpError, Raw, Reasoning, 
 StartServer = Callable[..., RunningServer]
 
 RULES = {"mistral": 2, "alternating": 1, "two_roles": 3}
-"""How many requests the servers refuse before all of their rules are known: Gemma's template has no system role, no
-tools, and wants turns."""
+"""The number of requests the servers refuse before all of their rules are known: Gemma's template has no system role,
+no tools, and requires alternating turns."""
 
 
 def step(text: str) -> Reply:
@@ -93,10 +93,10 @@ async def test_a_rule_that_is_stated_inside_a_stream_is_learned(
 
 
 @pytest.mark.parametrize("in_stream", [True, False])
-async def test_a_call_that_its_parser_did_not_understand_is_asked_for_again(
+async def test_a_call_its_parser_did_not_understand_is_retried(
     client: Client, provider: FakeProvider, in_stream: bool
 ) -> None:
-    """Groq's refusal quotes what the model wrote, which teaches nothing about the model."""
+    """Groq's refusal quotes what the model wrote, so nothing is learned about the model."""
     wrote = "create(max_tokens=100)  # unknown field, conversation roles must alternate user/assistant"
     wrote += "; the model's maximum context length is 4096 tokens, your messages resulted in 5000 tokens"
     error = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
@@ -111,7 +111,7 @@ async def test_a_call_that_its_parser_did_not_understand_is_asked_for_again(
     assert later == [first, first]
 
 
-async def test_text_in_front_of_an_error_is_no_refusal(client: Client, provider: FakeProvider) -> None:
+async def test_an_error_after_text_is_not_a_refusal(client: Client, provider: FakeProvider) -> None:
     """Both may come in one piece."""
     delta = {"id": "x", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Half"}}]}
     error = {"error": {"message": "Unsupported parameter: 'stream_options'.", "type": "invalid_request_error"}}
@@ -123,7 +123,7 @@ async def test_text_in_front_of_an_error_is_no_refusal(client: Client, provider:
     assert (await client.messages(session["id"]))[-1]["parts"][0]["text"] == "Half"
 
 
-async def test_a_rule_is_learned_anew_after_a_month(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_a_rule_is_learned_again_after_a_month(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(refused_parameters=frozenset({"stream_options"}))
     server = start_server()
     async with Client(server.url) as client:
@@ -161,7 +161,7 @@ async def test_a_summary_refused_in_the_conversation_is_asked_for_as_text(
     assert of_type(await assert_sound(client, session["id"]), "compaction.failed") == []
 
 
-async def test_a_key_that_is_refused_is_not_tried_again_as_text(client: Client, provider: FakeProvider) -> None:
+async def test_a_refused_key_is_not_retried_as_text(client: Client, provider: FakeProvider) -> None:
     provider.respond(LongTask(6, most=4_000, seed=3))
     session, _ = await client.run("the task itself", model=OPENAI, compaction=settings("reactive"))
     provider.script_when(lambda request: ASKS_IN_CONVERSATION in request.last_user_text, HttpError(401))
@@ -217,7 +217,7 @@ async def test_a_call_written_as_text_is_run(client: Client, provider: FakeProvi
 async def test_an_answer_that_repeats_itself_is_cut_off_and_tried_once_more(
     client: Client, provider: FakeProvider
 ) -> None:
-    # Nothing but the cut ends it.
+    # Only the cutoff ends it.
     endless = Reply(Text("I begin. " + "na " * 4_000, chunks=300), Hang())
     provider.script(endless, Reply(Text("done")))
     session, events = await client.run("task")

@@ -1,4 +1,4 @@
-"""Talking to a session while it works: steering is heard at the next step, an interrupt at once."""
+"""Messages to a working session: a steer takes effect at the next step, an interrupt at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.sandbox.shell import sleepers, unique_seconds
 
 
 def stubborn(seconds: str) -> str:
-    """A command whose processes try hard to outlive it."""
+    """A command whose processes try to outlive it."""
     return (
         f"trap '' TERM INT HUP; setsid sleep {seconds} & setsid sh -c 'sleep {seconds}; true' & (sleep {seconds} &);"
         f" echo partial; echo on stderr >&2; sleep {seconds}"
@@ -88,7 +88,7 @@ async def test_an_interrupt_keeps_the_text_so_far(client: Client, provider: Fake
     assert provider.refusals == []
 
 
-async def test_steers_and_interrupts_share_a_line(client: Client, provider: FakeProvider) -> None:
+async def test_steers_and_interrupts_share_a_queue(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Gate("first"), Text("never")), per_conversation=True)
     session_id = (await client.create("task"))["id"]
     await provider.reached("first")
@@ -135,7 +135,7 @@ async def test_an_interrupt_ends_parallel_and_waiting_calls(
     assert provider.refusals == []
 
 
-async def test_an_interrupt_that_comes_when_all_is_over_starts_a_run(client: Client, provider: FakeProvider) -> None:
+async def test_an_interrupt_after_the_run_starts_a_new_one(client: Client, provider: FakeProvider) -> None:
     session_id = (await client.create("task"))["id"]
     await client.until_idle(session_id)
 

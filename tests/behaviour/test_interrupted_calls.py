@@ -1,4 +1,4 @@
-"""What the model and the clients are told of calls that a server took with it, and of runs that it left."""
+"""What the model and clients see of calls and runs interrupted by the end of a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def start(tmp_path: Path, provider: FakeProvider, sandbox_image: str) -> Iterato
 
 
 async def _stored(folder: Path, size: int) -> None:
-    """Waits until a call's output lies in the store, which no event tells."""
+    """Waits until a call's output is stored; no event reports that."""
     async with asyncio.timeout(20):
         while sum(file.stat().st_size for file in folder.glob("*")) < size:  # noqa: ASYNC110, ASYNC240
             await asyncio.sleep(0.05)
@@ -44,7 +44,7 @@ def _recalls(request: RecordedRequest) -> Reply:
 
 
 @pytest.mark.parametrize("lines", [3, 3000])
-async def test_what_a_command_had_printed_until_a_kill_is_told_and_can_be_recalled(
+async def test_output_before_a_kill_is_shown_and_can_be_recalled(
     start: Start, provider: FakeProvider, tmp_path: Path, lines: int
 ) -> None:
     command = f"i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); done; sleep {unique_seconds()}"
@@ -124,15 +124,16 @@ async def test_a_restart_names_the_calls_that_its_end_cut_off(start: Start, prov
     assert provider.refusals == []
 
 
-async def test_a_server_that_is_asked_to_end_ends_its_streams_properly(start: Start, provider: FakeProvider) -> None:
-    """No reader is cut off in the middle of an event, whatever its session is doing; the runs go on with the next."""
+async def test_a_server_told_to_shut_down_ends_its_streams_properly(start: Start, provider: FakeProvider) -> None:
+    """No reader is cut off in the middle of an event, whatever its session is doing; the next server continues the
+    runs."""
     running = {"command": f"echo begun; sleep {unique_seconds()}"}
     provider.script_for("writing", Reply(Text("half of it"), Hang()), Reply("end"))
     provider.script_for("working", Reply(ToolCall("execute_command", running)), Reply("end"))
     first = start()
     async with Client(first.url) as client, asyncio.TaskGroup() as readers:
         ids = [(await client.create(task))["id"] for task in ("writing", "working", "idle")]
-        # An end that is none raises what the connection met with.
+        # An improper end raises the connection's error.
         tasks = [readers.create_task(_read(client, session_id)) for session_id in ids]
         await client.wait_for(ids[0], lambda event: event.type == "text.delta")
         await client.wait_for(ids[1], lambda event: event.type == "tool.output")
@@ -152,7 +153,7 @@ async def _read(client: Client, session_id: str) -> list[Event]:
     return durable([event async for event in client.events(session_id)])
 
 
-async def test_a_server_may_park_the_runs_that_it_finds(start: Start, provider: FakeProvider) -> None:
+async def test_a_server_may_park_interrupted_runs(start: Start, provider: FakeProvider) -> None:
     provider.script_for("begun", Reply(Text("half of it"), Hang()), Reply(Text("the rest")))
     provider.script_for("said", Reply(Text("fine")), Reply(Gate("never"), Hang()), Reply(Text("the rest")))
     first = start()
@@ -178,7 +179,7 @@ async def test_a_server_may_park_the_runs_that_it_finds(start: Start, provider: 
 
 
 async def test_follow_ups_wait_after_a_run_that_failed(client: Client, provider: FakeProvider) -> None:
-    """Each would have had a run of its own, and likely failed in it; what is said anew takes them along."""
+    """Each would have had its own run, and probably failed; a new message delivers them too."""
     provider.script(Reply(Gate("step"), Text("x")), HttpError(400), Reply("1"), Reply("2"), Reply("3"))
     session_id = (await client.create("task"))["id"]
     await provider.reached("step")
@@ -198,9 +199,7 @@ async def test_follow_ups_wait_after_a_run_that_failed(client: Client, provider:
     assert provider.broken == []
 
 
-async def test_a_steer_that_came_too_late_for_a_run_that_failed_begins_the_next(
-    client: Client, provider: FakeProvider
-) -> None:
+async def test_a_steer_too_late_for_a_failed_run_starts_the_next(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Gate("step"), HttpError(400)), Reply("fine"), Reply("too"))
     session_id = (await client.create("task"))["id"]
     await provider.reached("step")

@@ -1,4 +1,4 @@
-"""What is known for certain does not depend on the model: it outlives ten summaries that say nothing."""
+"""Facts known to the server do not depend on the model: they survive ten empty summaries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FACTS_SHARE = 0.25
 
 
 class Worker:
-    """Makes one step with these calls for each message of the user, then says that it is done."""
+    """Makes one step with these calls for each user message, then says that it is done."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ def request_of(turn: int) -> str:
 
 
 @pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
-async def test_ten_summaries_that_say_nothing_lose_nothing_known(
+async def test_ten_empty_summaries_lose_no_known_fact(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -69,7 +69,7 @@ async def test_ten_summaries_that_say_nothing_lose_nothing_known(
     provider.respond(worker)
     models = {name: {"context_window": WINDOW} for name in (OPENAI, ANTHROPIC)}
     async with Client(start_server(models=models).url) as client:
-        # Each run ends after a step, so that most of what is prepared in one would not be needed.
+        # Each run ends after a step, so most summaries prepared in it would be unused.
         waits = {"policy": policy, "background": False}
         session, _ = await client.run(TASK, model=model, compaction=waits)
         turn, count, summary = 1, 0, ""
@@ -83,7 +83,7 @@ async def test_ten_summaries_that_say_nothing_lose_nothing_known(
             if session["compaction"]["count"] > count:
                 count = session["compaction"]["count"]
                 summary = await _holds_all(client, session["id"], provider.requests[-1], turn)
-        # There was more than there is room for.
+        # There was more than fits.
         assert "Not shown for lack of room: " in summary
         events = await assert_sound(client, session["id"])
         completed = of_type(events, "compaction.completed")
@@ -98,7 +98,7 @@ async def test_ten_summaries_that_say_nothing_lose_nothing_known(
 
 
 async def _holds_all(client: Client, session_id: str, request: RecordedRequest, turn: int) -> str:
-    """The request has all that is known; so has the summary, whose text this gives."""
+    """The request contains all known facts; so does the summary, whose text is returned."""
     whole = "\n".join((request.system, *request.user_texts, *request.assistant_texts))
     assert TASK in whole
     assert request_of(turn).strip() in whole
@@ -116,7 +116,7 @@ async def _holds_all(client: Client, session_id: str, request: RecordedRequest, 
 
 
 def _check_summary(summary: dict[str, Any], turn: int, usable: int, stand: list[int]) -> None:
-    """`stand` are the turns whose requests are in the context as messages of their own, which are not told again."""
+    """`stand` are the turns whose requests are still in the context as messages; the summary omits them."""
     text = summary["parts"][0]["text"]
     assert f"<notes>\n{JUNK}\n</notes>" in text or "[Noted without a model]" in text
     assert TASK in text
@@ -143,5 +143,5 @@ def _rest_is_counted(text: str, shown: dict[str, list[int]], turn: int) -> None:
         noun.rstrip("s"): int(n) for n, noun in re.findall(r"(\d+) (user messages?|failed commands?|files?)", text)
     }
     for noun, found in shown.items():
-        # Of the turns from the second on, up to the newest that is in this list.
+        # The turns from the second on, up to the newest one in this list.
         assert len(found) + counts.get(noun, 0) == found[0] - 1, noun

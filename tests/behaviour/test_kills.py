@@ -11,17 +11,19 @@ from tests.requirements import need
 
 LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
 KILLS, SESSIONS = (200, 8) if LONG else (5, 6)
-"""Each life costs a start, of 1.5 s of a processor. With 8 sessions an end meets four in the middle of something."""
+"""Each start costs 1.5 s of CPU time. With 8 sessions, a kill meets four in the middle of something."""
 MET = ("streaming", "running tools", "compacting")
-"""What many kills have met, each of them."""
+"""States that many kills must each have met."""
 
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-@pytest.mark.timeout(3600 if LONG else 600)  # with a busy machine's starts, and each session's way to its rest
-def test_kills_at_random_instants_lose_repeat_and_strand_nothing() -> None:
-    """Sessions stream, run tools and compact in small windows while the server dies under them; what holds of them is
-    in `tests.soak.checks`."""
+@pytest.mark.timeout(
+    3600 if LONG else 600
+)  # includes starts on a busy machine, and waiting for each session to become idle
+def test_kills_at_random_instants_lose_repeat_and_block_nothing() -> None:
+    """Sessions stream, run tools and compact in small windows while the server is killed; the invariants are in
+    `tests.soak.checks`."""
     need("bubblewrap")
     result, said = run_rig("--kills", str(KILLS), "--sessions", str(SESSIONS))
     counts, met = result["counts"], result["ends_met"]

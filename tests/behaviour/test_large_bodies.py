@@ -1,4 +1,4 @@
-"""Large request bodies: hostile ones cost bounded memory, honest ones are taken, and others are served meanwhile."""
+"""Large request bodies: hostile ones cost bounded memory, valid ones are accepted, and others are served meanwhile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 IMPORT_MB = 600
 """While 64 MiB of history are read, which takes the body, its messages and their rows."""
 P99_MS = 100 if LONG else 400
-"""Of `/healthz`: as promised on a quiet machine, and below what it was without the bounds on a busy one."""
+"""Limits for `/healthz`: as promised on an idle machine, and below the unbounded value on a busy one."""
 AT_ONCE, ROUNDS = 4, 4
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
@@ -70,7 +70,7 @@ async def test_hostile_bodies_cost_bounded_memory(server: ServerProcess, kind: s
 
 @pytest.mark.parametrize("objects", [50_000, 240_000])
 async def test_bodies_up_to_the_bound_cost_bounded_memory(server: ServerProcess, objects: int) -> None:
-    """About the most values that are let through, and as many as a body for any route may have."""
+    """About the maximum number of values accepted, and the maximum body for any route."""
     body = b'{"metadata": {"a": [' + b'{"a":{"b":{"c":1}}},' * objects + b"1]}}"
     with watched(server, f"{objects:,} objects") as seen:
         for _ in range(ROUNDS):
@@ -79,7 +79,7 @@ async def test_bodies_up_to_the_bound_cost_bounded_memory(server: ServerProcess,
     assert seen.p99_ms < P99_MS
 
 
-async def test_a_large_history_is_taken_while_others_are_served(server: ServerProcess) -> None:
+async def test_a_large_history_is_accepted_while_others_are_served(server: ServerProcess) -> None:
     """50,000 messages in nearly 64 MiB."""
     content = json.dumps("A line of code: foo[bar] = {'a': 1, \"b\": [2, 3]}; # ü\n" * 43, ensure_ascii=False)
     pair = f'{{"role": "user", "content": "Go on."}}, {{"role": "assistant", "content": {content}}}'

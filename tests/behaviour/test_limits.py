@@ -1,4 +1,4 @@
-"""Limits end a run, and never as a failure; an answer's own reason to stop is understood whatever it is called."""
+"""Limits end a run, but never as a failure; an answer's finish reason is understood whatever its name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_max_steps_ends_a_run_and_resume_renews_it(client: Client, provide
     assert provider.refusals == []
 
 
-async def test_calls_of_a_last_step_are_not_run(client: Client, provider: FakeProvider) -> None:
+async def test_calls_of_a_closing_step_are_not_run(client: Client, provider: FakeProvider) -> None:
     wish = ToolCall("write_file", {"path": "late", "content": "x"})
     provider.script(Reply(LOOK), Reply(Text("and now"), wish, LOOK), Reply(Text("done")))
     session, events = await client.run("task", limits={"max_steps": 1})
@@ -57,7 +57,7 @@ async def test_calls_of_a_last_step_are_not_run(client: Client, provider: FakePr
     assert provider.refusals == []
 
 
-async def test_a_last_step_has_its_own_seconds(
+async def test_a_closing_step_has_its_own_time_limit(
     start_server: Callable[..., RunningServer], provider: FakeProvider
 ) -> None:
     provider.script(Reply(LOOK), Reply(Text("I was"), Hang()), Reply(Text("done")))
@@ -71,7 +71,7 @@ async def test_a_last_step_has_its_own_seconds(
     assert provider.refusals == []
 
 
-async def test_a_last_step_is_made_once_whatever_happens_to_it(
+async def test_a_closing_step_is_made_only_once(
     start_server: Callable[..., RunningServer], provider: FakeProvider
 ) -> None:
     server = start_server()
@@ -87,7 +87,7 @@ async def test_a_last_step_is_made_once_whatever_happens_to_it(
         await assert_sound(client, session_id)
 
 
-async def test_a_limit_may_be_met_without_a_last_step(
+async def test_a_limit_may_end_a_run_without_a_closing_step(
     start_server: Callable[..., RunningServer], provider: FakeProvider
 ) -> None:
     provider.script(*[Reply(LOOK)] * 3)
@@ -96,7 +96,7 @@ async def test_a_limit_may_be_met_without_a_last_step(
     assert (session["outcome"], session["steps"], len(provider.requests)) == ("limit_reached", 2, 2)
 
 
-async def test_the_last_step_that_is_allowed_may_complete(client: Client, provider: FakeProvider) -> None:
+async def test_the_last_allowed_step_may_complete(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(LOOK), Reply(Text("done")))
     session, _ = await client.run("task", limits={"max_steps": 2})
     assert session["outcome"] == "completed"
@@ -189,7 +189,7 @@ async def test_an_unpriced_model_has_no_cost_to_limit(client: Client, provider: 
     assert (session["outcome"], session["usage"]["cost_usd"]) == ("completed", None)
 
 
-async def test_what_has_no_price_does_not_lift_the_limit_on_what_has_one(
+async def test_unpriced_usage_does_not_lift_the_cost_limit(
     start_server: Callable[..., RunningServer], provider: FakeProvider
 ) -> None:
     prices = {"input": 1000, "output": 1000, "cache_read": 0, "cache_write": 0}
@@ -230,7 +230,7 @@ async def test_the_operators_limits_cannot_be_exceeded(
     assert (session["limits"]["max_steps"], session["limits"]["max_tokens"]) == (2, 1000)
 
 
-async def test_limits_that_are_changed_hold_from_the_next_step(client: Client, provider: FakeProvider) -> None:
+async def test_changed_limits_apply_from_the_next_step(client: Client, provider: FakeProvider) -> None:
     provider.script(
         *[Reply(LOOK)] * 2, Reply(ToolCall("execute_command", {"command": "cat; sleep 0.5"})), Reply(Text("so far"))
     )
@@ -243,7 +243,7 @@ async def test_limits_that_are_changed_hold_from_the_next_step(client: Client, p
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_an_answer_that_is_cut_off_goes_on_once(client: Client, provider: FakeProvider, model: str) -> None:
+async def test_a_truncated_answer_is_continued_once(client: Client, provider: FakeProvider, model: str) -> None:
     provider.script(Reply(Text("one two "), finish="length"), Reply(Text("three")))
     session, events = await client.run("task", model=model)
 
@@ -255,7 +255,7 @@ async def test_an_answer_that_is_cut_off_goes_on_once(client: Client, provider: 
     assert provider.refusals == []
 
 
-async def test_an_answer_that_is_cut_off_twice_fails(client: Client, provider: FakeProvider) -> None:
+async def test_an_answer_truncated_twice_fails(client: Client, provider: FakeProvider) -> None:
     provider.script(*[Reply(Text("on and "), finish="length")] * 3)
     session, _ = await client.run("task")
 
@@ -267,7 +267,7 @@ async def test_an_answer_that_is_cut_off_twice_fails(client: Client, provider: F
     await assert_sound(client, session["id"])
 
 
-async def test_work_in_between_renews_the_answers_room(client: Client, provider: FakeProvider) -> None:
+async def test_work_in_between_renews_the_continuation(client: Client, provider: FakeProvider) -> None:
     cut = Reply(Text("on and "), finish="length")
     provider.script(cut, Reply(LOOK), cut, Reply(Text("end")))
     session, _ = await client.run("task")
@@ -300,7 +300,7 @@ async def test_calls_run_and_text_completes_whatever_the_reason(
     assert provider.refusals == []
 
 
-async def test_calls_that_were_cut_off_come_back_as_errors(client: Client, provider: FakeProvider) -> None:
+async def test_truncated_calls_come_back_as_errors(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(ToolCall("write_file", '{"path": "a", "content": "long'), finish="length"), Reply(Text("ok")))
     session, events = await client.run("task")
 

@@ -50,7 +50,7 @@ async def test_it_has_what_the_stream_has(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("three_steps")
-async def test_it_goes_on_behind_any_event_in_either_direction(client: Client) -> None:
+async def test_it_continues_from_any_event_in_either_direction(client: Client) -> None:
     session, events = await client.run("look twice")
     expected, last = as_items(events), session["last_seq"]
     for after in (0, 1, 7, last - 1, last, last + 5):
@@ -73,7 +73,7 @@ async def test_only_events_of_some_types(client: Client) -> None:
     assert await read(client, session["id"], types=every) == as_items(events)
 
 
-async def test_a_session_that_runs_is_read_as_far_as_it_is(client: Client) -> None:
+async def test_a_running_session_is_read_up_to_its_latest_event(client: Client) -> None:
     session = await client.create()
     page = await client.get(f"/v1/sessions/{session['id']}/log", order="desc", limit=1)
     assert [item["type"] for item in page["items"]] == ["session.created"]
@@ -103,7 +103,7 @@ async def test_a_session_that_runs_is_read_as_far_as_it_is(client: Client) -> No
         ({"after": "9" * 30}, 400, "malformed_cursor", None),
     ],
 )
-async def test_what_cannot_be_read_is_refused(
+async def test_invalid_parameters_are_refused(
     client: Client, params: dict[str, Any], status: int, code: str, field: str | None
 ) -> None:
     session = await client.create()
@@ -113,7 +113,7 @@ async def test_what_cannot_be_read_is_refused(
         assert len(problem["detail"]) < 500
 
 
-async def test_there_is_none_without_a_session(client: Client) -> None:
+async def test_an_unknown_session_has_no_log(client: Client) -> None:
     assert_refused(await client.http.get(f"/v1/sessions/{UNKNOWN}/log"), 404, "session_not_found")
     session = await client.create()
     await client.http.delete(f"/v1/sessions/{session['id']}")

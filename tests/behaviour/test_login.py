@@ -1,4 +1,4 @@
-"""A browser gives a key once, and a cookie stands for it from then on."""
+"""A browser sends a key once; a cookie replaces it from then on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = (SecretStr(KEY), SecretStr(OTHER))
 HOST = "agents.example"
 MONTH_S = 30 * 24 * 3600
 FELT_S = 5
-"""Within how many seconds a stream ends with its login, a slow machine included."""
+"""Seconds within which a stream ends with its login, even on a slow machine."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def stored(server: RunningServer) -> list[tuple[object, ...]]:
         return database.execute("select * from logins").fetchall()
 
 
-async def test_a_right_key_opens_a_login(browser: Client, keyed: RunningServer) -> None:
+async def test_a_valid_key_starts_a_login(browser: Client, keyed: RunningServer) -> None:
     assert not await is_let_in(browser)
     answer = await log_in(browser)
     assert (answer.status_code, answer.content) == (204, b"")
@@ -76,12 +76,12 @@ async def test_a_right_key_opens_a_login(browser: Client, keyed: RunningServer) 
     assert (await browser.http.get("/metrics")).status_code == 200
 
 
-async def test_blanks_around_a_pasted_key_are_not_of_it(browser: Client) -> None:
+async def test_whitespace_around_a_pasted_key_is_ignored(browser: Client) -> None:
     assert (await log_in(browser, f" {OTHER}\n")).status_code == 204
     assert await is_let_in(browser)
 
 
-async def test_what_is_stored_opens_nothing(browser: Client, keyed: RunningServer) -> None:
+async def test_stored_data_grants_no_access(browser: Client, keyed: RunningServer) -> None:
     tokens = {cookie_of(await log_in(browser))[1] for _ in range(3)}
     assert len(tokens) == 3
     rows = stored(keyed)
@@ -117,7 +117,7 @@ async def log_out(client: Client, **headers: str) -> httpx.Response:
     return answer
 
 
-async def test_a_logout_is_felt_at_once(browser: Client, keyed: RunningServer) -> None:
+async def test_a_logout_takes_effect_at_once(browser: Client, keyed: RunningServer) -> None:
     await log_in(browser)
     token = cookie_of(await log_in(browser))[1]
     cookies = dict(browser.http.cookies)
@@ -145,7 +145,7 @@ async def test_a_login_outlives_a_restart_and_ends_with_its_key(start_server: St
 
 
 async def shows(client: Client, token: str) -> bool:
-    """Whether a token lets in, under the cookie's name at the client's address."""
+    """Whether a token is accepted, under the cookie's name at the client's address."""
     client.http.cookies.clear()
     client.http.cookies.set(f"palimpsest_login_{client.http.base_url.port}", token)
     return await is_let_in(client)
@@ -168,8 +168,8 @@ async def test_how_long_it_lasts_is_a_setting(start_server: StartServer) -> None
         assert f"Max-Age={12 * 3600}" in cookie_of(await log_in(client))[2]
 
 
-async def test_wrong_keys_are_slowed_down(browser: Client, keyed: RunningServer) -> None:
-    """For everybody who logs in, but for nobody who is in already."""
+async def test_invalid_keys_are_rate_limited(browser: Client, keyed: RunningServer) -> None:
+    """For everyone who logs in, but not for clients already logged in."""
     await log_in(browser)
     async with Client(keyed.url) as stranger, Client(keyed.url, key=KEY) as client:
         answers = [await log_in(stranger, f"guess {n}") for n in range(20)]
@@ -177,7 +177,7 @@ async def test_wrong_keys_are_slowed_down(browser: Client, keyed: RunningServer)
         for answer in refused:
             assert_refused(answer, 401, "wrong_key")
             assert "set-cookie" not in answer.headers
-        # The second's worth that comes while they are sent is small.
+        # The allowance that accrues while they are sent is small.
         assert 5 <= len(refused) < 15
         late = assert_refused(await log_in(stranger), 429, "too_many_attempts")
         assert "wrong keys" in late["detail"]
@@ -191,7 +191,7 @@ async def test_wrong_keys_are_slowed_down(browser: Client, keyed: RunningServer)
 
 
 @pytest.mark.parametrize("body", [{}, {"key": ""}, {"key": 1}, {"key": None}, {"key": "x" * 1001}, {"token": KEY}])
-async def test_what_is_no_key_is_refused(browser: Client, body: dict[str, object]) -> None:
+async def test_invalid_keys_are_refused(browser: Client, body: dict[str, object]) -> None:
     assert_refused(await browser.http.post("/v1/login", json=body), 422, "validation_error")
 
 
@@ -200,7 +200,7 @@ async def test_a_form_of_another_site_cannot_log_in(browser: Client, form: dict[
     assert_refused(await browser.http.post("/v1/login", **form), 415, "unsupported_media_type")  # type: ignore[arg-type]
 
 
-async def test_the_cookie_is_no_way_in_for_other_sites(browser: Client) -> None:
+async def test_other_sites_cannot_use_the_cookie(browser: Client) -> None:
     await log_in(browser)
     for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
         for method, path in (("GET", "/v1/sessions"), ("POST", "/v1/sessions"), ("DELETE", "/v1/login")):
@@ -210,7 +210,7 @@ async def test_the_cookie_is_no_way_in_for_other_sites(browser: Client) -> None:
     assert await is_let_in(browser)
 
 
-async def test_an_answer_to_a_cookie_is_kept_private(browser: Client) -> None:
+async def test_a_response_to_a_cookie_is_private(browser: Client) -> None:
     await log_in(browser)
     for path in ("/v1/sessions", "/v1/models", "/openapi.json", "/metrics", "/v1/nothing"):
         headers = (await browser.http.get(path)).headers
@@ -219,7 +219,7 @@ async def test_an_answer_to_a_cookie_is_kept_private(browser: Client) -> None:
         assert headers["x-content-type-options"] == "nosniff"
 
 
-async def test_a_password_of_a_proxy_does_not_shut_the_cookie_out(browser: Client) -> None:
+async def test_the_password_of_a_proxy_does_not_disable_the_cookie(browser: Client) -> None:
     await log_in(browser)
     for authorization in ("Basic dXNlcjpwYXNz", "Bearer wrong", ""):
         answer = await browser.http.get("/v1/sessions", headers={"Authorization": authorization})
@@ -252,7 +252,7 @@ async def test_only_the_servers_own_cookie_counts(browser: Client, keyed: Runnin
 
 
 async def test_a_stream_ends_with_its_login(browser: Client, keyed: RunningServer, provider: FakeProvider) -> None:
-    """Its reader would otherwise see all that happens for as long as it likes."""
+    """Otherwise its reader would keep seeing all events."""
     await log_in(browser)
     provider.script(Reply(Gate("wait"), Text("Hello.")))
     session = await browser.create("say hello")
@@ -287,7 +287,7 @@ async def test_a_new_session_is_followed_with_the_cookie(browser: Client) -> Non
     assert events[-1].data["outcome"] == "completed"
 
 
-async def test_a_server_without_keys_wants_no_login(client: Client, server: RunningServer) -> None:
+async def test_a_server_without_keys_requires_no_login(client: Client, server: RunningServer) -> None:
     answer = await log_in(client, "anything")
     assert answer.status_code == 204
     assert "set-cookie" not in answer.headers

@@ -1,4 +1,4 @@
-"""A message to a session with a long history that was compacted: the next step reads what its context is made of."""
+"""A message to a session with a long, compacted history: the next step reads only what its context needs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.provider import FakeProvider, Gate, RecordedRequest, Reply, Text, Too
 
 PROSE = "## Completed Work\nMost parts.\n\n## Next Step\nThe next part."
 OPERATIONS = 100
-"""Operations of SQLite's machine between two counts: a message read takes about as many."""
+"""SQLite virtual machine operations per progress callback: reading a message takes about as many."""
 
 
 class ReadCounter:
-    """How much all databases of this process have worked, in hundreds of SQLite's operations: rows that a statement
-    goes through count, whether it returns them or not."""
+    """Counts the work of all databases of this process, in hundreds of SQLite's operations: every row that a statement
+    visits counts, whether it is returned or not."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -78,7 +78,7 @@ async def said(client: Client, session_id: str, text: str) -> None:
     assert of_type(events, "session.idle")[0].data["outcome"] == "completed"
 
 
-async def test_a_message_reads_as_much_whatever_was_compacted(
+async def test_a_message_reads_as_much_however_long_the_compacted_history_is(
     reads: ReadCounter, provider: FakeProvider, start_server: StartServer
 ) -> None:
     """500 messages or 5,000 behind a summary: up to the model's request the database does nearly the same work."""
@@ -103,10 +103,10 @@ async def test_a_message_reads_as_much_whatever_was_compacted(
 
 
 TURNS = 40
-"""A history of 160 messages: more than those that are read however they are covered."""
+"""A history of 160 messages: more than are read even if covered."""
 
 
-async def test_a_revert_brings_back_what_was_not_read(client: Client, provider: FakeProvider) -> None:
+async def test_a_revert_restores_messages_that_were_not_read(client: Client, provider: FakeProvider) -> None:
     provider.respond(answer)
     session_id = await imported(client, TURNS)
     provider.script(Reply(Gate("step"), ToolCall("update_plan", {"items": []})), Reply(Text("Done.")))
@@ -124,8 +124,8 @@ async def test_a_revert_brings_back_what_was_not_read(client: Client, provider: 
     assert len(long.tool_results) == TURNS + 1
 
 
-async def test_facts_are_those_of_what_was_not_read(client: Client, provider: FakeProvider) -> None:
-    """A later round, by an owner that has read the context alone, counts the work of all time."""
+async def test_facts_cover_messages_that_were_not_read(client: Client, provider: FakeProvider) -> None:
+    """A later round, whose owner has read only the context, counts all work since the start."""
     provider.respond(answer)
     session_id = await imported(client, TURNS)
     first = [message for message in await client.messages(session_id) if message["is_summary"]]

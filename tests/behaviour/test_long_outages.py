@@ -1,6 +1,6 @@
-"""The outages of `test_outages.py` in full length, while runs go on and messages are posted: the database locked for
-ten seconds, an Engine stopped and started, a provider away for a minute. Only with PALIMPSEST_TEST_LONG=1; what was
-measured is printed (`pytest -s`)."""
+"""The outages of `test_outages.py` at full length, while runs continue and messages are posted: the database locked for
+ten seconds, an Engine stopped and started, a provider away for a minute. Only with PALIMPSEST_TEST_LONG=1; prints its
+measurements (`pytest -s`)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ DOWN_S = 60.0
 POST_EVERY_S = 0.5
 LOOK_EVERY_S = 0.05
 BEFORE_S = 2.0
-"""How long the sessions work before the outage begins."""
+"""Seconds that the sessions work before the outage starts."""
 
 
 class Watch:
-    """What `readyz` said, and when."""
+    """Statuses from `readyz`, with times."""
 
     def __init__(self, component: str) -> None:
         self._component = component
@@ -55,14 +55,14 @@ class Watch:
         return bool(found["ready"] and found["components"][self._component]["ok"])
 
     def seconds_until(self, well: bool, since: float) -> float:
-        """How long after an instant it was first said to be so."""
+        """Seconds from `since` to the first report of this status."""
         return min(at for at, found in self._said if at >= since and self._is_well(found) is well) - since
 
     def said_well_between(self, begin: float, end: float) -> int:
         return sum(begin <= at < end and self._is_well(found) for at, found in self._said)
 
     def statuses(self, begin: float, end: float) -> set[str]:
-        """What the part was said to be while it was not well."""
+        """The part's statuses while it was not well."""
         return {
             found["components"][self._component]["status"]
             for at, found in self._said
@@ -89,7 +89,7 @@ async def watching(client: Client, component: str) -> AsyncIterator[Watch]:
 
 
 class Posts:
-    """Messages that were posted to each session, at a steady pace whatever the answers do, and what became of them."""
+    """Messages posted to each session at a steady rate, regardless of responses, and their outcomes."""
 
     def __init__(self, client: Client, session_ids: list[str]) -> None:
         self._client = client
@@ -99,7 +99,7 @@ class Posts:
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
-        """Posts while the context lasts, then waits for the answers."""
+        """Posts inside the context, then waits for the responses."""
 
         async def post() -> None:
             while True:
@@ -122,7 +122,7 @@ class Posts:
         self.answers[str(answer.status_code) if answer.is_success else answer.json()["code"]] += 1
 
     async def assert_delivered(self) -> None:
-        """Each that was accepted is in the log once, no other is, and every session has ended well."""
+        """Each accepted message is in the log once, no other is, and every session has ended well."""
         for session_id, accepted in self.accepted.items():
             async with asyncio.timeout(120):
                 await self._client.until_idle(session_id)
@@ -134,8 +134,8 @@ class Posts:
 
 
 def report(what: str, watch: Watch, posts: Posts, begin: float, end: float, back: float | None = None) -> None:
-    """Prints what was measured, and holds `readyz` to its time. `back` is when all is surely well again, where that is
-    later than the `end` of what was done to it."""
+    """Prints the measurements, and checks `readyz`'s response times. `back` is when all is surely well again, if later
+    than the `end` of the outage."""
     until_said = watch.seconds_until(False, begin)
     until_well = max(0.0, watch.seconds_until(True, end) + end - (back or end))
     accepted = sum(map(len, posts.accepted.values()))
@@ -153,7 +153,7 @@ def report(what: str, watch: Watch, posts: Posts, begin: float, end: float, back
 
 @contextmanager
 def locked(database: Path) -> Iterator[None]:
-    """Another process holds the database."""
+    """Another process locks the database."""
     code = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30);"
         " c.execute('BEGIN EXCLUSIVE'); print('held', flush=True); sys.stdin.read(); c.execute('ROLLBACK')"
@@ -198,7 +198,7 @@ def engine(sandbox_image: str) -> Iterator[OwnEngine]:
 
 
 def commands(count: int) -> Callable[[RecordedRequest], Reply]:
-    """Asks for so many commands, one after the other, then ends."""
+    """Runs `count` commands, one after the other, then ends."""
 
     def respond(request: RecordedRequest) -> Reply:
         done = len(request.tool_results)
@@ -214,7 +214,7 @@ def commands(count: int) -> Callable[[RecordedRequest], Reply]:
 async def test_an_engine_that_is_stopped_and_started(
     engine: OwnEngine, start_server: StartServer, provider: FakeProvider, how: signal.Signals
 ) -> None:
-    """Commands under way end with it, which the model is told; those that come meanwhile wait for it."""
+    """Running commands end with it, and the model is told; new ones wait for it."""
     provider.respond(commands(8))
     server = await asyncio.to_thread(
         lambda: start_server(sandbox="docker", docker_host=engine.host, sandbox_network="off")
@@ -240,7 +240,7 @@ async def test_an_engine_that_is_stopped_and_started(
 
 
 async def _print_results(client: Client, session_ids: list[str]) -> None:
-    """Every call has ended, each command has run at most once, and those that say so did."""
+    """Every call has ended, each command has run at most once, and those reported as run did run."""
     statuses: Counter[str] = Counter()
     for session_id in session_ids:
         results = [event.data for event in of_type(await client.until_idle(session_id), "tool.result")]
@@ -253,7 +253,7 @@ async def _print_results(client: Client, session_ids: list[str]) -> None:
 
 
 async def test_a_provider_that_is_down_for_a_minute(start_server: StartServer) -> None:
-    """Its runs try again until it is back, and end well, all by themselves."""
+    """Its runs retry until it is back, and complete by themselves."""
     respond: Callable[[RecordedRequest], Reply] = lambda _: Reply(Text("word " * 60, 60), pace=20)  # noqa: E731
     up = FakeProvider()
     with up:

@@ -1,4 +1,4 @@
-"""A model that goes in circles is told so, and then ended."""
+"""A looping model is told so, and then its run is ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(text: str) -> ToolCall:
 
 
 async def notes_of(client: Client, session_id: str) -> list[int]:
-    """How many steps came before each note of the guard."""
+    """The number of steps before each note of the guard."""
     steps, notes = 0, []
     for message in await client.messages(session_id):
         steps += message["role"] == "assistant"
@@ -65,7 +65,7 @@ async def test_another_result_is_progress(client: Client, provider: FakeProvider
     assert (session["outcome"], await notes_of(client, session["id"])) == ("completed", [])
 
 
-async def test_circles_of_two_and_of_calls_made_together_are_seen(client: Client, provider: FakeProvider) -> None:
+async def test_loops_of_two_and_of_parallel_calls_are_detected(client: Client, provider: FakeProvider) -> None:
     provider.script_for("two", *[Reply(read("a")), Reply(read("b"))] * 6, Reply(Text("stuck")))
     provider.script_for("both", *[Reply(read("a"), read("b"), read("a"))] * 6, Reply(Text("stuck")))
     provider.script_for("one moves", *[Reply(read("a"), command(f"echo {n}")) for n in range(8)], Reply(Text("done")))
@@ -78,7 +78,7 @@ async def test_circles_of_two_and_of_calls_made_together_are_seen(client: Client
     assert (moves["outcome"], await notes_of(client, moves["id"])) == ("completed", [])
 
 
-async def test_what_the_user_says_begins_anew(client: Client, provider: FakeProvider) -> None:
+async def test_a_user_message_resets_the_guard(client: Client, provider: FakeProvider) -> None:
     for _ in range(3):
         provider.script(*[Reply(read("missing"))] * 2, Reply(Text("no")))
     session, _ = await client.run("task")
@@ -87,7 +87,7 @@ async def test_what_the_user_says_begins_anew(client: Client, provider: FakeProv
     assert await notes_of(client, session["id"]) == []
 
 
-async def test_a_restart_does_not_forget_the_circle(
+async def test_a_restart_does_not_forget_the_loop(
     start_server: Callable[..., RunningServer], provider: FakeProvider
 ) -> None:
     server = start_server()

@@ -1,4 +1,4 @@
-"""What a context has lost by clipping, clearing and several rounds of compaction is found again with one call."""
+"""Content lost from a context by clipping, clearing and several compactions is found again with one call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ StartServer = Callable[..., RunningServer]
 
 
 class Forgetful(LongTask):
-    """Decides something in its first step, floods its context, and looks for both after some rounds."""
+    """Makes a decision in its first step, floods its context, and searches for both after some rounds."""
 
     flood_id = ""
 

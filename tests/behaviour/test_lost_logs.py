@@ -1,4 +1,4 @@
-"""A log that cannot be written stops no work: no reader is left, the reader stands still, or the disk is full."""
+"""An unwritable log stops no work: the reader is gone, the reader stalls, or the disk is full."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def abandoned() -> Iterator[int]:
 
 @contextmanager
 def unread() -> Iterator[int]:
-    """A small pipe that is full for ever."""
+    """A small pipe that stays full."""
     reader, writer = os.pipe()
     size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     os.write(writer, b"x" * size)
@@ -43,7 +43,7 @@ def unread() -> Iterator[int]:
 
 @contextmanager
 def full() -> Iterator[int]:
-    """A device on which no space is left."""
+    """A device without free space."""
     device = os.open("/dev/full", os.O_WRONLY)
     yield device
     os.close(device)
@@ -63,7 +63,7 @@ def bubblewrap() -> str:
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("broken", [abandoned, unread, full])
-async def test_work_goes_on_without_a_log(
+async def test_work_continues_without_a_log(
     tmp_path: Path, provider: FakeProvider, bubblewrap: str, broken: Callable[[], AbstractContextManager[int]]
 ) -> None:
     steps = [Reply(ToolCall("execute_command", {"command": f"echo {number}"})) for number in range(20)]
@@ -92,7 +92,7 @@ def made() -> Iterator[Callable[[int], LogOutput]]:
         output.close(0)
 
 
-def test_beyond_its_room_a_line_is_lost(made: Callable[[int], LogOutput]) -> None:
+def test_a_line_beyond_the_buffer_is_lost(made: Callable[[int], LogOutput]) -> None:
     with unread() as stderr:
         output = made(stderr)
         for _ in range(30):
@@ -100,7 +100,7 @@ def test_beyond_its_room_a_line_is_lost(made: Callable[[int], LogOutput]) -> Non
         assert output.lost == 20
 
 
-def test_what_is_written_comes_in_order(made: Callable[[int], LogOutput], tmp_path: Path) -> None:
+def test_lines_are_written_in_order(made: Callable[[int], LogOutput], tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         output = made(file.fileno())
         for number in range(50):
@@ -111,14 +111,14 @@ def test_what_is_written_comes_in_order(made: Callable[[int], LogOutput], tmp_pa
     assert output.lost == 0
 
 
-async def test_the_last_lines_are_waited_for(tmp_path: Path, provider: FakeProvider) -> None:
+async def test_the_process_waits_for_its_last_lines(tmp_path: Path, provider: FakeProvider) -> None:
     """A reader that has fallen behind still gets the end of the log."""
     reader, writer = os.pipe()
     os.write(writer, b"x" * fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096))
     with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", stderr=writer) as server:
         os.close(writer)
         ending = asyncio.create_task(asyncio.to_thread(server.end, signal.SIGTERM))
-        # Goes with the database, which is closed last.
+        # Logged when the database closes, which is last.
         while (tmp_path / "data/palimpsest.db-wal").exists():  # noqa: ASYNC110 - nothing else tells
             await asyncio.sleep(0)
         with os.fdopen(reader, "rb") as log:

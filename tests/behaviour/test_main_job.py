@@ -12,7 +12,7 @@ from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_a_task_makes_files_that_come_back_byte_for_byte(
+async def test_a_task_creates_files_that_are_returned_byte_for_byte(
     client: Client, provider: FakeProvider, sandbox: str, model: str
 ) -> None:
     provider.script(

@@ -1,4 +1,4 @@
-"""Compaction by hand: asking for a round on an idle and on a running session, looking at all of them, going back."""
+"""Manual compaction: requesting a round on an idle and on a running session, listing rounds, reverting."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.behaviour.rounds import (
 )
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
-# asking for a round
+# requesting a round
 
 
 @pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
@@ -141,7 +141,7 @@ async def test_a_run_that_starts_during_a_round_waits_for_it(client: Client, pro
     await assert_rounds(client, session_id)
 
 
-async def test_a_dry_run_says_what_would_be_and_changes_nothing(client: Client, provider: FakeProvider) -> None:
+async def test_a_dry_run_reports_the_result_and_changes_nothing(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider)
     before = await client.session(session_id)
     shown = await context(client, session_id)
@@ -162,7 +162,7 @@ async def test_a_dry_run_says_what_would_be_and_changes_nothing(client: Client, 
     assert {name: would[name] for name in same} == {name: did[name] for name in same}
 
 
-async def test_a_dry_run_is_answered_while_a_round_is_under_way(client: Client, provider: FakeProvider) -> None:
+async def test_a_dry_run_is_answered_during_a_round(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
     await compact(client, session_id)
     await provider.reached("summary")
@@ -183,7 +183,7 @@ async def test_a_dry_run_is_answered_while_a_round_is_under_way(client: Client, 
         {"dry_run": True, "rounds": 2},
     ],
 )
-async def test_a_body_that_cannot_be_is_refused(client: Client, body: dict[str, Any]) -> None:
+async def test_an_invalid_body_is_refused(client: Client, body: dict[str, Any]) -> None:
     session_id = (await client.create())["id"]
     response = await client.http.post(path(session_id), json=body)
     assert response.status_code == 422
@@ -205,12 +205,12 @@ async def test_an_unknown_session_has_no_rounds(client: Client) -> None:
         assert (response.status_code, response.json()["code"]) == (404, "session_not_found")
 
 
-# what comes to nothing
+# failed rounds
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("said", [0, 1])
-async def test_where_there_is_nothing_to_compact_a_round_fails_once(
+async def test_a_round_with_nothing_to_compact_fails_once(
     client: Client, provider: FakeProvider, policy: str, said: int
 ) -> None:
     session_id = (await client.create())["id"]
@@ -261,7 +261,7 @@ async def test_a_failed_round_does_not_end_the_run(client: Client, provider: Fak
     await assert_rounds(client, session_id)
 
 
-async def test_a_summariser_that_fails_gives_way_to_a_fold(client: Client, provider: FakeProvider) -> None:
+async def test_a_failing_summarizer_is_replaced_by_a_fold(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider)
     provider.script_when(asks_for_summary, HttpError(403))
     event = await compacted(client, session_id)
@@ -295,7 +295,7 @@ async def test_rounds_follow_each_other_and_are_all_listed(client: Client, provi
     await assert_rounds(client, session_id)
 
 
-# going back
+# reverting
 
 
 @pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
@@ -412,9 +412,7 @@ async def test_a_revert_on_a_running_session_takes_effect_at_its_next_step(
     assert provider.refusals == []
 
 
-async def test_a_revert_takes_the_marks_of_its_round_back_and_leaves_others(
-    client: Client, provider: FakeProvider
-) -> None:
+async def test_a_revert_removes_only_the_marks_of_its_round(client: Client, provider: FakeProvider) -> None:
     provider.respond(LongTask(0))
     session_id = (await client.create(history=worked_before(40), compaction=CLEARS_ALL))["id"]
     before = await context(client, session_id)

@@ -19,7 +19,7 @@ from tests.requirements import need
 
 SESSIONS, READERS, IDLE = 100, 1_000, 2_000
 SOFT = 1_024
-"""What many systems give a process to open files with; the server raises it to the hard limit."""
+"""The default limit of open files on many systems; the server raises it to the hard limit."""
 
 WAIT = "echo begun; until [ -e go ]; do sleep 0.2; done; echo went on"
 
@@ -57,7 +57,7 @@ async def connected(url: str) -> AsyncIterator[tuple[asyncio.StreamReader, async
 
 
 async def hold_idle(url: str, held: asyncio.Semaphore) -> None:
-    """A connection that asks for nothing, and another one whenever the server has closed it."""
+    """Holds an idle connection, and opens another one whenever the server closes it."""
     while True:
         async with connected(url) as (reader, _):
             held.release()
@@ -84,7 +84,7 @@ async def all_of(semaphore: asyncio.Semaphore, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.bubblewrap
-async def test_nothing_fails_where_all_that_is_allowed_comes_at_once(
+async def test_nothing_fails_when_all_limits_are_reached_at_once(
     crowded: ServerProcess, provider: FakeProvider
 ) -> None:
     provider.script(Reply(ToolCall("execute_command", {"command": WAIT})), Reply(Text("done")), per_conversation=True)

@@ -1,7 +1,7 @@
-"""Downloads, archives and listings in great number: together they cost bounded memory, and no session's keep those of
-another one waiting.
+"""Downloads, archives and listings in great number: together they cost bounded memory, and one session's do not delay
+another's.
 
-With PALIMPSEST_TEST_LONG=1 there are as many readers and names as a patient client can make.
+With PALIMPSEST_TEST_LONG=1, runs with far more readers and names.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ LISTINGS = 40
 ARCHIVED_NAMES = 60_000 if LONG else 20_000
 LISTED_NAMES = 500_000 if LONG else 60_000
 MORE_MB = 120
-"""By how much the server may grow. The budget of `app/api/download_budget.py` is half of it; the rest are connections,
-threads, and what memory is like."""
+"""Maximum growth of the server's memory. The budget of `app/api/download_budget.py` is half of it; the rest is for
+connections, threads and allocator overhead."""
 
 OTHERS_MS = 100 if LONG else 1_000
-"""What a download of another session may take, at the median; the longest may take three times as much. A machine that
-many share at the same time keeps everyone waiting, hence the wide bound of the ordinary form."""
+"""Limit for the median time of another session's download; the maximum may be three times as long. A shared machine
+delays everyone, hence the wide limit by default."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 if LONG else 120)]
 
@@ -71,7 +71,7 @@ def make_names(directory: Path, number: int, name: str = "") -> None:
 
 
 def silent_readers(server: ServerProcess, path: str, number: int, stack: ExitStack) -> list[socket.socket]:
-    """Connections that ask for `path` and read nothing of the answer."""
+    """Connections that request `path` and read nothing of the response."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 4 * READERS + 1_024), most))
     readers = []
@@ -85,7 +85,7 @@ def silent_readers(server: ServerProcess, path: str, number: int, stack: ExitSta
 
 
 def heads(readers: Sequence[socket.socket]) -> Counter[bytes]:
-    """How many got which answer. Whoever is served has a head at once, whoever is not within some seconds."""
+    """The number of each response status. Served readers get a head at once, refused ones within some seconds."""
     found: Counter[bytes] = Counter()
     for reader in readers:
         reader.settimeout(30)
@@ -101,7 +101,7 @@ def heads(readers: Sequence[socket.socket]) -> Counter[bytes]:
 
 @asynccontextmanager
 async def others_served(client: Client) -> AsyncIterator[list[float]]:
-    """Downloads a small file of another session again and again. Gives the milliseconds that each answer took."""
+    """Repeatedly downloads a small file of another session; yields the response times in milliseconds."""
     address = f"{await session_with_a_file(client)}/files/small"
     took: list[float] = []
     end = asyncio.Event()
@@ -155,7 +155,7 @@ async def test_unread_downloads_cost_bounded_memory(
         assert held - before < MORE_MB
         assert took[len(took) // 2] < OTHERS_MS
         if LONG:
-            # They hold all of their session's share until they are dropped.
+            # They hold their session's whole share until they are dropped.
             async with asyncio.timeout(STALLED_S + 20):
                 while (await client.http.head(path)).status_code == 503:
                     pass
@@ -198,7 +198,7 @@ async def test_listings_of_long_paths_cost_bounded_memory(server: ServerProcess,
 
 
 def _make_deep(top: Path, names: Sequence[str]) -> None:
-    """A directory whose path is longer than the kernel takes at once."""
+    """Creates a directory whose path is longer than the kernel accepts in one call."""
     directory = os.open(top, os.O_RDONLY)
     for name in names:
         os.mkdir(name, dir_fd=directory)
@@ -210,7 +210,7 @@ def _make_deep(top: Path, names: Sequence[str]) -> None:
     os.close(directory)
 
 
-async def test_listings_of_one_session_keep_no_other_one_waiting(server: ServerProcess, client: Client) -> None:
+async def test_listings_of_one_session_do_not_delay_others(server: ServerProcess, client: Client) -> None:
     base = await session_with_a_file(client)
     await asyncio.to_thread(make_names, workspace(server, base), LISTED_NAMES)
 

@@ -1,4 +1,4 @@
-"""Memory: notes of the agent outlive its context, and a workspace's notes stand in the system text."""
+"""Memory: the agent's notes outlive its context, and a workspace's notes are in the system text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def prepared(client: Client, files: dict[str, bytes], **fields: Any) -> st
 
 
 async def run_in(client: Client, session_id: str, content: str) -> list[dict[str, Any]]:
-    """Posts a message and follows the run to its end; gives its tool results in the order in which they came: that of
-    calls made together may be any."""
+    """Posts a message and follows the run to its end; returns its tool results in order of arrival: parallel calls may
+    finish in any order."""
     last = (await client.session(session_id))["last_seq"]
     await client.post(session_id, content)
     await client.wait_for(session_id, lambda event: event.type == "session.running", after=last)
@@ -33,7 +33,7 @@ async def run_in(client: Client, session_id: str, content: str) -> list[dict[str
     return [event.data for event in of_type(events, "tool.result")]
 
 
-async def test_what_was_written_in_one_run_is_read_in_the_next(
+async def test_notes_written_in_one_run_are_read_in_the_next(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
     provider.script(
@@ -118,7 +118,7 @@ async def test_a_fresh_session_makes_no_workspace_for_its_notes(
 
 
 @pytest.mark.parametrize("name", ["AGENTS.md", "MEMORY.md"])
-async def test_a_link_is_no_note(client: Client, provider: FakeProvider, name: str) -> None:
+async def test_a_link_is_not_a_note(client: Client, provider: FakeProvider, name: str) -> None:
     link = ToolCall("execute_command", {"command": f"echo secret > other; rm -f {name}; ln -s other {name}"})
     provider.script(Reply(link), Reply(ToolCall("memory_read"), ToolCall("memory_write", {"content": "x"})))
     _, events = await client.run("task")

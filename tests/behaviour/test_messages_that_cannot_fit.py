@@ -20,11 +20,11 @@ StartServer = Callable[..., RunningServer]
 WINDOW, LARGE = 16_000, 200_000
 ROOMY = {OPENAI: "fake-openai/roomy", ANTHROPIC: "fake-anthropic/roomy"}
 MOST_CALLS = 40
-"""Model calls that a step with its rounds may make at most."""
+"""Maximum model calls of a step with its rounds."""
 
 
 def text_of(tokens: int, name: str = "line") -> str:
-    """A text of about so many tokens, of numbered lines."""
+    """Numbered lines of about `tokens` tokens."""
     lines: list[str] = []
     length = 0
     while length < 4 * tokens:
@@ -75,7 +75,7 @@ def refused(response: Any) -> dict[str, Any]:
 
 
 async def clipped(client: Client, session_id: str, step: int | None = None) -> dict[str, str]:
-    """The user's messages that the context shows with head and tail, by id."""
+    """The user messages that the context shows with head and tail only, by id."""
     shown = await client.get(f"/v1/sessions/{session_id}/context", **({"step": step} if step is not None else {}))
     return {
         item["message"]["id"]: "".join(part.get("text", "") for part in item["message"]["parts"])
@@ -114,7 +114,7 @@ async def test_a_task_is_refused_before_a_session_is_made(
         assert (await client.get("/v1/sessions"))["items"] == []
         assert provider.requests == []
 
-        # What has just room is accepted and sent whole.
+        # A message that just fits is accepted and sent whole.
         task = text_of(problem["room"] - 1_500)
         session, _ = await client.run(task, model=model)
         assert (session["outcome"], session["compaction"]["count"]) == ("completed", 0)
@@ -151,7 +151,7 @@ async def test_an_edit_that_cannot_fit_leaves_the_message_as_it_was(
         await client.until_idle(session["id"])
 
 
-async def test_a_repetition_of_an_accepted_message_is_answered_as_before(
+async def test_a_repeated_accepted_message_gets_the_same_response(
     server: RunningServer, provider: FakeProvider
 ) -> None:
     async with Client(server.url) as client:
@@ -165,7 +165,7 @@ async def test_a_repetition_of_an_accepted_message_is_answered_as_before(
 
 
 async def test_an_assumed_window_refuses_nothing(start_server: StartServer, provider: FakeProvider) -> None:
-    """It is a guess: what does not fit the real one is spilled when that is learnt."""
+    """It is a guess: what does not fit the real window is spilled when that is learned."""
     provider.configure(window=WINDOW, overflow="openai", documents={"/v1/models": {"data": []}})
     provider.respond(works_on)
     async with Client(start_server(models={}).url) as client:
@@ -198,7 +198,7 @@ def imported(place: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("place", ["first", "middle", "answer", "arguments", "result"])
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_an_import_with_it_anywhere(
+async def test_an_import_with_an_oversized_item_anywhere(
     server: RunningServer, provider: FakeProvider, policy: str, place: str
 ) -> None:
     async with Client(server.url) as client:
@@ -211,7 +211,7 @@ async def test_an_import_with_it_anywhere(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_an_import_that_ends_with_it_is_refused(
+async def test_an_import_that_ends_with_an_oversized_item_is_refused(
     server: RunningServer, provider: FakeProvider, policy: str
 ) -> None:
     async with Client(server.url) as client:
@@ -296,7 +296,7 @@ def recalls(texts: Iterator[dict[str, Any]]) -> Callable[[RecordedRequest], Repl
     return respond
 
 
-async def test_what_is_left_out_can_be_read_in_full(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_omitted_text_can_be_read_in_full(start_server: StartServer, provider: FakeProvider) -> None:
     """By `recall`, by lines and by pattern, and as a file of the workspace; after a restart the context is the same."""
     provider.configure(window=WINDOW, windows={"roomy": LARGE})
     provider.respond(works_on)
@@ -332,7 +332,7 @@ async def test_what_is_left_out_can_be_read_in_full(start_server: StartServer, p
         step = (await client.get(f"/v1/sessions/{id}/steps"))["items"][-1]["step"]
         contexts = [await client.get(f"/v1/sessions/{id}/context", step=number) for number in range(1, step + 1)]
 
-        # A fork shows the same, under ids of its own.
+        # A fork shows the same, under its own ids.
         response = await client.http.post(f"/v1/sessions/{id}/fork", json={})
         assert response.status_code == 201, response.text
         fork = response.json()["id"]

@@ -1,5 +1,5 @@
-"""Sixty steps with everything that happens to a session, over each kind of model and under each policy: steers, an
-interrupt, a cancel and a resume, another model, a killed server, and at least six compactions on the way."""
+"""Sixty steps with every kind of event, over each kind of model and under each policy: steers, an interrupt, a cancel
+and a resume, another model, a killed server, and at least six compactions on the way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS, ROUNDS = 60, 6
 PATIENCE_S = 60.0
 
 DEEDS = {8: "steer", 16: "interrupt", 24: "cancel", 34: "model", 44: "kill", 52: "steer"}
-"""What happens while the answer of a step stands at its gate."""
+"""Events while a step's answer waits at its gate."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Worker:
 
 @dataclass
 class Story:
-    """One session from its task to its end, over as many lives of the server as it takes."""
+    """One session from its task to its end, over as many server processes as needed."""
 
     provider: FakeProvider
     family: Family
@@ -134,8 +134,8 @@ class Story:
 
 
 def lessons(provider: FakeProvider) -> list[int]:
-    """The requests whose refusals have taught something. A step and a summary in the background that go out together
-    are refused for the same thing, before either can know better."""
+    """The requests whose refusals taught something. A step and a background summary sent together are refused for the
+    same thing, before either can learn it."""
     refused = [refusal.request for refusal in provider.refusals]
     return [number for number in refused if number - 1 not in refused]
 
@@ -150,7 +150,7 @@ def bubblewrap() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-async def test_sixty_steps_end_as_asked(
+async def test_sixty_steps_complete_the_task(
     provider: FakeProvider, tmp_path: Path, sandbox_image: str, family: Family, policy: str
 ) -> None:
     provider.configure(**family.provider)

@@ -1,4 +1,4 @@
-"""`docs/operations.md` names the metrics that a server has, no more and no fewer, and the states of `readyz`."""
+"""`docs/operations.md` lists exactly the metrics of a server, and the states of `readyz`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ OWN = "palimpsest_"
 
 
 async def served(client: Client) -> set[str]:
-    """The metrics of a server, under the names that a query has for them; when a count began is none of its own."""
+    """A server's metrics, under the names used in queries; the creation times of counters are left out."""
     families = list(text_string_to_metric_families((await client.http.get("/metrics")).text))
     names = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
     return {name for name in names if name.startswith(OWN) and not name.endswith("_created")}
 
 
-async def test_every_metric_is_in_the_table_and_none_else(client: Client) -> None:
+async def test_the_table_lists_exactly_the_metrics(client: Client) -> None:
     listed = re.findall(rf"^\| `({OWN}\w+)` \|", PAGE, re.MULTILINE)
     assert sorted(listed) == sorted(await served(client))
 
 
-async def test_alarms_ask_for_metrics_that_there_are(client: Client) -> None:
+async def test_alerts_use_existing_metrics(client: Client) -> None:
     rules = PAGE.partition("```yaml")[2].partition("```")[0]
     asked = {name.removesuffix("_bucket") for name in re.findall(rf"\b{OWN}\w+", rules)}
     assert asked <= await served(client)

@@ -1,5 +1,5 @@
-"""Order and pairing: whatever models and users do, the strict provider takes every request, each call gets one result,
-and what the API says was sent is what was sent."""
+"""Order and pairing: whatever models and users do, the strict provider accepts every request, each call gets one
+result, and the API shows contexts exactly as sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 async def tell(client: Client, provider: FakeProvider, story: Story) -> str:
-    """Plays a story with its user's deeds to its end; gives the session's id."""
+    """Plays a story with its user's actions to its end; returns the session's id."""
     provider.script_for(story.name, *story.answers)
     session_id: str = (await client.create(f"{story.name} go", model=story.model))["id"]
     for place, turn in enumerate(story.turns):
@@ -31,7 +31,8 @@ async def tell(client: Client, provider: FakeProvider, story: Story) -> str:
 
 
 async def _do(client: Client, provider: FakeProvider, session_id: str, story: Story, place: int, deed: Deed) -> None:
-    """Waits until the answer stands at its gate, acts, and lets it go on. A run that has ended before is woken up."""
+    """Waits until the answer is at its gate, acts, and releases it. If the run has ended before, it is started
+    again."""
     gate = story.gate(place)
     session = await client.session(session_id)
     reaching = asyncio.create_task(provider.reached(gate, timeout=60))
@@ -156,7 +157,7 @@ async def test_any_conversation_is_in_order_and_shown_as_it_was_sent(
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 @pytest.mark.parametrize("deed", DEEDS)
-async def test_calls_of_every_kind_and_a_user_who_cuts_in(
+async def test_calls_of_every_kind_and_a_user_who_interrupts(
     client: Client, provider: FakeProvider, model: str, deed: Deed
 ) -> None:
     calls = (

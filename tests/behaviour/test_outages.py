@@ -1,5 +1,5 @@
-"""What the server stands on goes away for a while, really: a full disk, a locked database, an Engine and a provider
-that do not answer. `readyz` says so, answers have codes of their own, nothing accepted is lost, work goes on by itself.
+"""Real outages of what the server depends on: a full disk, a locked database, an Engine and a provider that do not
+answer. `readyz` reports them, errors have their own codes, nothing accepted is lost, work resumes by itself.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tests.soak.disk import Disk
 from tests.unit.sandbox.shell import unique_seconds, until_gone
 
 CANCELLED_S = 8.0
-"""Seconds within which a cancel has ended on a busy machine; it is two elsewhere, and was 16 with such an Engine."""
+"""Seconds for a cancel on a busy machine; the contract says two, and a stalled Engine once made it 16."""
 TRUTH_S = 5.0
-"""Within this time `readyz` tells what is the case, in seconds."""
+"""Seconds within which `readyz` reports a change."""
 
 
 async def told(client: Client, name: str, *statuses: str, ready: bool | None = None) -> dict[str, Any]:
-    """The answer of `readyz`, once it says one of these of a part; and that all is `ready`, or is not, where that is
-    asked for: another part may recover a moment later."""
+    """The response of `readyz` once it reports one of these statuses for a part and, if `ready` is given, this overall
+    readiness: another part may recover a moment later."""
 
     def said() -> bool:
         status = found.get("components", {}).get(name, {}).get("status")
@@ -53,7 +53,7 @@ async def told(client: Client, name: str, *statuses: str, ready: bool | None = N
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    """The data directory on a disk of its own."""
+    """The data directory on a separate disk."""
     disk = Disk(tmp_path / "data")
     if not disk.is_small:
         pytest.skip("a small disk cannot be mounted here")
@@ -105,7 +105,7 @@ async def fill_queue(client: Client, session_id: str) -> list[str]:
 
 
 async def test_a_locked_database(client: Client, server: RunningServer, provider: FakeProvider) -> None:
-    """Another process holds it longer than the server waits. What was accepted stays, the run goes on afterwards."""
+    """Another process locks it longer than the server waits. Accepted messages stay, the run continues afterward."""
     provider.script(Reply(Gate("one"), Text("One.")), Reply(Text("Two.")))
     session = await client.create("begin")
     await provider.reached("one")
@@ -194,10 +194,10 @@ async def test_an_engine_that_says_nothing(
 
 @pytest.mark.docker
 @pytest.mark.parametrize("when", ["while it runs", "before it runs"])
-async def test_an_engine_that_stalls_holds_no_cancel_up(
+async def test_a_stalled_engine_does_not_delay_a_cancel(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider, when: str
 ) -> None:
-    """The command is dead all the same, on this host, and the next one runs as soon as the Engine answers."""
+    """The command is dead anyway, on this host, and the next one runs as soon as the Engine answers."""
     engine.mend()
     seconds = unique_seconds()
     sleep = ToolCall("execute_command", {"command": f"echo begun; sleep {seconds}"})
@@ -228,7 +228,7 @@ async def test_an_engine_that_stalls_holds_no_cancel_up(
 
 
 @pytest.mark.docker
-async def test_an_engine_that_comes_after_the_server(
+async def test_an_engine_that_starts_after_the_server(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.script(Reply(COMMAND), Reply(Text("Done.")))
@@ -243,7 +243,7 @@ async def test_an_engine_that_comes_after_the_server(
 
 
 async def test_a_provider_that_is_down_for_a_while(start_server: StartServer) -> None:
-    """Its run tries again and goes on when it is back; the server stays ready for all others."""
+    """Its run retries and continues when it is back; the server stays ready for all others."""
     with FakeProvider() as up:
         url = up.openai_url
         providers = {"down": {"kind": "openai", "base_url": url}}

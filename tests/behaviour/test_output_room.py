@@ -1,4 +1,4 @@
-"""A prompt that fits, of which the provider says that the room asked for the answer does not fit beside it."""
+"""A prompt that fits, but whose requested output tokens do not fit next to it, according to the provider."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ StartServer = Callable[..., RunningServer]
 
 WINDOW = 18_700
 RESERVE, SAFETY = 4_328, 346
-"""What a quarter of the window, which both have to share on one as small as this, leaves of 5,000 and 400."""
+"""Output tokens in a small window, where a quarter of the window replaces the usual 5,000 and 400."""
 KNOWN = {name: {"context_window": WINDOW} for name in MODELS}
 
 
 def work(letter: str) -> ToolCall:
-    """A call with an output of 5,000 such letters."""
+    """A call with an output of 5,000 times this letter."""
     return ToolCall("execute_command", {"command": f"head -c 5000 /dev/zero | tr '\\0' {letter}"})
 
 
 SHARE = 0.85
-"""What the provider reports of its prompts: the service then takes them for smaller than they are."""
+"""Reported prompt tokens: the service then underestimates its prompts."""
 
 
 class Underreported:
-    """Works for some steps. The strict provider itself refuses what does not fit, before this is asked."""
+    """Works for some steps. The strict provider itself refuses prompts that do not fit, before this is called."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
@@ -63,7 +63,7 @@ async def test_the_room_for_the_answer_is_lowered_before_anything_is_compacted(
     for index in refused:
         before, after = provider.requests[index : index + 2]
         assert before.tokens < WINDOW < before.tokens + (before.max_output_tokens or 0)
-        # The same request again, and room for what is left of the window.
+        # The same request again, with the rest of the window for the output.
         assert (after.accepted, after.tokens) == (True, before.tokens)
         assert (after.system, after.user_texts) == (before.system, before.user_texts)
         assert after.max_output_tokens == WINDOW - before.tokens - SAFETY
@@ -86,7 +86,7 @@ def _says(prompt: int, output: int) -> HttpError:
         pytest.param([_says(19_000, 5_000)], 1, id="too little would be left to answer in"),
     ],
 )
-async def test_where_that_does_not_help_the_context_is_made_smaller(
+async def test_if_that_does_not_help_the_context_is_compacted(
     start_server: StartServer, provider: FakeProvider, refusals: list[HttpError], outputs: int
 ) -> None:
     left = [*refusals]
@@ -109,5 +109,5 @@ async def test_where_that_does_not_help_the_context_is_made_smaller(
         await assert_sound(client, session["id"])
     asked = [r.max_output_tokens for r in provider.requests if not asks_for_summary(r)][5:]
     assert len(set(asked[: len(refusals)])) == outputs
-    # The next step has all of its room again.
+    # The next step has its full output room again.
     assert asked[len(refusals)] == asked[0]

@@ -1,4 +1,4 @@
-"""A provider's refusal of a prompt that is too long, in all the ways that providers say so, is recovered from."""
+"""Recovery from a provider's refusal of a prompt that is too long, in all shapes that providers use."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ StartServer = Callable[..., RunningServer]
 MODELS = [OPENAI, ANTHROPIC]
 WINDOW = 8_000
 UNKNOWN: dict[str, Any] = {"models": {}}
-"""Settings of a server that knows no window and assumes 128,000."""
+"""Settings of a server without a known window, which assumes 128,000."""
 
 SILENT = {"/v1/models": HttpError(404)}
-"""What a provider gives that does not report its windows."""
+"""Response of a provider that does not report its windows."""
 
 NAMELESS = {"ollama-error", "bedrock", "groq", "lmstudio", "cerebras", "responses"}
-"""Shapes that do not say how large the window is."""
+"""Shapes that do not state the window's size."""
 
 NOW = {"retry-after": "0"}
 
@@ -58,7 +58,7 @@ async def test_every_shape_is_recovered_from(
         assert "the task" in "\n".join(provider.requests[-1].user_texts)
         assert 1 <= overflows(provider) <= 3
 
-        # The next budget is made of what was learnt, for other sessions too.
+        # The learned window determines the next budget, for other sessions too.
         before = overflows(provider)
         other, _ = await client.run("go on", model=model, history=packed("the task", 9))
         assert (other["outcome"], other["context"]["limit"]) == ("completed", limit)
@@ -69,7 +69,7 @@ async def test_every_shape_is_recovered_from(
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_what_was_learnt_outlives_the_server(
+async def test_a_learned_window_outlives_the_server(
     start_server: StartServer, provider: FakeProvider, model: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -88,9 +88,7 @@ async def test_what_was_learnt_outlives_the_server(
 
 
 @pytest.mark.parametrize("by", ["the operator", "the server"])
-async def test_a_larger_window_that_is_told_later_counts_for_more(
-    start_server: StartServer, provider: FakeProvider, by: str
-) -> None:
+async def test_a_larger_window_reported_later_wins(start_server: StartServer, provider: FakeProvider, by: str) -> None:
     provider.configure(window=WINDOW, documents=SILENT)
     provider.respond(works_on)
     first = start_server(**UNKNOWN)
@@ -137,8 +135,8 @@ async def test_an_absurd_window_is_not_believed(
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_a_refusal_of_next_to_nothing_closes_no_model(client: Client, provider: FakeProvider, model: str) -> None:
-    """It names no window, and one that is smaller could hold no session."""
+async def test_a_refusal_of_a_tiny_prompt_disables_no_model(client: Client, provider: FakeProvider, model: str) -> None:
+    """It names no window, and no session would fit into a smaller one."""
     error = {"message": "prompt is too long", "type": "invalid_request_error", "code": "context_length_exceeded"}
     refusal = HttpError(400, {"type": "error", "error": error})
     provider.script(refusal, refusal, refusal)
@@ -156,10 +154,10 @@ async def test_a_refusal_of_next_to_nothing_closes_no_model(client: Client, prov
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("style", sorted(SHAPES.keys() - {"cerebras"}))
-async def test_an_overflow_amid_the_answer(
+async def test_an_overflow_in_the_middle_of_the_answer(
     start_server: StartServer, provider: FakeProvider, style: OverflowStyle, model: str
 ) -> None:
-    """What was said before it stays, and calls of it are not made."""
+    """The text before it stays, and its calls are not executed."""
     broken: list[RecordedRequest] = []
     error = StreamError("invalid_request_error", SHAPES[style](Sizes(9_001, 2_000, WINDOW)).message)
 
@@ -186,7 +184,7 @@ async def test_an_overflow_amid_the_answer(
 async def test_an_answer_that_runs_into_the_end_of_the_window(
     start_server: StartServer, provider: FakeProvider, reported: bool
 ) -> None:
-    """The window is as large as prompt and answer together; the prompt alone says little of it."""
+    """The window is as large as prompt and answer together; the prompt alone says little about it."""
     broken: list[RecordedRequest] = []
 
     def answer(request: RecordedRequest) -> Answer:
@@ -217,7 +215,7 @@ RATE_TEXTS = {
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("text", RATE_TEXTS)
-async def test_a_rate_limit_is_no_overflow(
+async def test_a_rate_limit_is_not_an_overflow(
     start_server: StartServer, provider: FakeProvider, text: str, model: str
 ) -> None:
     body = {"type": "error", "error": {"type": "rate_limit_error", "message": RATE_TEXTS[text]}}
@@ -229,7 +227,7 @@ async def test_a_rate_limit_is_no_overflow(
         assert [event.data["code"] for event in of_type(events, "step.retrying")] == ["provider_rate_limited"] * 2
         assert of_type(events, "compaction.started") == []
 
-        # Without its status it is not retried, and is no overflow either.
+        # Without its status it is not retried, and is not an overflow either.
         provider.script(HttpError(400, body))
         session, events = await client.run("go on", model=model, history=packed("the task", 4))
         assert (session["outcome"], session["compaction"]["count"]) == ("failed", 0)
@@ -238,7 +236,7 @@ async def test_a_rate_limit_is_no_overflow(
 
 
 @pytest.mark.parametrize("style", sorted(COUNTS_OUTPUT))
-async def test_too_much_room_for_the_answer_is_mended_without_a_compaction(
+async def test_too_many_output_tokens_are_lowered_without_a_compaction(
     start_server: StartServer, provider: FakeProvider, style: str
 ) -> None:
     provider.configure(window=24_000, overflow=style)
@@ -257,8 +255,8 @@ async def test_too_much_room_for_the_answer_is_mended_without_a_compaction(
     assert overflows(provider) == 1
 
 
-async def test_a_head_dropped_in_silence_is_noticed(start_server: StartServer, provider: FakeProvider) -> None:
-    """As Ollama does it: the answer comes, and the reported prompt is as large as the window, whatever was sent."""
+async def test_a_silently_dropped_head_is_noticed(start_server: StartServer, provider: FakeProvider) -> None:
+    """As with Ollama: the answer arrives, and the reported prompt is as large as the window, whatever was sent."""
     provider.configure(window=WINDOW, overflow="ollama")
     calls = 0
 
@@ -288,7 +286,7 @@ async def test_a_head_dropped_in_silence_is_noticed(start_server: StartServer, p
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
-async def test_a_long_task_of_a_model_that_nobody_knows(
+async def test_a_long_task_of_an_unknown_model(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -305,7 +303,7 @@ async def test_a_long_task_of_a_model_that_nobody_knows(
     assert 1 <= overflows(provider) <= 3
 
 
-async def test_a_summariser_teaches_its_window_too(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_a_refusal_of_a_summarizer_teaches_its_window(start_server: StartServer, provider: FakeProvider) -> None:
     """Its first round is refused and folded; the next ones fit it."""
     provider.configure(windows={"cheap": 6_000})
     lock = threading.Lock()

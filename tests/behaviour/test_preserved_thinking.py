@@ -1,5 +1,5 @@
-"""Replayed thinking: the strict provider refuses a block behind anything but what it was issued behind, and a session
-never sends one there; a session that meets the refusal all the same is repaired by one retry."""
+"""Replayed thinking: the strict provider refuses a block after any prefix but the one it was issued after, and a
+session never sends one there; a session refused anyway is repaired by one retry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLICIES = ("reactive", "threshold", "handoff")
 
 
 def think(request: RecordedRequest) -> Reply:
-    """Two calls with thinking before, between turns of tools, then an answer with thinking of both kinds."""
+    """Two calls with thinking before, between tool turns, then an answer with thinking of both kinds."""
     if asks_for_summary(request):
         return Reply(Reasoning("What happened?"), Text("## Completed Work\nall of it"))
     if request.wire == "openai":
@@ -48,7 +48,7 @@ def asks_to_drop(request: RecordedRequest) -> bool:
 
 
 async def say(client: Client, session_id: str, text: str) -> list[Any]:
-    """Posts a message and follows the session until it is idle again; gives the events from then on."""
+    """Posts a message and follows the session until it is idle again; returns the events from then on."""
     seq = (await client.session(session_id))["last_seq"]
     await client.post(session_id, text)
     return await client.until_idle(session_id, after=seq)
@@ -60,7 +60,7 @@ def thinker(provider: FakeProvider) -> FakeProvider:
     return provider
 
 
-async def test_within_a_generation_all_thinking_goes_back(client: Client, thinker: FakeProvider) -> None:
+async def test_within_a_generation_all_thinking_is_sent_back(client: Client, thinker: FakeProvider) -> None:
     session, events = await client.run("look", model=BOUND)
     await say(client, session["id"], "and again")
     assert [thinking_of(request) for request in thinker.requests] == [0, 1, 3, 4]
@@ -146,7 +146,7 @@ async def test_steering_retries_and_interruptions(client: Client, provider: Fake
     assert (await client.session(made["id"]))["outcome"] == "completed"
 
 
-async def test_a_restart_goes_on_with_the_same_bytes(
+async def test_a_restart_continues_with_the_same_bytes(
     start_server: StartServer, thinker: FakeProvider, tmp_path: Any
 ) -> None:
     first = start_server(data_dir=tmp_path / "kept")
@@ -186,7 +186,7 @@ async def test_a_refused_prefix_is_repaired_by_one_retry(
     assert asks_to_drop(thinker.requests[-1])
 
 
-async def test_a_model_that_is_not_known_to_bind_learns_it(client: Client, thinker: FakeProvider) -> None:
+async def test_a_model_not_known_to_bind_thinking_is_learned(client: Client, thinker: FakeProvider) -> None:
     session, _ = await client.run("look", model="fake-anthropic/model")
     thinker.rebind_thinking()
     await say(client, session["id"], "and again")

@@ -1,5 +1,5 @@
-"""More than a server may do at once: runs wait in line, readers and new runs beyond the bounds are told to come again,
-sandboxes are handed on, and what was accepted is done in the end."""
+"""More than a server may do at once: runs queue, readers and new runs beyond the limits are told to retry, sandboxes
+are handed over, and all accepted work is done in the end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.behaviour.test_start import numbers
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
 CANCEL_S = 2.0
-"""Within this time a cancel has ended what it ends, in seconds."""
+"""Seconds within which a cancel must have ended."""
 
 
-async def test_runs_beyond_the_bound_wait_in_line(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_runs_beyond_the_limit_wait_in_order(start_server: StartServer, provider: FakeProvider) -> None:
     provider.script_for("first", Reply(Gate("hold"), Text("one")))
     async with Client(start_server(max_runs=1, max_waiting_runs=2).url) as client:
         idle = await client.create()
@@ -66,7 +66,7 @@ async def test_runs_beyond_the_bound_wait_in_line(start_server: StartServer, pro
         assert (found["palimpsest_waiting_runs"], found["palimpsest_runs_refused_total"]) == (0, 3)
 
 
-async def test_runs_that_waited_when_the_server_ended_are_made_by_the_next(
+async def test_runs_waiting_at_shutdown_are_started_by_the_next_server(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.script_for("task 0", Reply(Gate("never"), Text("late")), Reply(Text("done")))
@@ -82,9 +82,7 @@ async def test_runs_that_waited_when_the_server_ended_are_made_by_the_next(
             await assert_sound(client, session_id)
 
 
-async def test_readers_beyond_the_bound_are_told_to_come_again(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_readers_beyond_the_limit_are_told_to_retry(start_server: StartServer, provider: FakeProvider) -> None:
     async with Client(start_server(max_readers=2).url) as client:
         session = await client.create()
         path = f"/v1/sessions/{session['id']}/events"
@@ -109,7 +107,7 @@ async def test_readers_beyond_the_bound_are_told_to_come_again(
         assert (await client.until_idle(session["id"]))[-1].type == "session.idle"
 
 
-async def test_streams_of_new_sessions_that_come_together_make_none_that_nobody_knows_of(
+async def test_concurrent_streams_of_new_sessions_create_no_unknown_session(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     async with Client(start_server(max_readers=1).url) as client:
@@ -122,9 +120,7 @@ async def test_streams_of_new_sessions_that_come_together_make_none_that_nobody_
         assert sorted(s["id"] for s in (await client.get("/v1/sessions"))["items"]) == sorted(told)
 
 
-async def test_a_compaction_that_is_asked_for_takes_a_place_in_line(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_a_manual_compaction_takes_a_slot_in_the_queue(start_server: StartServer, provider: FakeProvider) -> None:
     provider.script_for("hold", Reply(Gate("hold"), Text("done")))
     async with Client(start_server(max_runs=1, max_waiting_runs=0).url) as client:
         idle, _ = await client.run("before")
@@ -165,7 +161,7 @@ async def test_a_call_waits_for_a_sandbox_that_another_session_uses(
 
 
 @pytest.mark.bubblewrap
-async def test_a_call_that_finds_no_sandbox_in_time_says_so_to_the_model(
+async def test_a_call_without_a_sandbox_in_time_tells_the_model(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     command = ToolCall("execute_command", {"command": "echo it ran"})
@@ -184,7 +180,7 @@ async def test_a_call_that_finds_no_sandbox_in_time_says_so_to_the_model(
 
 
 @pytest.mark.bubblewrap
-async def test_without_a_place_in_the_background_a_summary_is_made_when_it_is_due(
+async def test_without_a_background_slot_a_summary_is_made_when_it_is_due(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(window=32_000)
@@ -206,9 +202,7 @@ async def test_without_a_place_in_the_background_a_summary_is_made_when_it_is_du
 
 
 @pytest.mark.bubblewrap
-async def test_a_run_that_waits_for_a_person_leaves_its_place(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_a_run_that_waits_for_approval_frees_its_slot(start_server: StartServer, provider: FakeProvider) -> None:
     command = ToolCall("execute_command", {"command": "echo it ran"})
     provider.script_for("ask", Reply(command), Reply(Text("done")))
     async with Client(start_server(max_runs=1, max_waiting_runs=1).url) as client:

@@ -1,4 +1,4 @@
-"""Texts of the operator's own: the model is told them in place of the built-in ones, by this server alone."""
+"""The operator's prompt files: they replace the built-in texts, on this server only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sections(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_a_summary_is_asked_for_with_the_sections_of_the_file(
+async def test_a_summary_uses_the_sections_of_the_file(
     start_server: StartServer, provider: FakeProvider, sections: Path, policy: str, model: str
 ) -> None:
     server = await asyncio.to_thread(start_server, summary_template_file=sections)
@@ -41,7 +41,7 @@ async def test_a_summary_is_asked_for_with_the_sections_of_the_file(
     assert provider.refusals == []
 
 
-async def test_it_holds_for_every_profile_and_for_rounds_that_come_by_themselves(
+async def test_it_applies_to_every_profile_and_to_automatic_rounds(
     start_server: StartServer, provider: FakeProvider, sections: Path
 ) -> None:
     small = {name: {"context_window": 8_000} for name in MODELS}

@@ -1,4 +1,4 @@
-"""The queue: every message that was accepted is delivered exactly once, in order, whatever the session is doing."""
+"""The queue: every accepted message is delivered exactly once, in order, whatever the session is doing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.behaviour.harness import Client, Event, of_type
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
 WAIT_FOR_FILE = "echo begun; while [ ! -e go ]; do sleep 0.02; done"
-"""A command that stands until the test uploads the file `go`."""
+"""A command that waits until the test uploads the file `go`."""
 
 
 async def release(client: Client, session_id: str) -> None:
@@ -28,14 +28,14 @@ async def release(client: Client, session_id: str) -> None:
 
 @dataclass(frozen=True)
 class Phase:
-    """A moment of a run: the answers that lead there, how it is seen, and what lets the run go on."""
+    """A phase of a run: the answers that lead there, how to detect it, and what lets the run continue."""
 
     name: str
     answers: tuple[Any, ...]
     reached: Callable[[FakeProvider, Follower], Any]
     gate: str | None = None
     active: bool = True
-    """Whether a step is under way, which an interrupt cancels."""
+    """Whether a step is running, which an interrupt cancels."""
 
 
 def _gate(name: str) -> Callable[[FakeProvider, Follower], Any]:
@@ -77,7 +77,7 @@ PHASES = (
 
 
 @pytest.mark.parametrize("mode", ["steer", "follow_up", "interrupt"])
-async def test_a_message_of_any_phase_is_delivered_exactly_once(
+async def test_a_message_in_any_phase_is_delivered_exactly_once(
     client: Client, provider: FakeProvider, mode: str
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
@@ -117,7 +117,7 @@ async def _post_in(client: Client, provider: FakeProvider, phase: Phase, mode: s
         assert sent[asked] == 1, "the very next request holds it"
 
 
-async def test_several_steers_come_together_and_follow_ups_one_run_each(
+async def test_steers_are_delivered_together_and_follow_ups_in_one_run_each(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
     provider.script(Reply(ToolCall("execute_command", {"command": WAIT_FOR_FILE})), per_conversation=True)
@@ -201,7 +201,7 @@ async def test_concurrent_posters_lose_nothing_and_repeat_nothing(client: Client
 
 
 def _assert_in_line(events: list[Event]) -> None:
-    """Steers and interrupts are delivered in the order of their acceptance, and so are follow-ups."""
+    """Steers and interrupts are delivered in order of acceptance, and so are follow-ups."""
     for line in ({"steer", "interrupt"}, {"follow_up"}):
         accepted, delivered = (
             [event.data["message_id"] for event in of_type(events, name) if event.data["mode"] in line]
@@ -212,7 +212,7 @@ def _assert_in_line(events: list[Event]) -> None:
 
 @asynccontextmanager
 async def standing(client: Client, provider: FakeProvider, task: str = "task") -> AsyncIterator[str]:
-    """A session whose model does not answer until the context is left."""
+    """A session whose model does not answer until exit."""
     gate = f"gate of {task}"
     provider.script_for(task, Reply(Gate(gate), Text("answer")))
     session_id = (await client.create(task))["id"]
@@ -301,7 +301,7 @@ async def test_an_edit_to_interrupt_ends_the_step(client: Client, provider: Fake
 
 
 async def test_a_run_whose_only_message_is_withdrawn_ends(client: Client, provider: FakeProvider) -> None:
-    """The withdrawal races with the delivery; either is fine, a stranded session is not."""
+    """The withdrawal races with the delivery; either may win, but the session must not hang."""
     for _ in range(4):
         session_id, message_id = (await client.create())["id"], new_id()
         queue = f"/v1/sessions/{session_id}/queue"
@@ -314,7 +314,7 @@ async def test_a_run_whose_only_message_is_withdrawn_ends(client: Client, provid
         await assert_sound(client, session_id)
 
 
-async def test_a_withdrawn_message_leaves_the_outcome_of_the_run_before(client: Client, provider: FakeProvider) -> None:
+async def test_a_withdrawn_message_keeps_the_previous_outcome(client: Client, provider: FakeProvider) -> None:
     provider.script(HttpError(400), per_conversation=True)
     withdrawn = 0
     for _ in range(30):
@@ -334,7 +334,7 @@ async def test_a_withdrawn_message_leaves_the_outcome_of_the_run_before(client: 
     assert withdrawn, "the withdrawal was never first"
 
 
-async def test_white_space_alone_is_no_message(client: Client) -> None:
+async def test_whitespace_alone_is_not_a_message(client: Client) -> None:
     session_id = (await client.create())["id"]
     answers = [
         await client.http.post("/v1/sessions", json={"task": " \n"}),

@@ -1,4 +1,4 @@
-"""On a window that holds a few pages at most, a long text is read to its end by what its own notes say."""
+"""In a window of a few pages, a long text is read to its end by following its own notes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = 400
 
 
 def text_of(line: str) -> str:
-    """More than the window holds, with one place in the middle that differs."""
+    """A text larger than the window, with one distinct line in the middle."""
     lines = [f"{number} {'the needle' if number == LINES // 2 else line}\n" for number in range(1, LINES + 1)]
     return "".join(lines)
 
@@ -36,7 +36,7 @@ def printing(line: str) -> str:
 
 @dataclass
 class Reader:
-    """Asks for one page after the other, each together with `beside` other calls, until no note says how to read on."""
+    """Reads page after page, each together with `beside` other calls, until no note says how to continue."""
 
     beside: int
     page: Callable[[RecordedRequest, dict[str, int]], ToolCall]

@@ -1,4 +1,4 @@
-"""Nothing is lost: what was clipped out of an output, or said long ago, is found again with one call."""
+"""Nothing is lost: clipped output and old messages are found again with one call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOOD = (
     "yes 'nothing to see in this line' | head -n 90000; echo 'ERROR 4711: the needle'; "
     "yes 'still nothing' | head -n 200000"
 )
-"""Some 5 MB, the needle in the middle."""
+"""About 5 MB, with the needle in the middle."""
 
 
 def command(text: str) -> ToolCall:
@@ -36,7 +36,9 @@ def outputs(events: list[Event], name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_a_needle_in_a_flood_is_found_by_one_call(client: Client, provider: FakeProvider, model: str) -> None:
+async def test_a_needle_in_a_large_output_is_found_by_one_call(
+    client: Client, provider: FakeProvider, model: str
+) -> None:
     provider.script(Reply(command(FLOOD)), lambda request: recall(request, grep=r"ERROR \d+"))
     session, events = await client.run("task", model=model)
 
@@ -54,7 +56,7 @@ async def test_a_needle_in_a_flood_is_found_by_one_call(client: Client, provider
     await assert_sound(client, session["id"])
 
 
-async def test_lines_of_an_output_are_read_on_to_its_end(client: Client, provider: FakeProvider) -> None:
+async def test_lines_of_an_output_are_read_to_its_end(client: Client, provider: FakeProvider) -> None:
     def read_on(request: RecordedRequest) -> Reply:
         last = list(request.tool_results.values())[-1]
         more = re.search(r"read on with start_line=(\d+)", last)
@@ -138,7 +140,7 @@ async def test_an_early_decision_is_found_in_a_later_run(
     assert provider.refusals == []
 
 
-async def test_a_finding_leads_to_the_output(client: Client, provider: FakeProvider) -> None:
+async def test_a_search_result_leads_to_the_output(client: Client, provider: FakeProvider) -> None:
     def recall_found(request: RecordedRequest) -> Reply:
         found = re.search(r"## tool, .* call (\S+)", list(request.tool_results.values())[-1])
         assert found is not None

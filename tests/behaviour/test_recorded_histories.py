@@ -1,4 +1,4 @@
-"""The histories of `palimpsest eval` are what really comes of their stories."""
+"""The histories of `palimpsest eval` match a new recording of their stories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = [story.name for story in STORIES]
 
 
 def spoken(message: Message) -> tuple[object, ...]:
-    """What of a message does not depend on when and where it was recorded."""
+    """The content of a message that does not depend on when and where it was recorded."""
     calls = [(call.name, call.arguments) for call in message.tool_calls]
     results = [(result.name, result.status, result.exit_code) for result in message.tool_results]
     return message.role, message.text, calls, results
@@ -28,11 +28,11 @@ def test_every_story_is_packaged() -> None:
     assert len(set(NAMES)) == len(NAMES)
     for story in STORIES:
         packaged = load_packaged(story.name)
-        assert (packaged.about, packaged.probes) == (story.about, story.probes), f"{story.name}: record it anew"
+        assert (packaged.about, packaged.probes) == (story.about, story.probes), f"{story.name}: record it again"
 
 
 @pytest.mark.bubblewrap
-def test_a_story_that_is_lived_through_again_gives_the_packaged_history(tmp_path: Path) -> None:
+def test_replaying_a_story_gives_the_packaged_history(tmp_path: Path) -> None:
     need("bubblewrap")
     asyncio.run(record_all(["other_scripts"], tmp_path))
     again = parse_history((tmp_path / f"other_scripts{SUFFIX}").read_bytes(), "again")

@@ -1,4 +1,4 @@
-"""`recount_probe`: the provider's own count of a new context is what is stored of the round, and what counts next."""
+"""`recount_probe`: the provider's own count of a new context is stored with the round and used from then on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_the_count_of_a_round_on_an_idle_session_is_kept(
     (started,) = of_type(events, "step.started")[:1]
     assert started.data["context"]["source"] == "reported"
     step = next(r for r in provider.requests[probe.index + 1 :])
-    # What was counted is a part of what is sent, so that only the message is an estimate.
+    # The counted context is part of the request, so only the new message is an estimate.
     assert abs(started.data["context"]["tokens"] - step.tokens) < 20
     assert "".join(step.user_texts).startswith("".join(probe.user_texts))
     assert step.assistant_texts[: len(probe.assistant_texts)] == probe.assistant_texts

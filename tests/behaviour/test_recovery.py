@@ -1,4 +1,4 @@
-"""A server that is killed at any instant loses nothing that was committed; the next one goes on by itself."""
+"""A server killed at any instant loses nothing committed; the next one continues by itself."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def start(
 
 @dataclass(frozen=True)
 class Doing:
-    """What a session is doing when its server goes down: the answer that leads there, how it is seen, the text that
-    was shown by then, and how many calls are open."""
+    """A session's activity when its server goes down: the answer that leads there, how to detect it, the text shown by
+    then, and the number of open calls."""
 
     name: str
     answer: Any
@@ -77,7 +77,7 @@ def _doings(seconds: str) -> tuple[Doing, ...]:
 
 
 async def _begin(client: Client, provider: FakeProvider, doing: Doing, model: str) -> str:
-    """A session that is doing it, with a steer and a follow-up waiting."""
+    """A session in this state, with a steer and a follow-up waiting."""
     provider.script_for(doing.name, doing.answer, Reply(Text("the rest")))
     session_id: str = (await client.create(doing.name, model=model))["id"]
     if doing.gate is not None:
@@ -91,7 +91,7 @@ async def _begin(client: Client, provider: FakeProvider, doing: Doing, model: st
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-async def test_every_session_goes_on_by_itself_after_the_server_went_down(
+async def test_every_session_continues_by_itself_after_the_server_went_down(
     start: Start, provider: FakeProvider, how: signal.Signals, sandbox: str
 ) -> None:
     seconds = unique_seconds()
@@ -162,14 +162,14 @@ async def _followed(client: Client, session_id: str, wanted: str) -> AsyncIterat
         yield follower
 
 
-async def test_text_that_was_stored_survives_and_says_that_it_was_cut_off(start: Start, provider: FakeProvider) -> None:
+async def test_stored_text_survives_and_is_marked_as_interrupted(start: Start, provider: FakeProvider) -> None:
     provider.script(Reply(Text("half of it"), Hang()), Reply(Text("the rest")))
     first = start()
     async with Client(first.url) as client:
         session_id = (await client.create("task"))["id"]
         async with _followed(client, session_id, "text.delta"):
             while not (await client.messages(session_id))[-1]["parts"]:
-                pass  # it is stored within a quarter of a second, and no event says so
+                pass  # it is stored within a quarter of a second, and no event reports that
         first.end(signal.SIGKILL)
 
     async with Client(start().url) as client:
@@ -183,14 +183,14 @@ async def test_text_that_was_stored_survives_and_says_that_it_was_cut_off(start:
     assert provider.refusals == []
 
 
-async def test_a_run_that_kills_its_server_again_and_again_is_parked(start: Start, provider: FakeProvider) -> None:
+async def test_a_run_that_keeps_killing_its_server_is_parked(start: Start, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("boom"), Hang()))
     server = start()
     async with Client(server.url) as client:
         session_id = (await client.create("task"))["id"]
     for count in range(1, 5):
         async with Client(server.url) as client, following(client, session_id) as follower:
-            # The request may be out before the start of the step is stored.
+            # The request may be sent before the start of the step is stored.
             await follower.type("step.started", count)
             await provider.request_count(count)
         server.end(signal.SIGKILL)
@@ -263,7 +263,7 @@ async def test_kills_at_any_instant_lose_and_repeat_nothing(start: Start, provid
     assert provider.refusals == []
 
 
-async def test_the_seconds_of_a_run_go_on_over_a_restart(start: Start, provider: FakeProvider) -> None:
+async def test_the_seconds_of_a_run_continue_across_a_restart(start: Start, provider: FakeProvider) -> None:
     provider.script(Reply(Text("half of it"), Hang()), Reply(Text("That is where it stands.")))
     first = start()
     async with Client(first.url) as client, AsyncExitStack() as stack:
@@ -297,7 +297,7 @@ async def test_a_sandbox_that_was_left_running_goes_with_the_next_server(
 
 
 def _container_state(name: str) -> str | None:
-    """What the Engine says of a container; None where it has none of this name."""
+    """The Engine's state of a container; None if it does not exist."""
     command = ["docker", "container", "inspect", "--format", "{{.State.Status}}", name]
     shown = subprocess.run(command, capture_output=True, text=True, check=False)
     return shown.stdout.strip() if shown.returncode == 0 else None

@@ -1,4 +1,4 @@
-"""A context that no provider would take is mended before it is sent: told once, and the same ever after."""
+"""A context that no provider would accept is repaired before it is sent: reported once, and stable from then on."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_history_that_is_sent_in_another_shape_stays_repaired(client: Cl
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_what_is_mended_is_told_once(start_server: StartServer, provider: FakeProvider, model: str) -> None:
+async def test_a_repair_is_reported_once(start_server: StartServer, provider: FakeProvider, model: str) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
     first = start_server()
     async with Client(first.url) as client:
@@ -67,7 +67,7 @@ async def test_what_is_mended_is_told_once(start_server: StartServer, provider: 
     first.stop()
     async with Client(start_server().url) as client:
         await say(client, session_id, "message 3")
-        # Nothing was begun anew, so the provider's cache has gone on.
+        # No new generation started, so the provider's cache stays valid.
         assert await generations(client, session_id) == [generation] * 4
         assert await repairs(client) == {}
         for number, request in enumerate(provider.requests, 1):
@@ -77,7 +77,7 @@ async def test_what_is_mended_is_told_once(start_server: StartServer, provider: 
     assert provider.refusals == []
 
 
-async def test_a_new_generation_needs_no_second_one_for_what_was_mended_before(
+async def test_a_new_generation_needs_no_second_one_for_earlier_repairs(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
@@ -98,7 +98,7 @@ async def test_a_new_generation_needs_no_second_one_for_what_was_mended_before(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_a_round_takes_what_was_mended_with_it(
+async def test_a_round_includes_repaired_messages(
     start_server: StartServer, provider: FakeProvider, policy: str
 ) -> None:
     provider.respond(lambda _: Reply(Text("## Completed Work\nall so far")))

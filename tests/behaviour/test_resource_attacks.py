@@ -1,8 +1,8 @@
-"""A model that wants all of the machine: processes, memory, disk, output, files without number, patterns without end.
+"""A model that tries to exhaust the machine: processes, memory, disk, output, files, regular expressions.
 
-Each attack is contained in both sandboxes, the server answers meanwhile, and the session goes on: `attack.Target` has
-what is asserted of all of them. With PALIMPSEST_TEST_LONG=1 floods and files have a gigabyte, and `/healthz` has 100 ms
-to answer. How long it took is printed (`pytest -s`).
+Each attack is contained in both sandboxes, the server keeps responding, and the session continues: `attack.Target` has
+the common assertions. With PALIMPSEST_TEST_LONG=1 floods and files have a gigabyte, and `/healthz` has 100 ms to
+answer. Durations are printed (`pytest -s`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MIB = 2**20
 FLOOD = 1024 * MIB if LONG else 32 * MIB
 FILES = 100_000 if LONG else 10_000
 STORED = 8 * MIB
-"""What is stored of an output here."""
+"""Limit of stored output here."""
 
 TIMEOUT_S = 60 if LONG else 8
 
@@ -54,7 +54,7 @@ pytestmark = pytest.mark.timeout(600 if LONG else 120)
     ],
 )
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """One server for all attacks, in a process of its own."""
+    """One server for all attacks, in a separate process."""
     kind = str(request.param)
     need(kind)
     data_dir = tmp_path_factory.mktemp(f"attacked-{kind}") / "data"
@@ -92,7 +92,7 @@ async def test_a_fork_bomb(target: Target, client: Client) -> None:
 
 
 async def test_a_memory_hog(target: Target, client: Client) -> None:
-    """One process wants more than all may have; then many want a part each that is allowed to one."""
+    """One process allocates more than all may have; then many allocate an amount each that is allowed to one."""
     mark = str(unique_mark())
     one = f"head -c 2000000000 /dev/zero | tail -c 1{mark} | wc -c"
     grow = "(while sleep 0.1; do y=$y$x; done) &"
@@ -141,7 +141,7 @@ async def test_memory_that_no_process_has_mapped(target: Target, client: Client,
 
 
 async def test_a_disk_filler(target: Target, client: Client) -> None:
-    """It is ended; afterwards nothing can be written until enough was deleted."""
+    """It is killed; afterward nothing can be written until enough is deleted."""
     fill = "i=0; while :; do head -c 33554432 /dev/zero > f$i; i=$((i+1)); done"
     ran = await target.attack(
         client,
@@ -166,7 +166,7 @@ async def test_a_disk_filler(target: Target, client: Client) -> None:
 
 
 async def test_uploads_stay_within_the_limit(target: Target, client: Client) -> None:
-    """Docker's volumes are counted before a file comes, so the first that is too large is taken there."""
+    """Docker's volumes are counted before an upload, so the first one that is too large is accepted there."""
     session = await client.create()
     size = min(DISK_MB // 2 + 1, 60) * MIB
     answers = [
@@ -179,7 +179,7 @@ async def test_uploads_stay_within_the_limit(target: Target, client: Client) -> 
 
 
 async def test_daemons(target: Target, client: Client) -> None:
-    """Deaf to signals, in sessions of their own, with the output in their hands or all of it closed."""
+    """They ignore signals, have their own process sessions, and hold the output open or closed."""
     seconds = unique_seconds()
     closed = f"exec >&- 2>&-; trap '' TERM; setsid sleep {seconds} & sleep {seconds}"
     left = f"(setsid sleep {seconds} &); (setsid sh -c 'sleep {seconds} & exit' &); echo left"
@@ -232,7 +232,7 @@ async def test_huge_files(target: Target, client: Client) -> None:
 
 
 async def test_forks_stay_within_the_limit(target: Target, client: Client) -> None:
-    """Names of one file stay names of one file; holes are copied as holes, or the fork is refused."""
+    """Hard links stay hard links; holes are copied as holes, or the fork is refused."""
     links = "head -c 8000000 /dev/urandom > f; for i in $(seq 200); do ln f f$i; done"
     holes = f"rm f*; for i in 1 2 3 4 5 6; do truncate -s {DISK_MB}M h$i; done"
     linked = await target.attack(client, "hard links", (command(links),))
@@ -252,7 +252,7 @@ async def test_forks_stay_within_the_limit(target: Target, client: Client) -> No
             assert (await client.http.delete(f"/v1/sessions/{session_id}")).status_code == 204
 
 
-async def test_files_without_number(target: Target, client: Client) -> None:
+async def test_very_many_files(target: Target, client: Client) -> None:
     make = f"mkdir d; cd d; seq {FILES} | xargs touch; echo needle > {FILES}; ls | wc -l"
     ran = await target.attack(
         client,
@@ -271,7 +271,7 @@ async def test_files_without_number(target: Target, client: Client) -> None:
         assert (await client.http.delete(f"/v1/sessions/{ran.session_id}", timeout=60)).status_code == 204
 
 
-async def test_deep_nests(target: Target, client: Client) -> None:
+async def test_deeply_nested_directories(target: Target, client: Client) -> None:
     step = "/".join("d" * 100)
     nest = f"echo needle > top; for i in 0 1 2 3 4 5 6 7 8 9; do mkdir -p {step} && cd {step}; done; echo x > f"
     ran = await target.attack(
@@ -290,7 +290,7 @@ async def test_deep_nests(target: Target, client: Client) -> None:
 
 
 async def test_control_codes(target: Target, client: Client) -> None:
-    """All bytes, codes that rule a terminal, and marks that turn the writing round."""
+    """All bytes, terminal control codes, and text direction marks."""
     codes = r"\033[2J\033]0;title\007\033]52;c;aGk=\007\302\233\342\200\256\r\010\000\377\355\240\200"
     everything = 'i=0; while [ $i -lt 256 ]; do printf "\\\\$(printf %03o $i)"; i=$((i+1)); done'
     ran = await target.attack(client, "control codes", (command(f"printf '{codes}'"), command(everything)))
@@ -298,7 +298,7 @@ async def test_control_codes(target: Target, client: Client) -> None:
         output = result.data["output"]
         assert ran.shown[result.data["call_id"]] == output
         assert "\x00" not in output
-        output.encode()  # no half of a surrogate pair
+        output.encode()  # no lone surrogate
     assert "title" in ran.outputs[0]
 
 
@@ -336,7 +336,7 @@ async def test_huge_arguments(target: Target, client: Client) -> None:
 
 @pytest.mark.parametrize("flood", ["{},", "1,", '"",'])
 async def test_arguments_of_a_million_values(target: Target, client: Client, flood: str) -> None:
-    """Each would be a value of its own, and an error about it that is ten times as large."""
+    """Each would become a value, and a validation error ten times as large."""
     call = ToolCall("update_plan", '{"items":[' + flood * (2_400_000 // len(flood)) + "1]}")
     target.provider.script_for(f"values {flood}", Reply(call), Reply(Text("done")), Reply(Text("done")))
     with watched(target, f"many values in {target.kind}"):

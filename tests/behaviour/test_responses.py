@@ -1,4 +1,4 @@
-"""Sessions over OpenAI's Responses API, and models that are switched from one endpoint to the other."""
+"""Sessions over OpenAI's Responses API, and models that switch from one endpoint to the other."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_reasoning_survives_compaction(start_server: Start, provider: Fake
 
 
 @pytest.mark.bubblewrap
-async def test_a_killed_server_goes_on_with_its_reasoning(
+async def test_a_killed_server_continues_with_its_reasoning(
     tmp_path: Path, provider: FakeProvider, sandbox_image: str
 ) -> None:
     need("bubblewrap")
@@ -220,7 +220,7 @@ async def test_an_error_in_the_stream_is_retried(
     assert [event.data["code"] for event in of_type(events, "step.retrying")] == [code]
 
 
-async def test_an_error_in_the_stream_that_will_not_pass_fails(client: Client, provider: FakeProvider) -> None:
+async def test_a_permanent_error_in_the_stream_fails(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("void"), StreamError("invalid_request_error", "Invalid prompt.", "invalid_prompt")))
     session, events = await client.run("task", model=RESPONSES)
 
@@ -259,7 +259,7 @@ async def test_an_overflowing_request_is_compacted(start_server: Start, provider
     assert provider.broken == []
 
 
-async def test_an_image_goes_out_as_one(client: Client, provider: FakeProvider) -> None:
+async def test_an_image_is_sent_as_an_image(client: Client, provider: FakeProvider) -> None:
     url = f"data:image/png;base64,{PNG}"
     content = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": url}}]
     messages = [{"role": "user", "content": content}, {"role": "assistant", "content": "I see."}]
@@ -339,7 +339,7 @@ async def test_endpoints_that_point_to_each_other_fail_the_run(client: Client, p
         assert len(of_type(events, "step.retrying")) == 2
 
 
-async def test_a_passing_404_of_a_proxy_is_no_switch_for_good(start_server: Start, provider: FakeProvider) -> None:
+async def test_a_transient_404_of_a_proxy_is_no_permanent_switch(start_server: Start, provider: FakeProvider) -> None:
     provider.configure(tools_on_responses=frozenset({"model"}))
     provider.script(HttpError(404, b"no such route"), Reply(WRITE), Reply(Text("done")))
     server = start_server()
@@ -356,8 +356,8 @@ async def test_a_passing_404_of_a_proxy_is_no_switch_for_good(start_server: Star
     assert (provider.requests[-1].wire, of_type(events, "step.retrying")) == ("responses", [])
 
 
-async def test_a_passing_404_is_no_end_where_there_is_no_other_endpoint(client: Client, provider: FakeProvider) -> None:
-    """The other one says that it does not know the path, or the model, and no more."""
+async def test_a_transient_404_is_retried_without_another_endpoint(client: Client, provider: FakeProvider) -> None:
+    """The other one only says that it does not know the path or the model."""
     for unknown in (b"404 page not found", orjson.dumps({"error": {"message": "The model does not exist."}})):
         provider.script(HttpError(404, b"404 page not found"), HttpError(404, unknown), Reply(Text("done")))
         session, events = await client.run("task", model=RESPONSES)
@@ -367,7 +367,7 @@ async def test_a_passing_404_is_no_end_where_there_is_no_other_endpoint(client: 
 
 
 async def test_an_endpoint_that_has_not_answered_is_forgotten(start_server: Start, provider: FakeProvider) -> None:
-    """It refused a parameter, which is learned, and then failed for another reason."""
+    """It refused a parameter, which is remembered, and then failed for another reason."""
     body = {"error": {"message": "Unsupported parameter: 'stream_options'.", "param": "stream_options"}}
     away = [HttpError(404, b"404 page not found"), HttpError(400, orjson.dumps(body)), HttpError(400)]
     provider.script(*away, Reply(Text("one")), *away)
@@ -385,7 +385,7 @@ async def test_an_endpoint_that_has_not_answered_is_forgotten(start_server: Star
 
 
 async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: Start, provider: FakeProvider) -> None:
-    """A passing 404 led there, where nothing but a rate limit's error comes back."""
+    """A transient 404 led there, and that endpoint returns only a rate limit error."""
     provider.script(HttpError(404, b"404 page not found"), *[HttpError(429)] * MOST_FAILURES, Reply(Text("Done.")))
     async with Client(start_server(provider_max_attempts=6).url) as client:
         session, _ = await client.run("task", model=RESPONSES)
@@ -394,8 +394,8 @@ async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: Start, 
     assert wires == ["responses", *["openai"] * MOST_FAILURES, "responses"]
 
 
-async def test_a_missing_item_is_no_missing_path(start_server: Start, provider: FakeProvider) -> None:
-    """The model has answered at its endpoint, so that a 404 there is about something else."""
+async def test_a_missing_item_is_not_a_missing_path(start_server: Start, provider: FakeProvider) -> None:
+    """The model has answered at its endpoint, so a 404 there means something else."""
     only = {"error": {"message": "This model is only supported in v1/responses and not in v1/chat/completions."}}
     not_chat = HttpError(404, orjson.dumps(only))
     provider.script(not_chat, Reply(Text("one")), HttpError(404, b"<html>404</html>"), Reply(Text("two")))
@@ -405,7 +405,7 @@ async def test_a_missing_item_is_no_missing_path(start_server: Start, provider: 
     assert [request.wire for request in provider.requests] == ["openai", *["responses"] * 3]
 
 
-async def test_an_answer_of_the_old_endpoint_is_none_of_the_new_one(
+async def test_an_answer_of_the_old_endpoint_does_not_count_for_the_new_one(
     start_server: Start, provider: FakeProvider
 ) -> None:
     provider.script(
@@ -433,7 +433,7 @@ async def test_a_switch_uses_up_no_attempt(start_server: Start, provider: FakePr
     assert session["outcome"] == "completed"
 
 
-async def test_a_model_that_is_not_there_is_no_reason_to_switch(client: Client, provider: FakeProvider) -> None:
+async def test_a_missing_model_is_no_reason_to_switch(client: Client, provider: FakeProvider) -> None:
     error = {"error": {"message": "The model `model` does not exist or you do not have access to it."}}
     provider.script(HttpError(404, orjson.dumps(error)))
     session, events = await client.run("task", model=RESPONSES)

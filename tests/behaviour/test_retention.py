@@ -1,4 +1,4 @@
-"""What is older than the operator keeps is removed in the background, and said to be."""
+"""Data older than the retention settings is removed in the background and marked as removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT_ONCE = 1e-9
 
 
 async def becomes(check: Callable[[], Awaitable[bool]]) -> None:
-    """Waits for what the sweep does."""
+    """Waits for an effect of the sweep."""
     async with asyncio.timeout(20):
         while not await check():  # noqa: ASYNC110 - nothing tells of a sweep but its effect
             await asyncio.sleep(0.05)
@@ -29,7 +29,7 @@ def recalled(request: RecordedRequest) -> Reply:
     return Reply(*[ToolCall("recall", {"call_id": call_id}) for call_id in list(request.tool_results)[:2]])
 
 
-async def test_old_outputs_are_removed_and_that_is_said(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_old_outputs_are_removed_and_marked(start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
     provider.script(Reply(FLOOD), Reply(SHORT), Reply(Text("done")))
     async with Client(server.url) as client:
@@ -100,7 +100,7 @@ async def test_the_oldest_outputs_make_room_for_new_ones(start_server: StartServ
     assert provider.refusals == []
 
 
-async def test_old_sessions_are_removed_but_none_that_runs(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_old_sessions_are_removed_but_not_running_ones(start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
     provider.script_for("old", Reply(FLOOD), Reply(Text("done")))
     provider.script_for("busy", Reply(FLOOD), Reply(Text("half"), Hang()), Reply(Text("going on"), Hang()))

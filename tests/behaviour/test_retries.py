@@ -1,4 +1,4 @@
-"""A model call that fails is made again where that may help, and what the failed attempt had said counts no more."""
+"""A failed model call is retried if that may help, and the failed attempt's output is voided."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CODES = {
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_a_broken_attempt_is_made_again_and_void(start_server: Start, provider: FakeProvider, model: str) -> None:
+async def test_a_broken_attempt_is_voided_and_retried(start_server: Start, provider: FakeProvider, model: str) -> None:
     async with Client(start_server(provider_idle_timeout_s=2).url) as client, asyncio.TaskGroup() as tasks:
         for kind, answer in BROKEN.items():
             provider.script_for(f"task {kind}", answer, Reply(Text("better")))
@@ -108,7 +108,7 @@ async def test_every_attempt_is_in_the_list_of_steps(start_server: Start, provid
         await assert_sound(client, session["id"])
 
 
-async def test_the_providers_wish_is_waited_for(client: Client, provider: FakeProvider) -> None:
+async def test_the_providers_retry_delay_is_respected(client: Client, provider: FakeProvider) -> None:
     provider.script(HttpError(429, headers={"retry-after": "0.4"}), Reply(Text("now")))
     _, events = await client.run("task")
 
@@ -147,7 +147,7 @@ async def test_the_last_attempts_text_is_kept(start_server: Start, provider: Fak
         assert session["error"]["code"] == "provider_unreachable"
         (text,) = of_type(events, "text.completed")
         assert text.data["text"] == "half of it"
-        calls = of_type(events, "tool.call")  # what the reset left of the stream may end before the call
+        calls = of_type(events, "tool.call")  # the reset may cut the stream before the call
         assert [event.data["status"] for event in of_type(events, "tool.result")] == ["interrupted"] * len(calls)
         await client.post(session["id"], "go on")
         await client.until_idle(session["id"])
@@ -166,7 +166,7 @@ async def test_the_last_attempts_text_is_kept(start_server: Start, provider: Fak
         (404, "provider_not_found"),
     ],
 )
-async def test_what_no_retry_can_mend_fails_at_once(
+async def test_permanent_errors_fail_at_once(
     client: Client, provider: FakeProvider, model: str, status: int, code: str
 ) -> None:
     provider.script(HttpError(status))
@@ -180,7 +180,7 @@ async def test_what_no_retry_can_mend_fails_at_once(
 
 
 @pytest.mark.parametrize("model", MODELS)
-async def test_a_context_that_does_not_fit_is_said_to_be_too_large(
+async def test_a_context_that_does_not_fit_is_reported_as_too_large(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
     provider.configure(window=700)

@@ -1,4 +1,4 @@
-"""Keys stay with the server: not in the sandbox, the log, an event, an error, an answer, nor on the disk."""
+"""Keys stay with the server: not in the sandbox, the log, an event, an error, a response, or on the disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behaviour.process import ROOT, ServerProcess
 from tests.provider import FakeProvider, HttpError, Reply, StreamError, Text, ToolCall
 
-# Unlike any provider's keys, so that nothing but the server's knowledge of them can take them out.
+# Unlike any provider's keys, so that only the server's knowledge of them can mask them.
 MARKER = "MARKER"
 OPENAI_KEY, ANTHROPIC_KEY, NAMED_KEY, API_KEY = (f"{MARKER}_{name}_7f3a9c" for name in ("oai", "ant", "named", "api"))
 WRONG_KEY = f"{MARKER}_wrong_7f3a9c"
@@ -105,7 +105,7 @@ async def test_commands_find_no_key_anywhere(
     assert MARKER.encode() not in stored.replace(b"[M]ARKER", b"")
 
 
-async def test_no_answer_holds_a_key(caller: Client, server_process: ServerProcess) -> None:
+async def test_no_response_contains_a_key(caller: Client, server_process: ServerProcess) -> None:
     base = f"/v1/sessions/{(await caller.create())['id']}"
     paths = ["/", "/openapi.json", "/metrics", "/healthz", "/readyz", "/v1/models", "/v1/usage", "/v1/sessions", base]
     paths += [f"{base}{name}" for name in ("/context", "/messages", "/queue", "/steps", "/nothing")]
@@ -122,7 +122,7 @@ async def test_no_answer_holds_a_key(caller: Client, server_process: ServerProce
 
 
 @pytest.mark.bubblewrap
-async def test_what_a_person_is_told_holds_no_key(tmp_path: Path, environment: dict[str, str]) -> None:
+async def test_user_visible_output_contains_no_key(tmp_path: Path, environment: dict[str, str]) -> None:
     more = {"PYTHONPATH": str(ROOT), "PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": "bubblewrap"}
     for command in (
         ["doctor"],

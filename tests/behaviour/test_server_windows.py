@@ -1,4 +1,4 @@
-"""A model that no setting and no list knows: its server is asked for the window before the first budget is made."""
+"""A model without a configured or known window: its server is asked for it before the first budget is computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ StartServer = Callable[..., RunningServer]
 
 WINDOW = 8_000
 UNKNOWN: dict[str, Any] = {"models": {}}
-"""Settings of a server that knows no window."""
+"""Settings of a server without a known window."""
 
 PROPS = {"default_generation_settings": {"n_ctx": WINDOW}}
 OLD_LLAMA = {"data": [{"id": "m.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131_072}}]}
@@ -51,7 +51,7 @@ async def test_the_first_request_fits_the_window_that_the_server_reports(
         assert 1_000 < (provider.requests[-1].max_output_tokens or 0) <= WINDOW // 4
         await assert_sound(client, session["id"])
 
-        # For other sessions of the model it is known.
+        # Other sessions of the model know it.
         looked = provider.looked
         other, _ = await client.run("go on", model=model)
         assert (other["context"]["limit"], provider.looked) == (WINDOW, looked)
@@ -59,9 +59,7 @@ async def test_the_first_request_fits_the_window_that_the_server_reports(
     assert len(looked) <= 2
 
 
-async def test_a_dry_run_before_the_first_run_reckons_with_it(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_a_dry_run_before_the_first_run_uses_it(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(window=WINDOW, overflow="vllm", models=("model",))
     async with Client(start_server(**UNKNOWN).url) as client:
         made = await client.create(history=packed("the task", 9))
@@ -93,7 +91,7 @@ async def test_a_long_task_never_meets_the_end_of_the_window(start_server: Start
         pytest.param({}, id="silent"),
     ],
 )
-async def test_a_server_that_does_not_say_is_no_error(
+async def test_a_server_that_reports_no_window_is_no_error(
     start_server: StartServer, provider: FakeProvider, documents: dict[str, Any]
 ) -> None:
     provider.configure(documents=documents)
@@ -102,13 +100,11 @@ async def test_a_server_that_does_not_say_is_no_error(
         session, _ = await client.run("go on")
         context = session["context"]
         assert (session["outcome"], context["limit"], context["source"]) == ("completed", 128_000, "assumed")
-    # Nobody asks again at once.
+    # No immediate second query.
     assert provider.looked == ["/v1/models"]
 
 
-async def test_a_model_that_the_settings_know_is_not_asked_for(
-    start_server: StartServer, provider: FakeProvider
-) -> None:
+async def test_a_configured_window_is_not_queried(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(overflow="vllm", models=("model",), window=200_000)
     provider.respond(works_on)
     async with Client(start_server().url) as client:
@@ -119,7 +115,7 @@ async def test_a_model_that_the_settings_know_is_not_asked_for(
     assert provider.looked == []
 
 
-async def test_the_summariser_s_window_is_asked_for_too(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_the_window_of_the_summarizer_is_queried_too(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(overflow="vllm", models=("model", "cheap"), windows={"cheap": 6_000}, window=WINDOW)
     provider.respond(works_on)
     settings = {"policy": "reactive", "model": "fake-openai/cheap", "summary_max_tokens": 500}
@@ -133,7 +129,7 @@ async def test_the_summariser_s_window_is_asked_for_too(start_server: StartServe
     assert provider.refusals == []
 
 
-async def test_another_model_in_the_middle_of_a_run_is_asked_for(
+async def test_the_window_of_a_model_changed_during_a_run_is_queried(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(overflow="vllm", models=("model", "small"), windows={"small": 6_000}, window=64_000)
@@ -181,7 +177,7 @@ async def test_a_message_that_interrupts_meanwhile_is_delivered(
     assert provider.requests[-1].user_texts == ("go on", "rather this")
 
 
-async def test_what_was_asked_shows_in_the_list_of_models(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_queried_windows_show_in_the_list_of_models(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(overflow="vllm", models=("model",), window=WINDOW)
     provider.respond(works_on)
     models = {OPENAI: {"max_output_tokens": 1_000}}

@@ -1,5 +1,5 @@
-"""A server that is told to end while runs stand at every place: its readers get a clean end, the runs are parked within
-the grace period, and the next server goes on with them by itself."""
+"""A server told to shut down while runs are at every place: its readers' streams end cleanly, the runs are parked
+within the grace period, and the next server continues them by itself."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["start"]
 LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
 GRACE_S = 5.0
 WIDE_S = 20.0
-"""The same on a machine that has other things to do."""
+"""The same on a busy machine."""
 GO_ON = [place for place in PLACES if place.approval is None]
-"""Calls that wait for a person go on waiting."""
+"""Calls that wait for approval keep waiting."""
 
 
 async def _read(client: Client, session_id: str, follower: Follower) -> None:
@@ -33,7 +33,7 @@ async def _read(client: Client, session_id: str, follower: Follower) -> None:
 
 
 async def _begin(client: Client, provider: FakeProvider, place: Place) -> tuple[str, asyncio.Task[None]]:
-    """A session that stands at its place, and its reader."""
+    """A session at its place, and its reader."""
     session_id, follower = await place.create(client, 0), Follower()
     reader = asyncio.create_task(_read(client, session_id, follower))
     await place.stand(client, provider, follower, 0)
@@ -41,9 +41,7 @@ async def _begin(client: Client, provider: FakeProvider, place: Place) -> tuple[
 
 
 @pytest.mark.bubblewrap
-async def test_a_server_that_is_told_to_end_parks_its_runs_wherever_they_stand(
-    start: Start, provider: FakeProvider
-) -> None:
+async def test_a_shutdown_parks_runs_at_every_place(start: Start, provider: FakeProvider) -> None:
     provider.respond(Model())
     first = start(PALIMPSEST_SHUTDOWN_GRACE_S=str(GRACE_S))
     async with Client(first.url) as client:
@@ -52,7 +50,7 @@ async def test_a_server_that_is_told_to_end_parks_its_runs_wherever_they_stand(
         code = await asyncio.to_thread(first.end, signal.SIGTERM)
         took = time.monotonic() - told
         async with asyncio.timeout(WIDE_S):
-            # A connection that was cut off would raise here.
+            # A connection that was cut would raise here.
             await asyncio.gather(*(reader for _, reader in begun))
     print(f"\nSIGTERM with {len(begun)} sessions at work and read: {took:.3f} s")
     assert code in (0, -signal.SIGTERM)

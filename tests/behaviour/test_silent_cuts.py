@@ -1,4 +1,4 @@
-"""Prompts that a server cuts off without a word: it is noticed soon, and nothing else is taken for it."""
+"""Prompts silently truncated by a server: noticed soon, and nothing else is mistaken for it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ StartServer = Callable[..., RunningServer]
 
 WINDOW = 12_000
 UNKNOWN: dict[str, Any] = {"models": {}}
-"""Settings of a server that knows no window and assumes 128,000."""
+"""Settings of a server without a known window, which assumes 128,000."""
 
 UNHURRIED: dict[str, Any] = {"limits": {"max_steps": None}}
 STEPS = 30
 THOUGHTS = "".join(f"{n % 90 + 10} " + "hm " * (n % 7) for n in range(1_000))
-"""Long, and not regular."""
+"""A long, irregular text."""
 
 CALL = ToolCall("execute_command", {"command": "true"})
 
 
 def whole_messages(request: RecordedRequest) -> int:
-    """What is left where whole messages are dropped from the head until the rest fits: a little less than fits."""
+    """Tokens left after dropping whole messages from the head until the rest fits: slightly below the window."""
     return WINDOW - request.tokens % 1_500
 
 
@@ -40,7 +40,7 @@ def to_the_token(request: RecordedRequest) -> int:
 async def test_a_prompt_that_grows_beyond_the_window_is_noticed_at_once(
     start_server: StartServer, provider: FakeProvider, left_of: Callable[[RecordedRequest], int]
 ) -> None:
-    """The prompt is never twice the window, so the estimate alone would not tell."""
+    """The prompt is never twice the window, so the estimate alone would not reveal it."""
     steps = count(1)
 
     def answer(request: RecordedRequest) -> Reply:
@@ -67,10 +67,10 @@ async def test_a_prompt_that_grows_beyond_the_window_is_noticed_at_once(
     assert all("the task" in "\n".join(request.user_texts) for request in provider.requests)
 
 
-async def test_reasoning_that_is_left_out_at_the_next_message_is_no_cut(
+async def test_reasoning_left_out_at_the_next_message_is_not_a_cut(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
-    """A provider counts what was thought before the user's last message no more."""
+    """Providers no longer count reasoning from before the last user message."""
 
     def answer(request: RecordedRequest) -> Reply:
         turn = len(request.user_texts)
@@ -99,10 +99,10 @@ async def test_reasoning_that_is_left_out_at_the_next_message_is_no_cut(
         pytest.param(("name" + " " * 60 + "1\n") * 800, 0.1, id="table"),
     ],
 )
-async def test_text_of_which_a_tokenizer_makes_little_is_no_cut(
+async def test_text_with_few_tokens_is_not_a_cut(
     start_server: StartServer, provider: FakeProvider, text: str, share: float
 ) -> None:
-    """Counts are those that `o200k_base` has for such text."""
+    """Counts are those of `o200k_base` for such text."""
     estimate = sum(1 if ord(character) > 127 else 0.25 for character in text)
     provider.respond(lambda request: Reply(Text("Well."), usage=Tokens(2_900 + int(share * estimate), 0)))
     async with Client(start_server(**UNKNOWN).url) as client:

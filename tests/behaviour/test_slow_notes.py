@@ -1,4 +1,4 @@
-"""A round of compaction whose workspace does not answer, which somebody cancels."""
+"""Cancelling a compaction whose workspace does not answer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ENGINE = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removepref
 
 
 class SlowEngine:
-    """The Engine behind a socket of its own. Once it is held it answers nothing, and `reached` says that it was asked
-    something."""
+    """The Engine behind a separate socket. Once held, it answers nothing, and `reached` is set when a request
+    arrives."""
 
     def __init__(self) -> None:
         self._answers, self.reached = asyncio.Event(), asyncio.Event()
@@ -41,7 +41,7 @@ class SlowEngine:
                 both.create_task(self._pass(reader, asks))
                 both.create_task(self._pass(answers, writer, held=False))
         except* ConnectionError:
-            """One of them has gone."""
+            """One side has disconnected."""
         finally:
             asks.close()
             writer.close()

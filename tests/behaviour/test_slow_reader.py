@@ -1,4 +1,4 @@
-"""Readers that are slow, or never read at all, in a server process of its own so that its memory can be seen."""
+"""Readers that are slow, or never read at all, in a separate server process whose memory can be measured."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from tests.requirements import need
 DELTAS = 100_000
 DELTA_CHARS = 30
 TEXT = "".join(f"{number:09} " * 3 for number in range(DELTAS))
-"""Numbered, since a text that repeats itself would be cut off."""
+"""Numbered, since repetitive text would be cut off."""
 MIB = 1024 * 1024
 GROWTH = 24 * MIB
-"""What a reader that never reads may cost: one batch that waits to be sent, twice, and the noise of a run's memory. The
-events that it was not sent would take more than that as bytes alone."""
+"""Maximum cost of a reader that never reads: one batch waiting to be sent, twice, and the noise of a run's memory. The
+unsent events alone would take more than that."""
 
 
 @pytest.fixture
 def process(provider: FakeProvider, tmp_path: Path) -> Iterator[tuple[str, int]]:
-    """A server in a process of its own: its URL and process id."""
+    """A server in a separate process: its URL and process id."""
     need("bubblewrap")
     environment = {
         "PATH": os.environ["PATH"],
@@ -76,7 +76,7 @@ def resident(pid: int) -> int:
 
 
 def dead_reader(url: str, session_id: str) -> socket.socket:
-    """A connection that asks for the events and takes none of them."""
+    """A connection that requests the events and reads none of them."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     host = urlsplit(url)
@@ -88,7 +88,7 @@ def dead_reader(url: str, session_id: str) -> socket.socket:
 
 @asynccontextmanager
 async def waiting_session(client: Client, provider: FakeProvider, gate: str) -> AsyncIterator[str]:
-    """A session whose answer of many deltas stands at a gate, which opens when the block ends."""
+    """A session whose answer of many deltas waits at a gate, which opens at the end of the block."""
     provider.script(Reply(Text(">"), Gate(gate), Text(TEXT, chunks=DELTAS)))
     session_id = (await client.create("go", model="fake/model"))["id"]
     await provider.reached(gate)
@@ -97,7 +97,7 @@ async def waiting_session(client: Client, provider: FakeProvider, gate: str) -> 
 
 
 async def finished(client: Client, session_id: str) -> None:
-    """Waits for the end by the session itself, so that nobody reads the stream."""
+    """Waits for the end by polling the session, so that nobody reads the stream."""
     async with asyncio.timeout(100), client.http.stream("GET", "/v1/events") as response:
         if (await client.session(session_id))["status"] == "idle":
             return
@@ -124,14 +124,14 @@ async def test_a_reader_that_never_reads_costs_the_server_next_to_nothing(
         with closing(connections[0]) as connection:
             shown = await client.messages(session_id)
             assert shown[1]["parts"][0]["text"] == ">" + TEXT
-            # The first run also warms the server up; the second is what a run costs.
+            # The first run also warms the server up; the second shows the cost of a run.
             assert grown[2] < max(grown[1], 0) + GROWTH, f"grown by {grown}"
             assert await asyncio.to_thread(_dropped, connection), "the server never let go of it"
 
 
 def _dropped(connection: socket.socket) -> bool:
-    """Waits until the server has let go of a connection. Its end does not arrive here, behind all that is not read, so
-    the kernel's table is asked; there is nothing else to wait for."""
+    """Waits until the server has closed a connection. Its end does not arrive here, behind unread data, so the kernel's
+    table is polled; nothing else can be waited for."""
     client, server = connection.getsockname()[1], connection.getpeername()[1]
     for _ in range(600):
         table = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]

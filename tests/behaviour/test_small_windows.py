@@ -1,4 +1,4 @@
-"""Windows of 2,048 to 8,192 tokens: what a session is offered in them, and that long runs go through."""
+"""Windows of 2,048 to 8,192 tokens: what a session gets in them, and that long runs complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.provider import FakeProvider, HttpError, Reply, Text
 StartServer = Callable[..., RunningServer]
 
 FIRST_REQUEST = 2_000
-"""Most tokens of a new session's first request, with a task of one line."""
+"""Maximum tokens of a new session's first request, with a task of one line."""
 
 LEAST = ["execute_command", "write_file", "recall"]
 FILES = ["execute_command", "read_file", "write_file", "edit_file", "recall"]
@@ -63,14 +63,14 @@ async def test_a_small_window_gets_few_tools_and_a_short_system_text(
     assert shown["system"]["text"].startswith("You are a coding agent.")
     for tool in ("update_plan", "memory_write"):
         assert tool not in shown["system"]["text"]
-    # A session's own choice of tools holds in any window.
+    # A session's explicit tools are kept in any window.
     assert [tool["name"] for tool in own["tools"]] == ["read_file", "update_plan"]
     assert provider.broken == []
 
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
 @pytest.mark.parametrize("window", [2_048, 3_072, 4_096, 8_192])
-async def test_a_run_of_forty_steps_goes_through(
+async def test_a_run_of_forty_steps_completes(
     start_server: StartServer, provider: FakeProvider, window: int, policy: str
 ) -> None:
     provider.configure(window=window, overflow="vllm", documents=SILENT)
@@ -89,7 +89,7 @@ async def test_a_run_of_forty_steps_goes_through(
 
 
 @pytest.mark.parametrize("window", [2_048, 4_096])
-async def test_a_window_that_a_refusal_teaches_changes_the_tools(
+async def test_a_window_learned_from_a_refusal_changes_the_tools(
     start_server: StartServer, provider: FakeProvider, window: int
 ) -> None:
     provider.configure(window=window, overflow="vllm", documents=SILENT)
@@ -107,7 +107,9 @@ async def test_a_window_that_a_refusal_teaches_changes_the_tools(
     assert provider.broken == []
 
 
-async def test_what_does_not_fit_at_all_says_what_to_change(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_an_error_for_a_context_that_cannot_fit_says_what_to_change(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
     provider.configure(window=2_048)
     provider.respond(lambda _: Reply(Text("Done.")))
     async with Client(start_server(**window_of(2_048)).url) as client:

@@ -1,4 +1,4 @@
-"""Snapshots: what is loaded fits to the stream from its `last_seq` on; and the lists that a client loads."""
+"""Snapshots: loaded state is consistent with the stream from its `last_seq` on; and the lists a client loads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.provider import FakeProvider, Gate, Reply, StreamError, Text, Tokens,
 
 
 async def load(client: Client, session_id: str, order: tuple[str, ...] = ("session", "messages", "queue")) -> Replica:
-    """Loads the parts of a snapshot one after another, as a client does; the stream is followed from the oldest."""
+    """Loads the parts of a snapshot one after another, as a client does; the stream is followed from the oldest
+    `last_seq`."""
     parts: dict[str, Any] = {}
     seqs: list[int] = []
     for name in order:
@@ -42,7 +43,7 @@ async def load_and_follow(client: Client, session_id: str, order: tuple[str, ...
 
 
 async def snapshots_at_every_event(client: Client, session_id: str) -> tuple[Replica, list[Replica]]:
-    """A steady reader, and one that loads a snapshot and follows from there for each event that the first one gets."""
+    """A steady reader, and, for each event it gets, one that loads a snapshot and follows from there."""
     steady = Replica()
     late: list[asyncio.Task[Replica]] = []
     orders = [("session", "messages", "queue"), ("queue", "messages", "session"), ("messages", "queue", "session")]
@@ -254,7 +255,7 @@ async def test_a_tool_call_is_shown_with_its_result_and_raw_output(client: Clien
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_an_idle_session_shows_what_the_next_step_sends_beside_the_message_it_waits_for(
+async def test_an_idle_session_shows_the_next_request_without_its_message(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
     provider.script(Reply(Text("one")), Reply(Text("two")))
@@ -319,7 +320,7 @@ async def test_sessions_are_listed_newest_first_by_status_text_and_page(client: 
     await client.until_idle(running)
 
 
-async def test_a_patch_is_told_and_takes_effect_from_the_next_step(client: Client, provider: FakeProvider) -> None:
+async def test_a_patch_is_published_and_takes_effect_from_the_next_step(client: Client, provider: FakeProvider) -> None:
     provider.script(
         Reply(Text("x"), Gate("hold"), ToolCall("list_directory", {"path": "."})), Reply(Text("other model"))
     )
@@ -397,7 +398,7 @@ async def test_a_deleted_session_leaves_nothing(client: Client, provider: FakePr
     assert left == []
 
 
-async def test_a_request_made_again_with_its_id_gives_the_session_as_it_is_now(
+async def test_a_repeated_request_with_its_id_returns_the_current_session(
     client: Client, provider: FakeProvider
 ) -> None:
     id = "0197a8a0-0000-7000-8000-000000000001"

@@ -1,4 +1,4 @@
-"""Users and faults drawn from a seed, for three quarters of a minute; `make soak` does the same for ten minutes."""
+"""Random users and faults from a seed, for 45 seconds; `make soak` does the same for ten minutes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS = 45
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-@pytest.mark.timeout(600)  # with a busy machine's starts, and each session's way to its rest
+@pytest.mark.timeout(600)  # includes starts on a busy machine, and waiting for each session to become idle
 def test_every_invariant_holds_under_random_faults() -> None:
     need("bubblewrap")
     result, _ = run_rig("--minutes", str(SECONDS / 60), "--sessions", "8", "--gap", "4")

@@ -1,4 +1,4 @@
-"""Readers that ask for much and take nothing: each costs the server little, whatever it reads, and is dropped."""
+"""Readers that request much and read nothing: each costs the server little, whatever it requests, and is dropped."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tests.behaviour.test_slow_reader import ESTABLISHED
 from tests.provider import FakeProvider, Reply, Text
 
 FIRST, READERS = 5, 40
-"""The first ones warm the server's threads and caches up, which costs about 30 MB however many come after them."""
+"""The first ones warm up the server's threads and caches, which costs about 30 MB regardless of later ones."""
 
 ARCHIVES = 3, 5
-"""Fewer where there are only eight at once for a session: see `app/api/download_budget.py`."""
+"""Fewer if only eight at once are allowed per session: see `app/api/download_budget.py`."""
 
 MOST_MB = 1
-"""What each of the others may cost, with all that the server does for it."""
+"""Maximum cost of each of the others, with all of the server's work for it."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 
 @asynccontextmanager
 async def stalled(server: ServerProcess, path: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection that asks for `path`, takes the head of the answer and no more."""
+    """A connection that requests `path` and reads only the head of the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(server.url).port, limit=4096)
     try:
         writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
@@ -45,8 +45,8 @@ async def stalled(server: ServerProcess, path: str) -> AsyncIterator[tuple[async
 
 
 def all_dropped(server: ServerProcess) -> bool:
-    """Waits until the server has no connection. The end of one does not arrive behind all that is
-    not read, so the kernel's table is asked; there is nothing else to wait for."""
+    """Waits until the server has no connection. Their ends do not arrive behind unread data, so the kernel's table is
+    polled; nothing else can be waited for."""
     port = f":{httpx.URL(server.url).port:04X}"
     deadline = time.monotonic() + STALLED_S + 15
     while time.monotonic() < deadline:
@@ -58,7 +58,7 @@ def all_dropped(server: ServerProcess) -> bool:
 
 
 async def sessions_log(client: Client) -> str:
-    """A session whose log has messages of half a megabyte, and one of 8 MB, which no reader may hold."""
+    """A session whose log has messages of half a megabyte, and one of 8 MB, which no reader may hold in memory."""
     texts = ["x" * 500_000] * 40 + ["ä" * 4_000_000] + ["x" * 500_000] * 40
     messages = [{"role": "user", "content": "Go on."}, *({"role": "assistant", "content": text} for text in texts)]
     session = await client.create(history={"format": "openai", "messages": messages})
@@ -83,7 +83,7 @@ READ = {
 
 
 ENDLESS = ("events", "file", "archive")
-"""What does not fit into the kernel's buffers. Of the others nothing is left in the server, and they are idle."""
+"""Responses that exceed the kernel's buffers. The server holds nothing of the others, and they are idle."""
 
 
 @pytest.mark.parametrize("kind", READ)
@@ -95,7 +95,7 @@ async def test_readers_that_take_nothing_cost_little_and_are_dropped(
     with start() as server:
         async with Client(server.url) as client:
             base = await prepare(client)
-    # Another server, whose memory has no room yet that the preparation has left.
+    # A new server, without memory freed by the preparation.
     with start() as server:
         await attack(server, base + path, kind)
 
@@ -117,7 +117,7 @@ async def attack(server: ServerProcess, target: str, kind: str) -> None:
 
 
 LARGE = "\x01" * 160_000
-"""A task of nearly the size that a body may have: each character takes six bytes of JSON."""
+"""A task of nearly the maximum body size: each character takes six bytes of JSON."""
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ async def serving(provider: FakeProvider, tmp_path: Path) -> AsyncIterator[tuple
 async def test_readers_of_all_sessions_share_what_they_read(
     serving: tuple[ServerProcess, Client], provider: FakeProvider
 ) -> None:
-    """What each holds of a large event, in pieces, is what the kernel did not take."""
+    """Each holds only the pieces of a large event that the kernel did not take."""
     server, client = serving
     provider.script_for(LARGE, Reply(Text("done")))
     session, _ = await client.run(LARGE)

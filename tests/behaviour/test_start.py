@@ -1,4 +1,4 @@
-"""Starting, and what keeps a server from it: a sentence and an exit status, never a traceback."""
+"""Startup and its failures: a sentence and an exit status, never a traceback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Serve = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """`python -m app serve` in an empty directory, for settings with which it ends by itself."""
+    """Runs `python -m app serve` in an empty directory, for settings that make it exit."""
 
     def run(*arguments: str, before: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "home").mkdir(exist_ok=True)
@@ -66,7 +66,7 @@ def test_a_port_in_use(serve: Serve) -> None:
 
 @dataclass(frozen=True)
 class Refused:
-    """Settings, and what the server says of them."""
+    """Invalid settings and the server's error."""
 
     setting: str
     value: str
@@ -91,12 +91,12 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("refused", REFUSED, ids=lambda r: f"{r.setting}={r.value}")
-def test_settings_that_cannot_be_served(serve: Serve, refused: Refused) -> None:
+def test_invalid_settings(serve: Serve, refused: Refused) -> None:
     ended = serve(**{refused.setting: refused.value})
     assert_not_started(ended, refused.code, refused.word)
 
 
-def test_more_readers_than_there_is_room_for(serve: Serve) -> None:
+def test_more_readers_than_open_files_allow(serve: Serve) -> None:
     few = ("prlimit", "--nofile=600:600")
     ended = serve(before=few, PALIMPSEST_MAX_READERS="1000")
     assert_not_started(ended, "invalid_settings", "PALIMPSEST_MAX_READERS", "600 open files", "236 readers")
@@ -122,14 +122,14 @@ def test_a_summary_template_that_cannot_be_used(
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_system_prompt_that_is_not_there(serve: Serve, tmp_path: Path) -> None:
+def test_a_missing_system_prompt_file(serve: Serve, tmp_path: Path) -> None:
     ended = serve(PALIMPSEST_SYSTEM_PROMPT_FILE=str(tmp_path / "absent.md"))
     assert_not_started(ended, "invalid_settings", "PALIMPSEST_SYSTEM_PROMPT_FILE", "absent.md cannot be read")
 
 
 @pytest.mark.parametrize(("kind", "level"), [("auto", "info"), ("docker", "warning")])
-def test_what_is_left_out_is_said_after_the_greeting(tmp_path: Path, kind: str, level: str) -> None:
-    """A start without a Docker Engine is nothing to worry about where there is bubblewrap."""
+def test_unused_sandboxes_are_reported_after_the_greeting(tmp_path: Path, kind: str, level: str) -> None:
+    """A start without a Docker Engine is not a problem if bubblewrap works."""
     need("bubblewrap")
     nowhere = f"unix://{tmp_path / 'absent.sock'}"
     environment = {"PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": kind, "DOCKER_HOST": nowhere}
@@ -159,12 +159,12 @@ def test_what_is_left_out_is_said_after_the_greeting(tmp_path: Path, kind: str, 
     assert nowhere in logged["reason"]
 
 
-def test_a_network_that_leads_commands_to_a_server_without_keys(serve: Serve) -> None:
+def test_a_host_network_without_keys_is_refused(serve: Serve) -> None:
     ended = serve(PALIMPSEST_SANDBOX="bubblewrap", PALIMPSEST_SANDBOX_NETWORK="on")
     assert_not_started(ended, "key_required", "PALIMPSEST_API_KEYS", "network")
 
 
-async def test_what_is_not_as_it_was_meant_is_said_once_and_holds_nothing_up(
+async def test_suspicious_settings_are_reported_once_without_stopping_the_start(
     tmp_path: Path, provider: FakeProvider
 ) -> None:
     data = make_database(tmp_path / "data" / "palimpsest.db").parent
@@ -185,7 +185,7 @@ async def test_what_is_not_as_it_was_meant_is_said_once_and_holds_nothing_up(
     assert data.stat().st_mode & 0o777 == 0o750, "it is the operator's to change"
 
 
-def test_a_misspelt_setting_is_named_before_what_it_keeps_from_starting(serve: Serve) -> None:
+def test_a_misspelled_setting_is_named_before_the_startup_error(serve: Serve) -> None:
     ended = serve(PALIMPSEST_HOST="0.0.0.0", PALIMPSEST_APIKEYS="secret-of-mine")
     assert_not_started(ended, "key_required", "PALIMPSEST_APIKEYS")
     named, sentence = ended.stderr.splitlines()
@@ -199,7 +199,7 @@ def test_an_address_of_another_machine(serve: Serve) -> None:
     assert_not_started(ended, "cannot_listen", "192.0.2.1", "--host")
 
 
-def test_a_file_that_is_no_database(serve: Serve, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "palimpsest.db").write_bytes(b"not a database" * 1000)
     assert_not_started(serve(), "storage_unavailable", "palimpsest.db")
@@ -215,7 +215,7 @@ def test_a_database_of_a_newer_version(serve: Serve, start_server: StartServer, 
 
 
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
-"""In a mount namespace of its own, since permissions do not bind root."""
+"""In a separate mount namespace, since permissions do not restrict root."""
 
 
 def can_unshare() -> bool:
@@ -247,7 +247,7 @@ async def test_a_read_only_data_directory(serve: Serve, start_server: StartServe
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("signal_", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_the_server_tidily(
+async def test_a_signal_ends_the_server_gracefully(
     tmp_path: Path, provider: FakeProvider, sandbox_image: str, signal_: signal.Signals
 ) -> None:
     with ServerProcess(tmp_path / "data", provider, "bubblewrap", sandbox_image) as server:
@@ -279,7 +279,7 @@ async def test_health_and_metrics(client: Client, provider: FakeProvider) -> Non
     assert after["process_resident_memory_bytes"] > 1e6
 
 
-async def test_names_that_a_model_invents_are_no_labels(client: Client, provider: FakeProvider) -> None:
+async def test_names_invented_by_a_model_are_not_labels(client: Client, provider: FakeProvider) -> None:
     calls = (ToolCall("write_file", {"path": "a", "content": "x"}), ToolCall('fly{x="1"}\n', {}), ToolCall("fly", {}))
     provider.script(Reply(*calls), Reply(Text("Done.")))
     await client.run("call what is not there")

@@ -1,4 +1,4 @@
-"""Event streams: whoever leaves and comes back, comes late, or reads along with others ends with the same."""
+"""Event streams: readers that reconnect, join late, or read in parallel end with the same state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.provider import FakeProvider, Gate, Interleaved, Reasoning, Reply, Re
 SHARED_SERVER = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-"""Examples share the server, which is what a server is for; each has sessions of its own."""
+"""Examples share the server; each has its own sessions."""
 
 RICH = (
     Reply(Reasoning("erst denken 😀", chunks=6), Text("Ich beginne 𝒳 ", chunks=4), StreamError()),
@@ -56,8 +56,8 @@ async def read(
     begun: asyncio.Event | None = None,
     **params: Any,
 ) -> bool:
-    """Feeds a replica from one connection, for `count` events or to the end of the stream; true where that came.
-    `begun` is set with the first event."""
+    """Feeds a replica from one connection, for `count` events or to the end of the stream; returns whether the stream
+    ended. `begun` is set with the first event."""
     replica.connect()
     async with aclosing(client.events(session_id, **params)) as events:  # type: ignore[type-var]
         async for event in events:
@@ -71,7 +71,7 @@ async def read(
 
 
 async def keep_leaving(client: Client, session_id: str, counts: list[int]) -> Replica:
-    """A reader that leaves after so many events each time, durable or live, and comes back with `Last-Event-ID`."""
+    """A reader that disconnects after `counts` events each time, durable or live, and resumes with `Last-Event-ID`."""
     replica = Replica()
     place = 0
     while not await read(
@@ -82,7 +82,7 @@ async def keep_leaving(client: Client, session_id: str, counts: list[int]) -> Re
 
 
 async def stored(client: Client, session_id: str) -> dict[str, Any]:
-    """What the API says of a session that is idle, as a replica sees it."""
+    """The API's state of an idle session, in the form of a replica."""
     replica = Replica()
     session = await client.session(session_id)
     queue = await client.get(f"/v1/sessions/{session_id}/queue")
@@ -96,17 +96,17 @@ def texts(replica: Replica) -> list[tuple[str, str]]:
 
 @asynccontextmanager
 async def opened(client: Client, path: str, **params: Any) -> AsyncIterator[httpx.Response]:
-    """A stream whose subscription stands: its first line has come."""
+    """A stream whose subscription is active: its first line has arrived."""
     async with client.http.stream("GET", path, params=params) as response:
         assert response.status_code == 200
         yield response
 
 
-# leaving and coming back
+# disconnecting and reconnecting
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_readers_that_leave_anywhere_end_with_what_a_steady_one_has(
+async def test_readers_that_reconnect_anywhere_end_with_the_state_of_a_steady_one(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
     provider.script(Reply(Text("x"), Gate("start")), *RICH)
@@ -135,7 +135,7 @@ async def test_readers_that_leave_anywhere_end_with_what_a_steady_one_has(
 @pytest.mark.slow
 @settings(SHARED_SERVER, max_examples=6)
 @given(data=st.data())
-async def test_any_story_is_the_same_for_steady_and_restless_readers(
+async def test_any_story_is_the_same_for_steady_and_reconnecting_readers(
     client: Client, provider: FakeProvider, data: st.DataObject
 ) -> None:
     scripts = data.draw(st.lists(st.lists(turns(), min_size=1, max_size=4), min_size=2, max_size=4))
@@ -174,7 +174,7 @@ async def test_the_log_replays_the_same_from_every_seq(client: Client, provider:
 
 
 async def test_live_text_is_the_closing_text_and_ends_with_it(client: Client, provider: FakeProvider) -> None:
-    """Read by one connection alone, whose replica checks each offset."""
+    """Read by a single connection, whose replica checks each offset."""
     text = "😀a𝒳é" * 200
     provider.script(Reply(Text(text, chunks=100), Gate("hold"), Text("!")))
     session_id = (await client.create("go"))["id"]
@@ -250,10 +250,10 @@ async def test_live_output_of_a_tool_is_a_preview_that_its_result_replaces(
     assert (result.data["status"], result.data["bytes"], result.data["truncated"]) == ("completed", 200_005, True)
 
 
-# how a stream begins and ends
+# how a stream starts and ends
 
 
-async def test_it_begins_with_the_delay_of_reconnection(client: Client, provider: FakeProvider) -> None:
+async def test_it_starts_with_the_reconnection_delay(client: Client, provider: FakeProvider) -> None:
     session, _ = await client.run("go")
     async with opened(client, f"/v1/sessions/{session['id']}/events", until="idle") as response:
         body = (await response.aread()).decode()
@@ -306,7 +306,7 @@ async def test_until_idle_ends_at_once_where_nothing_runs(client: Client) -> Non
         assert await client.until_idle(session_id, after=1) == []
 
 
-async def test_until_idle_goes_on_from_a_run_into_the_one_that_follows(client: Client, provider: FakeProvider) -> None:
+async def test_until_idle_continues_into_the_following_run(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("one"), Gate("one")), Reply(Text("two")), Reply(Text("three")))
     session_id = (await client.create("go"))["id"]
     await provider.reached("one")
@@ -354,9 +354,7 @@ async def test_until_idle_does_not_wait_for_messages_that_are_held(
     assert len(queue["items"]) == (0 if change == "withdraw" else 1)
 
 
-async def test_until_idle_ends_where_the_message_that_waited_is_withdrawn(
-    client: Client, provider: FakeProvider
-) -> None:
+async def test_until_idle_ends_if_the_waiting_message_is_withdrawn(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("x"), Gate("hold")))
     session_id = (await client.create("go"))["id"]
     await provider.reached("hold")
@@ -400,7 +398,7 @@ async def test_a_reader_that_leaves_does_not_stop_the_run(client: Client, provid
 
 
 @pytest.mark.parametrize("running", [False, True])
-async def test_a_deleted_session_ends_its_streams_with_saying_so(
+async def test_a_deleted_session_ends_its_streams_with_an_event(
     client: Client, provider: FakeProvider, running: bool
 ) -> None:
     provider.script(Reply(Text("x"), Gate("never")) if running else Reply(Text("x")))
@@ -433,7 +431,7 @@ async def test_a_server_that_stops_ends_its_streams_properly(
     async with opened(client, "/v1/events") as everything:
         await begun.wait()
         await asyncio.to_thread(server.stop)
-        # A connection that was cut off would raise here.
+        # A connection that was cut would raise here.
         assert await one
         assert [event async for event in read_events(everything)] == []
 
@@ -441,7 +439,7 @@ async def test_a_server_that_stops_ends_its_streams_properly(
 # all sessions
 
 
-async def test_a_list_of_sessions_keeps_itself_fresh(client: Client, provider: FakeProvider) -> None:
+async def test_a_list_of_sessions_stays_current(client: Client, provider: FakeProvider) -> None:
     await client.run("before")
     async with opened(client, "/v1/events") as response:
         first = await client.create(title="first")

@@ -1,4 +1,4 @@
-"""The system text of a context: when plan and notes get into it, and that it is measured as it is sent."""
+"""The system text of a context: when plan and notes are included, and that it is measured as sent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def steps(client: Client, session_id: str) -> list[dict[str, Any]]:
 
 
 async def estimated(client: Client, session_id: str, step: int) -> int:
-    """What a step's request is counted at before anything is known of its model's tokenizer."""
+    """A step's estimated tokens before anything is known about its model's tokenizer."""
     shown = await client.get(f"/v1/sessions/{session_id}/context", step=step)
     return int(sum(part["tokens"] for part in (shown["system"], *shown["tools"], *shown["messages"])))
 
@@ -102,7 +102,7 @@ async def test_a_changed_plan_leaves_the_cache_and_the_reported_size_alone(
 
 
 @pytest.mark.parametrize("change", [{"model": ANTHROPIC}, {"tools": ["read_file"]}, {"system_prompt": "Be quick."}])
-async def test_whatever_else_begins_a_context_takes_the_newest_plan(
+async def test_every_new_context_uses_the_newest_plan(
     client: Client, provider: FakeProvider, change: dict[str, Any]
 ) -> None:
     provider.respond(answers(plan("dig"), plan("plant")))
@@ -133,9 +133,7 @@ async def test_notes_are_there_after_a_compaction_that_comes_before_anything_els
 
 
 @pytest.mark.parametrize("lines", [20, 2_000])
-async def test_a_round_is_measured_with_the_notes_that_it_takes_in(
-    client: Client, provider: FakeProvider, lines: int
-) -> None:
+async def test_a_round_is_measured_with_its_new_notes(client: Client, provider: FakeProvider, lines: int) -> None:
     provider.respond(answers(output(), output(), output(10), output(10)))
     session_id = (await client.run("the task", compaction=settings(prune_minimum=1_000_000)))[0]["id"]
     before = await context(client, session_id)
@@ -151,14 +149,12 @@ async def test_a_round_is_measured_with_the_notes_that_it_takes_in(
     else:
         assert event.type == "compaction.completed"
         assert "a note that is kept" in after["system"]["text"]
-        # A round counts the line too that follows an answer where the context is sent as it is.
+        # A round also counts the placeholder line after an answer.
         assert 0 <= event.data["tokens_after"] - after["tokens"] < 30
         assert after["tokens"] < size
 
 
-async def test_a_model_that_is_taken_during_a_round_is_counted_by_what_is_known_of_it(
-    client: Client, provider: FakeProvider
-) -> None:
+async def test_a_model_chosen_during_a_round_uses_its_own_estimates(client: Client, provider: FakeProvider) -> None:
     report = Tokens(input=30_000)
     dear = [Reply(*output().parts, usage=Tokens(input=3_000)), Reply(*output().parts, usage=report)]
     provider.respond(answers(*dear, summary=Reply(Gate("summary"), Text(SUMMARY.format(step=2)))))
@@ -183,9 +179,7 @@ async def test_a_model_that_is_taken_during_a_round_is_counted_by_what_is_known_
     assert provider.refusals == []
 
 
-async def test_the_refusal_of_a_model_that_was_left_meanwhile_compacts_nothing(
-    client: Client, provider: FakeProvider
-) -> None:
+async def test_a_refusal_from_a_previous_model_compacts_nothing(client: Client, provider: FakeProvider) -> None:
     body = {"error": {"message": "maximum context length exceeded", "code": "context_length_exceeded"}}
     refused = Reply(Gate("refused"), HttpError(400, body))
     provider.respond(answers(output(), output(), output(), refused))

@@ -1,4 +1,4 @@
-"""What a model gets from its tools: clipped output that is stored whole, errors that say what to do, a plan."""
+"""Tool results: clipped output that is stored whole, errors that say what to do, a plan."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_every_byte_of_an_output_comes_back(client: Client, provider: Fake
     assert provider.refusals == []
 
 
-async def test_a_call_that_is_open_has_no_output_yet(client: Client, provider: FakeProvider) -> None:
+async def test_a_running_call_has_no_output_yet(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(command(WAIT_FOR_FILE)))
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
@@ -116,7 +116,7 @@ async def test_a_call_that_is_open_has_no_output_yet(client: Client, provider: F
     assert (output.status_code, output.json()["code"]) == (409, "call_open")
 
 
-async def test_a_time_out_ends_every_process_and_keeps_the_output(
+async def test_a_timeout_ends_every_process_and_keeps_the_output(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
     seconds = unique_seconds()
@@ -138,7 +138,7 @@ async def test_a_time_out_ends_every_process_and_keeps_the_output(
     assert shown == result.data["output"]
 
 
-async def test_the_servers_time_out_is_for_commands_that_name_none(
+async def test_the_servers_timeout_is_the_default(
     start_server: Callable[..., RunningServer], provider: FakeProvider
 ) -> None:
     provider.script(Reply(command("sleep 60"), command("true", timeout_s=11)))
@@ -150,7 +150,7 @@ async def test_the_servers_time_out_is_for_commands_that_name_none(
     assert "10 at most" in second.data["output"]
 
 
-async def test_a_background_process_holds_nothing_up_and_ends_with_the_session(
+async def test_a_background_process_delays_nothing_and_ends_with_the_session(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
     seconds = unique_seconds()
@@ -177,7 +177,7 @@ SLIPS = [
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-async def test_a_models_slips_come_back_as_errors_that_say_what_to_do(
+async def test_invalid_calls_come_back_as_errors_that_say_what_to_do(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
     provider.script(Reply(*(call for call, _, _ in SLIPS)), Reply(Text("I see")))
@@ -255,7 +255,7 @@ async def test_interleaved_calls_and_repeated_ids_are_kept_apart(
     await assert_sound(client, session["id"])
 
 
-async def test_a_plan_is_told_by_its_result_and_leaves_the_system_text(client: Client, provider: FakeProvider) -> None:
+async def test_a_plan_is_in_its_result_and_not_in_the_system_text(client: Client, provider: FakeProvider) -> None:
     items = [{"text": "dig", "status": "completed"}, {"text": "plant", "status": "in_progress"}, {"text": "water"}]
     provider.script(
         Reply(ToolCall("update_plan", {"items": items})),

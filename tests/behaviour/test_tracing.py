@@ -1,4 +1,4 @@
-"""Traces and logs of a real run: they name session, step and call, and hold no text of anybody."""
+"""Traces and logs of a real run: they name session, step and call, and contain no user or model text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOW = {"retry-after": "0"}
 
 
 class Receiver:
-    """Takes spans over OTLP."""
+    """Receives spans over OTLP."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -43,7 +43,7 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, format: str, *arguments: Any) -> None:
-                """Says nothing."""
+                """Logs nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
@@ -117,7 +117,7 @@ async def test_the_spans_of_a_run(start_server: StartServer, provider: FakeProvi
     assert not any(SECRET.encode() in body for body in receiver.bodies), "no content"
 
 
-async def test_what_is_open_at_the_end_of_the_server_is_told(
+async def test_open_spans_are_sent_at_shutdown(
     start_server: StartServer, provider: FakeProvider, receiver: Receiver
 ) -> None:
     provider.script(Reply(Text("half"), Gate("never")))
@@ -129,7 +129,7 @@ async def test_what_is_open_at_the_end_of_the_server_is_told(
     assert {span.name for span in receiver.spans} == {"invoke_agent palimpsest", "chat model"}
 
 
-async def test_a_receiver_that_is_away_costs_nothing(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_an_unreachable_receiver_costs_nothing(start_server: StartServer, provider: FakeProvider) -> None:
     async with Client(start_server(otlp_endpoint="http://127.0.0.1:9").url) as client:
         session, _ = await client.run("say hello")
         assert session["outcome"] == "completed"

@@ -1,4 +1,4 @@
-"""What a provider reports of a prompt's size, taken where it can be meant and not where it cannot."""
+"""A provider's reported prompt sizes: plausible ones are used, impossible ones ignored."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ StartServer = Callable[..., RunningServer]
 
 STEPS = 9
 NOTHING_READ = Tokens(input=0, cache_read=0, cache_write=0, output=5)
-"""As some servers have it, which fill in a 0 where they have not counted."""
+"""As from servers that report 0 if they have not counted."""
 
 
 class Working:
-    """A model that fills the window, one output at a time. What `reported` gives for a step stands in its usage."""
+    """A model that fills the window, one output at a time. `reported` sets a step's usage."""
 
     def __init__(self, reported: Callable[[int], Tokens | None]) -> None:
         self.steps = 0
@@ -41,7 +41,7 @@ class Working:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("model", MODELS)
-async def test_a_prompt_of_no_tokens_is_not_believed(
+async def test_a_report_of_zero_prompt_tokens_is_ignored(
     start_server: StartServer, provider: FakeProvider, model: str, policy: str
 ) -> None:
     provider.configure(window=WINDOW)
@@ -55,17 +55,17 @@ async def test_a_prompt_of_no_tokens_is_not_believed(
         shown = [event.data["context"] for event in of_type(events, "step.finished")]
         assert {context["source"] for context in shown} == {"estimated"}
         assert shown[-1]["tokens"] > 2_000
-        # What it wrote is billed all the same.
+        # Its output is billed anyway.
         steps = [event.data["usage"]["output_tokens"] for event in of_type(events, "step.finished")]
         assert steps == [5] * (STEPS + 1)
         await assert_sound(client, session["id"])
     assert provider.refusals == []
 
 
-async def test_a_report_goes_on_to_count_where_the_next_one_is_of_nothing(
+async def test_a_report_keeps_counting_if_the_next_one_is_empty(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
-    """The first step's real report is the ground; what came since is estimated on top of it."""
+    """The first step's real report is the baseline; later content is estimated on top of it."""
     provider.configure(window=WINDOW)
     provider.respond(Working(lambda step: None if step == 1 else NOTHING_READ))
     async with Client(start_server(models=SMALL).url) as client:

@@ -1,4 +1,4 @@
-"""The wheel, alone in an empty environment and an empty directory: all that the service needs is inside."""
+"""The wheel alone in an empty environment and directory: it contains everything the service needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that `PALIMPSEST_TEST_WHEEL` names, else one built here."""
+    """The wheel named by `PALIMPSEST_TEST_WHEEL`, else one built here."""
     given = os.environ.get("PALIMPSEST_TEST_WHEEL")
     if given:
         return Path(given)
@@ -47,7 +47,7 @@ def pip(python: str | Path, *arguments: str) -> None:
 
 @dataclass(frozen=True)
 class Installation:
-    """An environment with nothing but the wheel and what it asks for, and an empty directory to work in."""
+    """An environment with only the wheel and its dependencies, and an empty working directory."""
 
     bin: Path
     folder: Path
@@ -103,7 +103,7 @@ def served(installation: Installation) -> Iterator[str]:
         process.communicate(timeout=30)
 
 
-def test_what_is_inside(wheel: Path) -> None:
+def test_the_content_of_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     data = (("app/static", "*"), ("app/context/templates", "*.md"), ("app/evaluation/histories", "*.gz"))
     for folder, pattern in (("app", "*.py"), *data):

@@ -1,7 +1,7 @@
-"""A small web with its own DNS, run as a program in a network namespace: HTTP, HTTPS and names on one public address.
+"""A small web with DNS, run as a program in a network namespace: HTTP, HTTPS and DNS on one public address.
 
-`python web_server.py ADDRESS SERVER_ADDRESS DIRECTORY`. It serves the directory's `www` under the allowed names, says
-REACHED under all others, and writes what it was asked to the directory's `log`, a JSON list a line.
+`python web_server.py ADDRESS SERVER_ADDRESS DIRECTORY`. It serves the directory's `www` under the allowed names,
+answers REACHED under all others, and appends each request to the directory's `log`, one JSON list per line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_allowed(host: str) -> bool:
 
 
 def addresses(web: str, server: str) -> dict[str, Callable[[], str]]:
-    """Names whose addresses are not the web's."""
+    """Names whose addresses differ from the web's."""
     turns = itertools.cycle([web, "127.0.0.1"])
     fixed = {
         "private.example.org": "10.1.2.3",

@@ -1,5 +1,5 @@
-"""Fuzzers: hostile input, drawn from a seed, for every border at which the service takes what others made.
+"""Fuzzers: hostile input, generated from a seed, for every interface that accepts external input.
 
-`python -m tests.fuzz --help` says how to run them for minutes; the ordinary tests run each for a few inputs. A fuzzer
-draws a case, tries it and says what came of it; whatever it raises is a crash, which is shrunk and kept.
+`python -m tests.fuzz --help` shows how to run them for minutes; the ordinary tests run each for a few inputs. A fuzzer
+draws a case, tries it and reports the outcome; anything it raises is a crash, which is shrunk and kept.
 """

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 ENDED = 130
-"""The exit code of a run that was stopped, as shells have it for Ctrl-C."""
+"""The exit code of a run that was stopped, as in shells after Ctrl-C."""
 
 
 def fuzzer(name: str) -> AbstractContextManager[Any]:
-    """The fuzzer of that name; each is loaded only where it is asked for."""
+    """The fuzzer of that name; each is loaded only if requested."""
     match name:
         case "api":
             from tests.fuzz.api import ApiFuzzer
@@ -51,7 +51,7 @@ NAMES = ("api", "streams", "sessions", "tools", "paths")
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command's options."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz",
         description="Tries hostile input, drawn from a seed, at the borders of the service, one after the other, and"
@@ -68,7 +68,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def summary(name: str, seed: int, result: Result) -> str:
-    """What a fuzzer has tried, as a table of kinds and outcomes, the most frequent first."""
+    """A fuzzer's cases as a table of kinds and outcomes, most frequent first."""
     lines = [
         f"{name}: {result.total:,} inputs with {sum(result.counts.values()):,} outcomes in {result.seconds:.0f} s, seed"
         f" {seed}, {len(result.counts)} different ones, {'1 crash' if result.crash else 'no crash'}"
@@ -78,7 +78,7 @@ def summary(name: str, seed: int, result: Result) -> str:
 
 
 def run_one(name: str, seed: int, given: argparse.Namespace) -> int:
-    """Runs one fuzzer and prints what it has done, also where it was stopped; the exit code."""
+    """Runs one fuzzer and prints its results, even if stopped; returns the exit code."""
     result = Result()
     stored = given.out / f"palimpsest-fuzz-{name}-{seed}.txt"
     try:
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, signal.default_int_handler)
     configure_logging("error", "json")
-    # The server writes on to clients that have left; asyncio says so for each write.
+    # The server keeps writing to clients that have left; asyncio logs each write.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     codes = []

@@ -1,4 +1,4 @@
-"""Things that exist on a server, to aim requests at, and how its answers are held against its own document."""
+"""Existing objects on a server as targets of requests, and the check of responses against its document."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CHECKS = (
     response_schema_conformance,
 )
 ENDLESS = "/v1/events"
-"""A stream that only its reader ends; other tests follow it."""
+"""A stream that only its reader ends; covered by other tests."""
 WAITING = "wait for the gate"
 
 
 def agent(request: RecordedRequest) -> Reply:
-    """One command, then an answer; for a task that says so, an answer that never comes."""
+    """One command, then an answer; for a certain task, an answer that never arrives."""
     if WAITING in request.first_user_text:
         return Reply(Gate("never"))
     if any(message["role"] == "tool" for message in request.messages):
@@ -40,7 +40,7 @@ def agent(request: RecordedRequest) -> Reply:
 
 @dataclass
 class Target:
-    """Things that exist on a server, to aim requests at."""
+    """Existing objects on a server, as targets of requests."""
 
     http: httpx.Client
 
@@ -71,7 +71,7 @@ class Target:
         return {"session_id": session_id, "call_id": str(item["call_id"])}
 
     def aim(self, case: Any) -> Any:
-        """The case, at things that exist."""
+        """The case, aimed at existing objects."""
         parameters = case.path_parameters or {}
         if "session_id" in parameters:
             parameters["session_id"] = self.session() if case.method == "DELETE" else self.session_id

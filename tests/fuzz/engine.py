@@ -1,4 +1,4 @@
-"""Runs a fuzzer: draws cases, counts what came of them, and makes the first that crashes as small as it can."""
+"""Runs a fuzzer: draws cases, counts outcomes, and minimizes the first that crashes."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from hypothesis.errors import HypothesisException
 from hypothesis.strategies import SearchStrategy
 
 BATCH = 100
-"""Cases that are drawn from one seed: the drawing grows slower with each that it must not draw again."""
+"""Cases drawn from one seed: drawing gets slower with each case that must not be repeated."""
 SHRINKING_S = 60
-"""How long a crash may be made smaller after the time is over, in seconds."""
+"""Seconds for minimizing a crash after the time is over."""
 HUNG_S = 120
-"""Seconds after which a case has hung; the slowest that end by themselves take some ten on a busy machine."""
+"""Seconds after which a case counts as hung; the slowest valid ones take about ten on a busy machine."""
 
 
 class Crash(AssertionError):
-    """What came of a case is none of what may."""
+    """A case had an outcome that is not allowed."""
 
 
 Outcome = tuple[str, str]
-"""The kind of something that was tried, and what came of it."""
+"""The kind of a trial, and its outcome."""
 
 
 class Fuzzer(Protocol):
-    """One border. Entered before its first case and left after its last."""
+    """A fuzzer of one interface. Entered before its first case and left after its last."""
 
     def cases(self) -> SearchStrategy[Any]:
-        """What may be tried."""
+        """The strategy for cases."""
         ...
 
     def attempt(self, case: Any) -> list[Outcome]:
-        """Tries a case, which may be several things in turn. Raises `Crash`, or anything else, for one that must not
-        have gone as it went."""
+        """Tries a case, which may be several things in sequence. Raises `Crash`, or anything else, for a forbidden
+        outcome."""
         ...
 
     def shown(self, case: Any) -> str:
-        """The case as it goes into a regression test."""
+        """The case as needed in a regression test."""
         ...
 
 
 @dataclass
 class Result:
-    """How many cases were tried, what came of them by kind and outcome, and the crash that ended it: its smallest case
-    and what that raised."""
+    """The number of cases, their outcomes by kind, and the crash that ended the run: its minimized case and the error
+    it raised."""
 
     total: int = 0
     counts: Counter[Outcome] = field(default_factory=Counter)
@@ -70,8 +70,8 @@ def run(
     result: Result | None = None,
     hung: Path | None = None,
 ) -> Result:
-    """Tries cases until the time is over or so many were tried, or one crashes. A case that does not end is written to
-    the file `hung`, where one is given, and ends the process. `result` is what to count into."""
+    """Tries cases until the time is over, the given number was tried, or one crashes. A case that hangs is written to
+    the file `hung`, if given, and ends the process. Counts into `result`."""
     result = result or Result()
     started = time.monotonic()
 
@@ -130,7 +130,7 @@ def _batch(
 
 @contextmanager
 def _watched(fuzzer: Fuzzer, hung: Path | None) -> Iterator[Callable[[Any], None]]:
-    """Notes the case under way. Nothing but the process's end helps against one that never ends."""
+    """Records the current case. A case that never ends can only be stopped by ending the process."""
     now: list[tuple[Any, float]] = []
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What lies around a workspace, and must stay as it is and unread."""
+"""Files outside a workspace, which must stay unchanged and unread."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ State = dict[str, tuple[int, int, bytes]]
 
 
 class Outside:
-    """A directory beside the data directory with a secret in it, another session's workspace with the same, and what
-    the host would miss."""
+    """A directory next to the data directory with a secret in it, another session's workspace with the same, and files
+    of the host."""
 
     secret = SECRET
 
@@ -30,11 +30,11 @@ class Outside:
         self._roots = [self.folder, beside, own, Path("/etc/passwd"), Path("/etc/hosts"), Path("/outside")]
 
     def state(self) -> State:
-        """What is there: mode, size and content of each file."""
+        """Mode, size and content of each file."""
         return {str(path): _look(path) for root in self._roots for path in _below(root)}
 
     def check(self, before: State) -> None:
-        """Raises `Crash` where that is another state than before."""
+        """Raises `Crash` if the state has changed."""
         after = self.state()
         changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         if changed:

@@ -1,4 +1,4 @@
-"""Paths as a hostile client or model names them, and workspaces full of links and other traps."""
+"""Paths from a hostile client or model, and workspaces full of links and other traps."""
 
 from __future__ import annotations
 
@@ -112,15 +112,15 @@ TARGETS = st.sampled_from(
 
 @dataclass(frozen=True)
 class Entry:
-    """Something made in a workspace: at `path`, with `target` for a link, both as they are given to the system."""
+    """Something made in a workspace: at `path`, with `target` for a link, both as passed to the system."""
 
     kind: Kind
     path: tuple[bytes, ...]
     target: str = ""
 
     def make(self, root: Path, outside: Path) -> bool:
-        """Makes it as commands in the sandbox could; whether it could be made. No link that is there already is
-        followed in its own place, though those above it are: they were made by the same hand."""
+        """Creates it as commands in the sandbox could; returns whether that worked. An existing link at the path itself
+        is not followed, but links above it are: they were created the same way."""
         place = os.path.join(os.fsencode(root), *self.path)
         above = os.path.realpath(os.path.dirname(place))
         if not (above + b"/").startswith(os.path.realpath(os.fsencode(root)) + b"/"):
@@ -162,7 +162,7 @@ entries = st.builds(
 
 @dataclass(frozen=True)
 class Visit:
-    """What is made in a workspace, and what is then asked for: `how` and the path."""
+    """The entries of a workspace, and the requests for paths in it: `how` and the path."""
 
     entries: tuple[Entry, ...]
     asked: tuple[tuple[str, str], ...]

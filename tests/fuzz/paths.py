@@ -1,4 +1,4 @@
-"""Paths and trees of links: the routes of files, the tools and the archive show and change the workspace alone."""
+"""Paths and trees of links: file routes, tools and archive show and change only the workspace."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ARGUMENTS: dict[str, dict[str, str]] = {
 
 
 class PathFuzzer:
-    """Makes trees in a session's workspace and asks for paths in them, over HTTP and as a model does."""
+    """Creates trees in a session's workspace and requests paths in them, over HTTP and through the model."""
 
     def __enter__(self) -> Self:
         self._rig = Rig()
@@ -88,7 +88,7 @@ class PathFuzzer:
                 os.chown(os.path.join(folder, name), status.st_uid, status.st_gid, follow_symlinks=False)
 
     def _ask(self, session_id: str, own: Path, how: str, path: str) -> str:
-        """Asks over HTTP; the status. The path goes out to the letter: a client would tidy `..` away."""
+        """Requests a path over HTTP; returns the status. The path is sent verbatim: a client would normalize `..`."""
         base = f"/v1/sessions/{session_id}/files"
         encoded = quote(path.encode("utf-8", "surrogatepass"), safe="/")
         target = f"{base}?path={encoded}" if how == "list" else f"{base}/{encoded}"
@@ -112,7 +112,7 @@ class PathFuzzer:
             raise Crash(f"{how} {path!r} has shown what lies outside")
 
     def _call(self, session_id: str, asked: list[tuple[str, str]]) -> list[str]:
-        """Has the model name the paths; how the calls ended."""
+        """Has the model use the paths; returns the statuses of the calls."""
         calls = [ToolCall(how, {"path": _sent(path), **ARGUMENTS[how]}) for how, path in asked]
 
         def plays(request: RecordedRequest) -> Answer:
@@ -131,7 +131,7 @@ class PathFuzzer:
         return [f"{result['name']} {result['status']}" for result in results]
 
     def _check_archive(self, session_id: str) -> None:
-        """The archive can be read whole, holds names below it alone, links as links, and nothing from outside."""
+        """The archive is complete, has only names below it, links as links, and nothing from outside."""
         answer = self._rig.http.get(f"/v1/sessions/{session_id}/archive")
         if answer.status_code != 200:
             raise Crash(f"the archive is answered {answer.status_code}: {answer.text[:500]}")
@@ -146,12 +146,12 @@ class PathFuzzer:
 
 
 def _sent(path: str) -> str:
-    """The path as the provider can send it: halves of surrogate pairs are not JSON."""
+    """The path as the provider can send it: lone surrogates are not JSON."""
     return path.encode("utf-8", "replace").decode()
 
 
 def _check_is_inside(own: Path, path: str, answer: httpx.Response) -> None:
-    """What was read is what lies there, by names alone."""
+    """The content read is that of the path, resolved by names only."""
     path = path.encode("utf-8", "surrogatepass").decode("utf-8", "replace")  # as the server reads a target
     relative = os.path.relpath(path, "/workspace") if path.startswith("/") else os.path.normpath(path)
     place = own / relative

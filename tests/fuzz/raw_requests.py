@@ -1,4 +1,4 @@
-"""Requests as bytes: what no client's library would send."""
+"""Requests as bytes, such as no HTTP library would send."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.fuzz.values import anything, changed, encoded, hostile
 
 SESSION = "{session}"
-"""In a target, stands for the id of a session that exists."""
+"""Placeholder in a target for the id of an existing session."""
 PATHS = (
     "/v1/sessions",
     "/v1/sessions/{session}",
@@ -159,7 +159,7 @@ BODIES = (
 
 @dataclass(frozen=True)
 class Raw:
-    """Bytes for a fresh connection. `framed` where their length is said as it is, so that an answer has to come."""
+    """Bytes for a new connection. `framed`: the stated length is correct, so a response must come."""
 
     target: str
     data: bytes
@@ -168,7 +168,7 @@ class Raw:
 
 @st.composite
 def bodies(draw: st.DrawFn) -> bytes:
-    """JSON that is nearly what is asked for, JSON of anything, and what is no JSON."""
+    """Nearly valid JSON, arbitrary JSON, and invalid JSON."""
     match draw(
         st.sampled_from(["sound", "changed", "changed", "changed", "anything", "bytes", "cut", "deep", "empty"])
     ):
@@ -194,7 +194,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def raw_requests(draw: st.DrawFn) -> Raw:
-    """A request whose parts are each sound or not; or bytes that are none."""
+    """A request whose parts are each valid or not; or arbitrary bytes."""
     if draw(st.integers(0, 19)) == 0:
         return Raw("", draw(st.binary(min_size=1, max_size=200)) + b"\r\n\r\n", framed=False)
     usual = draw(st.integers(0, 2)) > 0

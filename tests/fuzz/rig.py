@@ -1,4 +1,4 @@
-"""A real server with the strict provider behind it, for the fuzzers that come through the front door."""
+"""A real server with the strict provider, for the fuzzers that use the public API."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.provider import DONE, FakeProvider, RecordedRequest
 from tests.provider.script import Answer
 
 CASES_A_SESSION = 20
-"""Cases that share a session, so that its history is never long and a new one not the rule."""
+"""Cases per session: keeps histories short without creating a session for each case."""
 ANSWER_S = 60.0
-"""Seconds for a server's answer, on a busy machine; what takes longer has hung."""
+"""Timeout for a response on a busy machine, in seconds."""
 
 RUN_S = 90.0
-"""Seconds within which a run of a few steps has ended."""
+"""Timeout for a run of a few steps, in seconds."""
 
 
 class Rig:
@@ -43,7 +43,7 @@ class Rig:
             self.provider = stack.enter_context(FakeProvider(keep=100))
             self.provider.respond(lambda request: self.answers(request))
             self.data_dir = self.folder / "data"
-            # Some trees in it are deeper than Python's own deletion goes.
+            # Some trees in it are too deep for Python's own deletion.
             stack.callback(delete_tree, self.data_dir)
             make_database(self.data_dir / "palimpsest.db")
             # The same call is made again and again, and no session grows so long that it is compacted.
@@ -84,8 +84,8 @@ class Rig:
         return str(answer.raise_for_status().json()["id"])
 
     def told(self, session_id: str, text: str) -> list[dict[str, Any]]:
-        """Sends a message and waits until the session is idle: the data of the events since. Raises `Crash` where the
-        message is not taken or the session does not end."""
+        """Sends a message and waits until the session is idle; returns the data of the events since. Raises `Crash` if
+        the message is not accepted or the session does not become idle."""
         after = self.http.get(f"/v1/sessions/{session_id}").raise_for_status().json()["last_seq"]
         posted = self.http.post(f"/v1/sessions/{session_id}/queue", json={"content": text, "mode": "follow_up"})
         if posted.status_code >= 300:
@@ -110,7 +110,7 @@ class Rig:
 
 
 def _events(data: bytes) -> Iterator[dict[str, Any]]:
-    """The events of a stream. Its lines end with LF alone; httpx would end them within texts too."""
+    """The events of a stream. Its lines end with LF only; httpx would also split at other line separators."""
     kind = ""
     for line in data.replace(b"\r\n", b"\n").split(b"\n"):
         if line.startswith(b"event: "):

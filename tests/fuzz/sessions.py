@@ -1,4 +1,4 @@
-"""Garbled model streams through the front door: the session ends idle, its history is sound, and it takes more."""
+"""Garbled model streams end to end: the session becomes idle, its history is sound, and it accepts more messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GARBLED, PLAIN = "Say anything.", "Say that you are well."
 WELL = "I am well."
 OUTCOMES = {"completed", "failed", "limit_reached"}
 MAX_ROUNDS = 3
-"""Times that the garbled answer is given; then a plain one ends the run, since its calls would have none."""
+"""Number of garbled answers; then a plain one ends the run, whose calls would otherwise go on."""
 
 
 class SessionFuzzer:
@@ -48,7 +48,7 @@ class SessionFuzzer:
         try:
             first = self._told(session_id, GARBLED, _garbled(case))
             if any(mark in case.data for mark in (b'"thinking"', b'"redacted_thinking"')):
-                # It was signed by nobody, so that its own model would not take it back.
+                # Its signature is invalid, so its own model would not accept it back.
                 self._take_new_model(session_id, case.wire)
             self._goes_on(session_id)
             self._check_history(session_id)
@@ -60,19 +60,20 @@ class SessionFuzzer:
         return [(f"{case.wire} {case.kind}", f"{end['outcome']} {code}".strip())]
 
     def _take_new_model(self, session_id: str, wire: Wire) -> None:
-        """A model that nothing was learnt of: what one case teaches of a window is not the next one's."""
+        """Switches to a model without learned data: a window learned in one case must not affect the next."""
         self._models += 1
         model = {"model": f"{PROVIDERS[wire]}/model-{self._models}"}
         self._rig.http.patch(f"/v1/sessions/{session_id}", json=model).raise_for_status()
 
     def _goes_on(self, session_id: str) -> None:
-        """Sends a message that is answered as it should be."""
+        """Sends a message that is answered properly."""
         end = self._told(session_id, PLAIN, _well)[-1]
         if end["outcome"] != "completed":
             raise Crash(f"the next message ended as {end}")
 
     def _told(self, session_id: str, text: str, answer: Any) -> list[dict[str, Any]]:
-        """Sends a message; the events of its run, the last of which is its end. The provider must have understood."""
+        """Sends a message; the events of its run, the last of which is its end. The provider must have accepted the
+        request."""
         self._rig.answers = answer
         refused = len(self._rig.provider.broken)
         events = self._rig.told(session_id, text)
@@ -84,7 +85,7 @@ class SessionFuzzer:
         return events
 
     def _check_history(self, session_id: str) -> None:
-        """It can be read, and every call in it has one result."""
+        """The history is readable, and every call in it has one result."""
         called: list[str] = []
         answered: list[str] = []
         after = ""

@@ -1,4 +1,4 @@
-"""Answers of providers gone wrong: grown from sound ones of all wires, or no answer at all."""
+"""Malformed provider responses: mutated valid ones of all wire formats, or no response at all."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MAX_EVENTS = 60
 
 @dataclass(frozen=True)
 class Answer:
-    """What a provider sends: `chunks` as they come off the wire, one document of JSON where `is_json`. `kind` says how
-    it was made."""
+    """A provider's response: `chunks` as received, a single JSON document if `is_json`. `kind` says how it was
+    generated."""
 
     wire: Wire
     kind: str
@@ -48,7 +48,7 @@ parts = st.one_of(
 
 
 def replies_with(arguments: list[str]) -> st.SearchStrategy[Reply]:
-    """Replies of text, reasoning and calls with such arguments, side by side or mixed."""
+    """Replies of text, reasoning and calls with such arguments, in sequence or interleaved."""
     call = st.builds(
         ToolCall,
         names,
@@ -69,7 +69,7 @@ def replies_with(arguments: list[str]) -> st.SearchStrategy[Reply]:
 
 replies = replies_with([*sound_arguments, *broken_arguments])
 whole_replies = replies_with(sound_arguments)
-"""Anthropic's format has arguments as an object where it does not stream."""
+"""Anthropic's format has arguments as an object if it does not stream."""
 
 
 def answering(reply: Reply, *, stream: bool) -> Answering:

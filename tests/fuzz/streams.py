@@ -1,4 +1,4 @@
-"""The parsers of model streams, up to a step's assembled message: it is sound, or the answer is a `ProviderError`."""
+"""The parsers of model streams, up to a step's assembled message: it is valid, or a `ProviderError` is raised."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ from tests.unit.agent.sinks import KeptSink
 
 MODEL = "acme/one"
 SLOW_S = 20.0
-"""Seconds after which an answer of some kilobytes has taken too long, on a busy machine; as a rule it takes one
-thousandth of a second."""
+"""Timeout for a response of some kilobytes on a busy machine, in seconds; usually it takes one millisecond."""
 MAX_DETAIL_CHARS = 1_200
-"""Characters of an error's sentence, which people read and every client gets."""
+"""Maximum characters of an error message, which people read and every client gets."""
 
 REGISTRY = ToolRegistry(default_tools())
 
 
 class Came:
-    """An answer's body as it comes off the wire."""
+    """A response body as received."""
 
     def __init__(self, answer: Answer) -> None:
         self._chunks = answer.chunks
@@ -77,12 +76,12 @@ class Played:
 
 
 def wire_of(provider: HttpProvider) -> WireFormat:
-    """How a provider calls a model that it knows nothing of."""
+    """The provider's wire format for an unknown model."""
     return provider.wire_format(provider.quirks())
 
 
 class StreamFuzzer:
-    """Reads answers as a step does and holds what comes of them against what a history may hold."""
+    """Reads responses as a step does and checks the results against the rules of a history."""
 
     def __enter__(self) -> Self:
         self._runner = asyncio.Runner()
@@ -140,14 +139,14 @@ class StreamFuzzer:
 
 
 def check_error(error: ProviderError) -> None:
-    """It can be shown: as JSON, and in not too many words."""
+    """It can be shown: it is valid JSON and not too long."""
     orjson.dumps(error.problem())
     if len(error.detail) > MAX_DETAIL_CHARS:
         raise Crash(f"an error of {len(error.detail)} characters")
 
 
 def check_message(message: Message, sink: KeptSink) -> None:
-    """It can be stored and read again, its parts are in order, and what was shown of it is what it holds."""
+    """It can be stored and read back, its parts are in order, and the streamed text equals its content."""
     orjson.dumps(message.model_dump(mode="json"))
     for part in message.parts:
         if type(part).model_validate_json(_stored(part)) != part:
@@ -197,7 +196,7 @@ def check_sendable(message: Message, providers: Mapping[Wire, HttpProvider]) -> 
             DIALECTS[wire].check(body, {"anthropic-version": "2023-06-01"}, Settings(), SealBook())
         except Refused as refused:
             if refused.rule == "thinking":
-                continue  # signed by nobody: these answers are made up
+                continue  # invalid signature: these answers are invented
             raise Crash(f"the next request is refused by {wire}: {refused}") from refused
 
 

@@ -1,4 +1,4 @@
-"""Calls of tools as a hostile model makes them: by the schema, nearly by it, and not at all."""
+"""Tool calls of a hostile model: valid, nearly valid, and invalid by their schema."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _SPECIAL: dict[str, st.SearchStrategy[Any]] = {
 
 
 def by_schema(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """What the schema of a tool's arguments allows, as far as such schemas go."""
+    """Arguments that a tool's schema allows, as far as needed for these schemas."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema.get("type"):
@@ -114,7 +114,7 @@ def by_schema(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 @dataclass(frozen=True)
 class Call:
-    """One call: `arguments` is what stands on the wire, whether it is JSON or not."""
+    """One call: `arguments` is the text on the wire, JSON or not."""
 
     name: str
     arguments: str
@@ -137,14 +137,14 @@ def pointed(draw: st.DrawFn, name: str) -> Any:
         if field in schema.get("required", ()) or draw(st.booleans())
     }
     if "command" in chosen:
-        # A command without end costs the run its time.
+        # An endless command would use up the run's time.
         chosen["timeout_s"] = draw(_SPECIAL["timeout_s"]) if draw(st.integers(0, 3)) == 0 else 1
     return chosen
 
 
 @st.composite
 def calls(draw: st.DrawFn) -> Call:
-    """One call of a tool, or of none."""
+    """One call of a known or unknown tool."""
     name = draw(st.sampled_from(list(SCHEMAS)))
     match draw(st.sampled_from(["pointed", "pointed", "pointed", "schema", "changed", "anything", "text", "name"])):
         case "pointed":

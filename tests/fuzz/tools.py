@@ -1,5 +1,5 @@
-"""The tools under hostile arguments: each call has a result or an error that says what to mend, and nothing outside of
-the workspace changes."""
+"""The tools under hostile arguments: each call has a result or a helpful error, and nothing outside of the workspace
+changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.provider import RecordedRequest, Reply, Text, ToolCall
 from tests.provider.script import Answer
 
 CRASHED = "failed inside the service"
-"""What the model is told of a tool that raised what it must not."""
+"""The message to the model after an unexpected error in a tool."""
 ENDED = {"completed", "error"}
 
 

@@ -1,4 +1,4 @@
-"""Values that trip programs up, and JSON with such values in it."""
+"""Values that often break programs, and JSON with such values in it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ HOSTILE: tuple[Any, ...] = (
     DEEP_LIST,
     DEEP_DICT,
 )
-"""What stands where something else was expected. The deep ones are deeper than some serialisers write."""
+"""Unexpected values. The deep ones are deeper than some serializers can write."""
 
 hostile = st.sampled_from(HOSTILE)
 texts = st.one_of(
@@ -75,7 +75,7 @@ anything = st.recursive(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The ways to every value within a document, its own included; not to what lies very deep."""
+    """The paths to every value in a document, including the root; very deep values are left out."""
     yield path
     if len(path) > 20:
         return
@@ -97,7 +97,7 @@ def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 def removed(document: Any, path: tuple[Any, ...]) -> Any:
-    """The document without what is at a place."""
+    """The document without the value at a place."""
     if not path:
         return None
     copy = dict(document) if isinstance(document, dict) else list(document)
@@ -110,7 +110,7 @@ def removed(document: Any, path: tuple[Any, ...]) -> Any:
 
 @st.composite
 def changed(draw: st.DrawFn, document: Any) -> Any:
-    """A document in which one value is another, or gone."""
+    """A document with one value changed or removed."""
     path = draw(st.sampled_from(list(places(document))))
     if draw(st.integers(0, 4)) == 0:
         return removed(document, path)
@@ -118,5 +118,5 @@ def changed(draw: st.DrawFn, document: Any) -> Any:
 
 
 def encoded(value: Any) -> bytes:
-    """As JSON, which also says what Python's own strings cannot hold on the wire: halves of surrogate pairs."""
+    """JSON bytes; lone surrogates are escaped."""
     return json.dumps(value).encode()

@@ -1,4 +1,4 @@
-"""A small model for trying things by hand: it makes two calls and then says what it was told."""
+"""A small model for manual trials: it makes two calls and then repeats the user message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COMMANDS = ("ls -la", "echo hello from the fake model")
 
 
 def echo_agent(request: RecordedRequest) -> Reply:
-    """Two `execute_command` calls, one a step, then the last user message; at once where no such tool is offered."""
+    """Two `execute_command` calls, one a step, then the last user message; immediately if no such tool is offered."""
     made = _results_since_user(request)
     if made < len(COMMANDS) and "execute_command" in request.tool_names:
         call = ToolCall("execute_command", {"command": COMMANDS[made]}, chunks=3)

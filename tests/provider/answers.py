@@ -14,7 +14,7 @@ Predicate: TypeAlias = Callable[[RecordedRequest], bool]
 
 @dataclass(slots=True)
 class Rule:
-    """Requests that `applies` takes are answered by `answers` in order."""
+    """Requests matching `applies` are answered by `answers` in order."""
 
     applies: Predicate
     answers: Iterator[Scripted]
@@ -38,7 +38,7 @@ class ScriptBook:
     running: dict[str, Iterator[Scripted]] = field(default_factory=dict)
 
     def choose(self, request: RecordedRequest) -> Scripted:
-        """The next answer for this request, which is thereby used up."""
+        """Takes the next answer for this request."""
         for rule in (*self.predicates, self._keyed(request)):
             scripted = rule.take(request) if rule else None
             if scripted is not None:
@@ -67,6 +67,6 @@ def always(_: RecordedRequest) -> bool:
 
 
 def repeat(responder: Responder) -> Iterator[Scripted]:
-    """The same function for ever."""
+    """Yields the same function forever."""
     while True:
         yield responder

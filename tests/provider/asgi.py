@@ -30,7 +30,7 @@ DIALECTS: dict[str, Dialect] = {
 
 
 class App:
-    """Speaks all formats; everything it knows lies on the desk."""
+    """Speaks all formats; all state is in the desk."""
 
     def __init__(self, desk: Desk, connections: Connections) -> None:
         self._desk = desk
@@ -47,7 +47,7 @@ class App:
             await _unless_gone(self._look(scope, headers, send), receive)
 
     async def _look(self, scope: Scope, headers: dict[str, str], send: Send) -> None:
-        """Everything but a model call."""
+        """Answers everything except model calls."""
         settings = self._desk.settings
         query = scope["query_string"].decode("latin-1")
         self._desk.looked.append(scope["path"] + (f"?{query}" if query else ""))
@@ -106,7 +106,7 @@ class App:
 
 
 def _found(dialect: Dialect, settings: Settings, scope: Scope) -> JSON | None:
-    """What a server of the settings' kind says of itself under a path."""
+    """The information document of this kind of server under a path, if any."""
     if (scope["method"], scope["path"]) == ("GET", "/v1/models"):
         return anthropic_models(settings) if dialect is ANTHROPIC else openai_models(settings)
     if (scope["method"], scope["path"]) == ("GET", "/props") and settings.overflow == "llama.cpp":
@@ -132,7 +132,7 @@ async def _gone(receive: Receive) -> None:
 
 
 async def _unless_gone(play: Coroutine[Any, Any, None], receive: Receive) -> bool:
-    """Runs `play`, and stops it if the client leaves; says whether it came to its end."""
+    """Runs `play`, and stops it if the client leaves; returns whether it finished."""
     playing = asyncio.ensure_future(play)
     watching = asyncio.ensure_future(_gone(receive))
     try:

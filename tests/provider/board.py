@@ -15,7 +15,7 @@ Condition: TypeAlias = Callable[["Board"], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiter:
-    """Someone whose loop is told when the condition has come true."""
+    """A waiter whose loop is notified when the condition has become true."""
 
     condition: Condition
     future: asyncio.Future[None]
@@ -32,8 +32,8 @@ class Waiter:
 
 @dataclass(slots=True)
 class Board:
-    """The provider's counters. Every change tells those whose condition it makes true; conditions are looked at under
-    the lock, so none is missed. The lock is held for microseconds and never across an await."""
+    """The provider's counters. Every change notifies the waiters whose condition it makes true; conditions are checked
+    under the lock, so none is missed. The lock is held for microseconds and never across an await."""
 
     arrived: int = 0
     answered: int = 0

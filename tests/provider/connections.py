@@ -1,4 +1,4 @@
-"""uvicorn's protocol with a hand on its sockets, so that a script can drop a connection the hard way."""
+"""uvicorn's protocol with access to its sockets, so that a script can reset a connection."""
 
 from __future__ import annotations
 

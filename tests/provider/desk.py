@@ -1,4 +1,4 @@
-"""Takes a request in: checks it, counts it, records it, and finds its answer. No network here."""
+"""Handles a request: checks, counts and records it, and finds its answer. No network here."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.provider.settings import Settings
 from tests.provider.thinking import SealBook
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What both formats take as a tool's name."""
+"""Valid tool names in both formats."""
 
 Frame: TypeAlias = bytes | JSON | Control
 """A piece of an answer: bytes of a stream, the whole document of an answer that is not streamed, or a control."""

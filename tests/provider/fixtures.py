@@ -11,6 +11,6 @@ from tests.provider.server import FakeProvider, running_provider
 
 @pytest.fixture
 def provider() -> Iterator[FakeProvider]:
-    """A fresh provider in a thread of its own."""
+    """A fresh provider in its own thread."""
     with running_provider() as provider:
         yield provider

@@ -7,7 +7,7 @@ from tests.provider.settings import Settings
 
 
 def openai_models(settings: Settings) -> JSON:
-    """The list, with the window where the kind of server is one that reports it."""
+    """The list, with the window if this kind of server reports it."""
     return {"object": "list", "data": [_openai_model(settings, name) for name in settings.models]}
 
 
@@ -34,6 +34,6 @@ def anthropic_models(settings: Settings) -> JSON:
 
 
 def props(settings: Settings) -> JSON:
-    """What llama.cpp's server says of itself."""
+    """The properties document of llama.cpp's server."""
     window = settings.window_of(settings.models[0])
     return {"default_generation_settings": {"n_ctx": window}, "total_slots": 1, "model_path": settings.models[0]}

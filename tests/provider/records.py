@@ -1,4 +1,4 @@
-"""What the fake provider keeps of a request: what was sent, how it was counted, and whether it was refused."""
+"""The fake provider's record of a request: its content, its token counts, and whether it was refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ broken."""
 
 
 class Refused(Exception):
-    """A request that the provider does not take. `message`, `kind`, `param` and `code` fill the dialect's error
+    """A request that the provider does not accept. `message`, `kind`, `param` and `code` fill the dialect's error
     object; `body` replaces the whole document where a provider has a shape of its own (`b""` is no body)."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The parts of a body that tests ask for, in neutral form."""
+    """The parts of a body used by tests, in neutral form."""
 
     system: str = ""
     user_texts: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The words in which a test says what the model answers: frozen values, played in order by the server.
+"""The vocabulary for scripting the model's answers: frozen values, played in order by the server.
 
     Reply(Reasoning("hm"), Text("hello", chunks=5), ToolCall("execute_command", {"command": "ls"}))
     Reply(Text("half of "), Gate("middle"), Text("it"), Reset())
@@ -94,7 +94,7 @@ class Hang:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The answer stands here until the test opens the gate of this name. A gate once opened stays open."""
+    """The answer waits here until the test opens the gate with this name. A gate once opened stays open."""
 
     name: str
 
@@ -215,7 +215,7 @@ def as_reply(answer: Answer) -> Reply:
 
 
 def sequence(answers: Sequence[Scripted]) -> Iterator[Scripted]:
-    """The answers in order, then `done` for ever."""
+    """The answers in order, then `done` forever."""
     yield from answers
     while True:
         yield DONE

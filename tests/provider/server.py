@@ -23,10 +23,10 @@ from tests.provider.script import Responder, Scripted, sequence
 from tests.provider.settings import Settings
 
 PATIENCE = 10.0
-"""How long a wait of a test may take, in seconds, before it fails with what the provider has seen."""
+"""Seconds a test may wait before it fails with the provider's recorded requests."""
 
 KEEP_ALIVE = 300
-"""Idle connections are kept this long, in seconds: no client shall meet one that is just being closed."""
+"""Idle connections are kept this long, in seconds: no client should use one that is just being closed."""
 
 
 class FakeProvider:
@@ -66,7 +66,7 @@ class FakeProvider:
 
     @property
     def looked(self) -> list[str]:
-        """What was asked for beside model calls: path and query, in order of arrival."""
+        """Requests other than model calls: path and query, in order of arrival."""
         return list(self._desk.looked)
 
     @property
@@ -77,7 +77,7 @@ class FakeProvider:
 
     @property
     def script_errors(self) -> list[Exception]:
-        """What scripts raised; a test's own mistakes."""
+        """Exceptions raised by scripts, which are mistakes in a test."""
         return list(self._desk.script_errors)
 
     @property
@@ -89,7 +89,7 @@ class FakeProvider:
     def settings(self) -> Settings:
         return self._desk.settings
 
-    # what shall happen
+    # scripting
 
     def configure(self, **settings: Any) -> None:
         """Changes settings from the next request on."""
@@ -111,12 +111,12 @@ class FakeProvider:
             self._desk.scripts.keys[key] = Rule(always, sequence(answers))
 
     def script_when(self, predicate: Predicate, *answers: Scripted) -> None:
-        """The script of the requests that `predicate` takes, before all others; when used up, the others apply."""
+        """The script of requests matching `predicate`, before all others; when used up, the others apply."""
         with self._desk.board.lock:
             self._desk.scripts.predicates.append(Rule(predicate, iter(answers)))
 
     def respond(self, responder: Responder, *, when: Predicate | None = None) -> None:
-        """A function that answers every request of the default script, or of those that `when` takes."""
+        """A function that answers every request of the default script, or of those matching `when`."""
         with self._desk.board.lock:
             if when is None:
                 self._desk.scripts.responder = responder
@@ -124,7 +124,7 @@ class FakeProvider:
                 self._desk.scripts.predicates.append(Rule(when, repeat(responder)))
 
     def open(self, gate: str) -> None:
-        """Lets all answers pass that stand, or will stand, at this gate."""
+        """Releases all answers that wait, or will wait, at this gate."""
         with self._desk.board.change() as board:
             board.opened.add(gate)
 
@@ -140,7 +140,7 @@ class FakeProvider:
         return self.requests
 
     async def reached(self, gate: str, count: int = 1, timeout: float = PATIENCE) -> None:
-        """Waits until `count` answers in all have come to this gate."""
+        """Waits until `count` answers in total have reached this gate."""
         await self._until(lambda board: board.reached[gate] >= count, f"gate {gate!r} {count} times", timeout)
 
     async def answered(self, count: int, timeout: float = PATIENCE) -> None:

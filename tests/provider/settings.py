@@ -1,4 +1,4 @@
-"""What kind of provider the fake is."""
+"""Settings of the fake provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thinking blocks that the fake provider has signed, so that it knows them again, and what each is bound to."""
+"""Thinking blocks signed by the fake provider, so that it can recognize them, and what each is bound to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SealBook:
     """The plain reasoning in front of an answer, by its model, text and calls."""
 
     def issue(self, model: str, response: str, text: str, *, redacted: bool = False, prefix: str | None = None) -> str:
-        """The seal of a new block of this response."""
+        """Issues the seal of a new block of this response."""
         row = self.responses.setdefault(response, [])
         seal = hashlib.sha256(f"{response}:{len(row)}:{model}:{text}".encode()).hexdigest()
         row.append(seal)

@@ -1,5 +1,5 @@
-"""The soak rig: a real server under seeded users and seeded faults, and a checker that holds its invariants.
+"""The soak rig: a real server under seeded users and seeded faults, and a checker of its invariants.
 
-`python -m tests.soak --help` says how to run it. What is done comes from `plan`, which is made of a seed alone; what
-was done and seen goes into `ledger`; `checks` compares that with the database afterwards, purely.
+`python -m tests.soak --help` shows how to run it. The actions come from `plan`, which is derived from a seed alone;
+actions and observations go into `ledger`; `checks` compares that with the database afterward, purely.
 """

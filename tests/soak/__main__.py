@@ -19,14 +19,14 @@ from tests.soak.report import Result, as_json, summary
 from tests.soak.rig import Options, run
 
 GAP_S = 4.0
-"""Seconds between faults, on average: the server has time for some steps, and little peace."""
+"""Seconds between faults, on average: the server has time for a few steps in between."""
 ENDED = 130
-"""The exit code of a run that was stopped, as shells have it for Ctrl-C."""
+"""The exit code of a run that was stopped, as in shells after Ctrl-C."""
 IMAGE = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command's options."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.soak",
         description="Runs a real server for some minutes with users and faults drawn from a seed: kills and restarts,"
@@ -51,7 +51,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 async def _ended_by_signals(work: Coroutine[Any, Any, Result]) -> Result:
-    """Takes everything down on SIGTERM too, as on Ctrl-C."""
+    """Cleans up on SIGTERM as on Ctrl-C."""
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.kills,
         given.one_life,
     )
-    # The provider writes on to clients that were killed; asyncio says so for each write.
+    # The provider keeps writing to clients that were killed; asyncio logs each write.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     work = run(options, lambda line: print(line, file=sys.stderr, flush=True))
     try:

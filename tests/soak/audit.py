@@ -1,4 +1,4 @@
-"""Holds the invariants against the database and against what is left on the machine."""
+"""Checks the invariants against the database and leftovers on the machine."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ BLOCKS = 10_000
 shows here. Measured in last lives: 4,400 after about 75 sessions and 4,200 after about 300; 22,000 in a run of 80
 sessions, each of which left its owner behind."""
 FILES = 2
-"""Open files that are no sockets, above those of the start: a connection of SQLite has two."""
+"""Open files except sockets, above those at the start: a SQLite connection has two."""
 SOCKETS = 2
-"""Sockets above those of the start: that of the look at the metrics, and one that is just being closed."""
+"""Sockets above those at the start: the one for reading metrics, and one just being closed."""
 THREADS = 2
-"""Threads above those of the start, where each pool has met as many users as it will ever have."""
+"""Threads above those at the start, when each pool has reached its maximum number of users."""
 ZERO = ("palimpsest_running_sessions", "palimpsest_stream_readers", "palimpsest_channels")
-"""What a server at rest has none of."""
+"""Gauges that are zero on an idle server."""
 TASKS = "palimpsest_tasks"
 """The gauge of asyncio tasks."""
 
 
 def audit_seen(path: Path, book: Book) -> None:
-    """Looks up in a database what readers have seen of it, and holds the sessions at work to what is true at any
-    instant; for the moments when the server is down. Notes what its end has met."""
+    """Checks against a database what readers have seen of it, and checks running sessions for what holds at any
+    instant; used while the server is down. Records what its end interrupted."""
     met: Counter[str] = Counter()
     with reading(path) as connection:
         for ledger in book.living():
@@ -60,7 +60,7 @@ def audit_seen(path: Path, book: Book) -> None:
 
 
 def audit(path: Path, book: Book) -> None:
-    """Checks every session of a database that is at rest."""
+    """Checks every session of an idle database."""
     if (found := integrity(path)) != "ok":
         book.violated("the database is whole", found[:500])
     with reading(path) as connection:
@@ -91,7 +91,7 @@ def audit_provider(provider: FakeProvider, book: Book) -> None:
 
 
 async def audit_deleted(data_dir: Path, containers: Containers, book: Book) -> None:
-    """Nothing of a session that was deleted lies on the disk, and it has no container."""
+    """A deleted session has no files on the disk and no container."""
     in_containers = await containers.sessions()
     for ledger in book.sessions.values():
         if ledger.deleted == "accepted":
@@ -103,7 +103,7 @@ async def audit_deleted(data_dir: Path, containers: Containers, book: Book) -> N
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a server holds: what the kernel says of its process, and what it says itself."""
+    """A server's resources, as reported by the kernel and by its metrics."""
 
     cost: Cost
     gauges: Gauges
@@ -115,18 +115,18 @@ class Rest:
 
     @property
     def at_work(self) -> list[str]:
-        """What a server at rest has none of."""
+        """Gauges above zero that are zero on an idle server."""
         return [f"{name} is {self.gauges[name]:g}" for name in ZERO if self.gauges.get(name)]
 
 
 async def rest_of(host: Host) -> Rest:
-    """What the server holds now."""
+    """The server's current resources."""
     gauges = await scrape(host.url)
     return Rest(await host.held(), gauges)
 
 
 async def settled(host: Host) -> Rest:
-    """What the server holds when nothing is at work in it and no sandbox is left, or when that took too long."""
+    """The server's resources once it is idle without sandboxes, or after a timeout."""
     deadline = time.monotonic() + REST_S
     while True:
         rest = await rest_of(host)
@@ -137,7 +137,7 @@ async def settled(host: Host) -> Rest:
 
 
 async def audit_rest(host: Host, containers: Containers, digits: str, start: Rest, book: Book) -> Rest:
-    """Waits for the server to hold no more than at its start, and says what it does hold where it never does."""
+    """Waits until the server holds no more than at its start, and records the excess if it never does."""
     deadline = time.monotonic() + REST_S
     while True:
         rest = await rest_of(host)

@@ -1,4 +1,4 @@
-"""Calls of the server that outlive its restarts, with what a user knows of each afterwards."""
+"""Calls to the server that survive its restarts, with their known outcomes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import httpx
 from tests.soak.ledger import Book, Outcome
 
 PATIENCE_S = 150.0
-"""How long a call is tried again in all, in seconds; the server may be down, or its disk full."""
+"""Total seconds for retrying a call; the server may be down, or its disk full."""
 CALL_S = 60.0
-"""How long one answer may take: the server may be frozen, and the machine busy."""
+"""Timeout of one response: the server may be frozen, and the machine busy."""
 PAUSE_S = 0.2
 LONGEST_PAUSE_S = 0.4
-"""Short, so that the users of a server that is killed again and again are back at work before its next end."""
+"""Short, so that users of a repeatedly killed server resume before its next end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer, or that there is none: `status` None. Times are `time.monotonic()` in seconds."""
+    """A response, or none if `status` is None. Times are `time.monotonic()` in seconds."""
 
     status: int | None
     body: dict[str, Any]
@@ -37,7 +37,7 @@ class Answered:
 
 
 class Caller:
-    """Speaks to the server of a run; what a server must never answer goes into the book."""
+    """Calls the server of a run; forbidden responses are recorded in the book."""
 
     def __init__(self, url: str, book: Book) -> None:
         self._book = book
@@ -65,8 +65,8 @@ class Caller:
         return Answered(response.status_code, body if isinstance(body, dict) else {}, sent, ended)
 
     async def until_known(self, method: str, path: str, *, json: Any = None) -> Answered:
-        """Calls again until there is an answer that says what happened; for calls that may be repeated. The times are
-        those of the first call and the last answer."""
+        """Repeats a call until a response says what happened; for calls that may be repeated. The times are those of
+        the first call and the last response."""
         first, pause_s = time.monotonic(), PAUSE_S
         while True:
             answer = await self.once(method, path, json=json)
@@ -76,6 +76,6 @@ class Caller:
             pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
 
     async def get(self, path: str) -> dict[str, Any] | None:
-        """A document, None where the server does not know it, or did not answer for very long."""
+        """A document, None if the server does not know it, or did not answer for very long."""
         answer = await self.until_known("GET", path)
         return answer.body if answer.outcome == "accepted" else None

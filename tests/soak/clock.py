@@ -8,11 +8,11 @@ from pathlib import Path
 LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfaketimeMT.so.1")
 SHARED = Path("/dev/shm")
 JUMPS_S = (-7200, -60, -1, 1, 60, 7200, 90_000)
-"""Seconds by which the clock is wrong for a while; the last is more than a day."""
+"""Temporary clock offsets in seconds; the last is more than a day."""
 
 
 class Clock:
-    """`environment` makes a process go by this clock; it is empty where the library is not installed."""
+    """`environment` makes a process use this clock; it is empty if the library is not installed."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -25,7 +25,7 @@ class Clock:
 
     def set(self, seconds: int) -> None:
         """Sets the clock so many seconds off the true time."""
-        # In one write of few bytes: it is read at every look at the clock.
+        # In one short write: the file is read at every clock call.
         self._file.write_text(f"{seconds:+d}\n")
 
     def forget(self, pids: Iterable[int]) -> None:

@@ -31,11 +31,11 @@ class Containers:
         return await self._list()
 
     async def sessions(self) -> list[str]:
-        """The sessions that have one, running or not."""
+        """The sessions with a container, running or not."""
         return await self._list("--all", "--format", '{{.Label "palimpsest.session"}}')
 
     async def kill_one(self, pick: float) -> bool:
-        """Kills one that runs; says whether there was one."""
+        """Kills a running one; returns whether there was one."""
         running = sorted(await self.running())
         if not running:
             return False

@@ -1,4 +1,4 @@
-"""A data directory on a small disk of its own, which a file fills."""
+"""A data directory on a separate small disk that can be filled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 SIZE_MB = 192
 """Of the disk, in MiB; it is memory, and only what is used is taken."""
 LEFT_FREE = 0.5
-"""Share of the disk above which a new one of twice its size is asked for, before it fills up by itself."""
+"""Share of the disk above which its size is doubled, before it fills up by itself."""
 
 
 class Disk:
@@ -35,7 +35,7 @@ class Disk:
         return self.path / "filler"
 
     def fill(self) -> None:
-        """Takes every byte that is left."""
+        """Uses all remaining space."""
         size = 1 << 20
         with self._filler.open("ab", buffering=0) as file:
             while size >= 1:
@@ -51,14 +51,14 @@ class Disk:
             self._filler.unlink()
 
     def grow(self) -> None:
-        """Makes it larger where the data alone comes near its end."""
+        """Enlarges it if the data alone nearly fills it."""
         used = shutil.disk_usage(self.path)
         if self.is_small and used.used > used.total * LEFT_FREE:
             self._size_mb *= 2
             subprocess.run(["mount", "-o", f"remount,size={self._size_mb}m", str(self.path)], check=True)
 
     def keep(self, target: Path) -> None:
-        """Copies what is on it to where it stays."""
+        """Copies its content to a permanent place."""
         shutil.copytree(self.path, target, symlinks=True, ignore_dangling_symlinks=True)
 
     def remove(self) -> None:

@@ -21,11 +21,11 @@ IN_A_STEP: frozenset[Doing] = frozenset({"asking the model", "streaming", "runni
 
 
 def doings_of(stored: Stored) -> set[Doing]:
-    """All that was under way at once: a summary may be prepared while the model streams. Text is stored within a
-    quarter of a second, so some that count as asking had begun to stream."""
+    """All activities at once: a summary may be prepared while the model streams. Text is stored within a quarter of a
+    second, so some that count as waiting for the model had begun to stream."""
     now: Doing = "idle" if stored.row["status"] == "idle" else _of_run(stored)
     kinds = {bool(entry["background"]) for entry in stored.rounds if entry["status"] == "running"}
-    # A round that somebody asks for in the middle of a step begins after it.
+    # A manual round requested in the middle of a step starts after it.
     if False in kinds and now not in IN_A_STEP:
         now = "compacting"
     return {now, "preparing a summary"} if True in kinds else {now}

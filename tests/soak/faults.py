@@ -1,4 +1,4 @@
-"""The faults, each really caused: signals, a full disk, a wrong clock, a provider that fails."""
+"""The faults, each caused for real: signals, a full disk, a wrong clock, a provider that fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.soak.plan import FAULTS, Fault, FaultKind
 from tests.soak.proc import alive, descendants_of, kill_one, marked
 
 AFTER_S = 15.0
-"""How long after a fault of the server or its disk an error or a delay is still that fault's, in seconds."""
+"""Seconds after a fault of the server or its disk in which errors and delays are attributed to it."""
 DEAD_S = 20.0
 """How long commands may outlive a server that was killed; the kernel ends them at once, on an idle machine."""
 FULL_S = 1.0
@@ -28,7 +28,7 @@ FULL_S = 1.0
 
 @dataclass(slots=True)
 class Stage:
-    """All that faults act on. `digits` mark this run's commands."""
+    """Everything that faults act on. `digits` mark this run's commands."""
 
     host: Host
     disk: Disk
@@ -60,7 +60,7 @@ class Stage:
 
 
 async def cause(stage: Stage, fault: Fault) -> None:
-    """Causes one fault and, where it ends the server, sees the next life begin. Raises `ServerFailed`."""
+    """Causes one fault and, if it ends the server, waits for the next start. Raises `ServerFailed`."""
     match fault.kind:
         case "kill" | "term":
             await restart(stage, signal.SIGKILL if fault.kind == "kill" else signal.SIGTERM)
@@ -84,7 +84,7 @@ async def cause(stage: Stage, fault: Fault) -> None:
 
 
 async def restart(stage: Stage, how: signal.Signals, between: Callable[[], None] | None = None) -> None:
-    """Ends the server and starts it again. What was seen of it until then must be in its database. `between` is done
+    """Ends the server and starts it again. Everything seen until then must be in its database. `between` is called
     while it is down. Raises `ServerFailed`."""
     async with stage.host.changing:
         with stage.book.excusing(AFTER_S):

@@ -24,17 +24,17 @@ from tests.soak.served import ANSWER, ASK
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 120
-"""How long a start may take, in seconds, on a machine that has other things to do."""
+"""Timeout for a start on a busy machine, in seconds."""
 STOP_S = 90
 TELL_S = 30
-"""How long a server may take to say what it holds."""
+"""Timeout for the server to report its resources."""
 SMALL_WINDOW = 12_000
 """Window of the small models in tokens: a few long outputs fill it."""
 SMALLEST_WINDOW = 7_000
-"""The same where a server is killed again and again: two long outputs fill it."""
+"""The same for repeated kills: two long outputs fill it."""
 LARGE_WINDOW = 128_000
 IDLE_TIMEOUT_S = 3
-"""Seconds without a byte after which a model call has failed; the stalls of a run are to be met."""
+"""Seconds without a byte after which a model call fails; a run's stalls exceed it."""
 SANDBOX_IDLE_S = 5
 
 
@@ -71,7 +71,7 @@ class Host:
         self.lives = 0
         self.pids: list[int] = []
         self.changing = asyncio.Lock()
-        """Held by whoever ends, starts or freezes the server."""
+        """Held while ending, starting or freezing the server."""
         self._provider = provider
         self._sandbox = sandbox
         self._image = image
@@ -94,7 +94,7 @@ class Host:
 
     @property
     def exit_code(self) -> int | None:
-        """Set where the server has ended."""
+        """Set if the server has ended."""
         return self._process.returncode if self._process is not None else None
 
     @property
@@ -118,7 +118,7 @@ class Host:
         return replace(await asyncio.to_thread(self.cost), blocks=blocks)
 
     async def start(self) -> float:
-        """Begins a life and waits until it answers; the seconds that took. Raises `ServerFailed`."""
+        """Starts a server and waits until it answers; returns the seconds that took. Raises `ServerFailed`."""
         begun = time.monotonic()
         self.has_clock = bool(self._clock) and not self.has_clock
         with self.log.open("ab") as log:
@@ -126,7 +126,7 @@ class Host:
                 sys.executable,
                 *("-m", "tests.soak.served", "serve", "--port", str(self.port)),
                 env=self._environment(),
-                cwd=self.log.parent,  # where there is no `.env`
+                cwd=self.log.parent,  # a directory without `.env`
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,4 +1,4 @@
-"""What the users of a run were told and what they saw; the other half of every check."""
+"""Responses and events that the users of a run received; the other half of every check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Literal
 from tests.soak.plan import SessionPlan
 
 Outcome = Literal["accepted", "refused", "unknown"]
-"""`unknown`: the connection broke, or the server answered with a 5xx, so that it may or may not have been done."""
+"""`unknown`: the connection broke, or the server answered with a 5xx, so it may or may not have been executed."""
 
 
 def digest(data: bytes) -> bytes:
@@ -80,9 +80,9 @@ class Book:
     counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     met_sessions: Counter[str] = field(default_factory=Counter)
-    """Sessions at work when a server ended, by what they were in the middle of."""
+    """Sessions active when a server ended, by activity."""
     met_ends: Counter[str] = field(default_factory=Counter)
-    """Ends of a server that met at least one session in the middle of it."""
+    """Server ends with at least one session in that activity."""
     slowest_cancel_s: float = 0.0
     slowest_start_s: float = 0.0
     _excused: list[tuple[float, float]] = field(default_factory=list)
@@ -97,17 +97,17 @@ class Book:
             self.violations.extend(violations)
 
     def met(self, doings: Counter[str]) -> None:
-        """A server has ended while so many sessions were doing so."""
+        """Records that a server ended during these activities."""
         self.met_sessions.update(doings)
         self.met_ends.update(doings.keys())
 
     def living(self) -> list[SessionLedger]:
-        """The sessions that nobody has begun to delete."""
+        """The sessions whose deletion has not started."""
         return [ledger for ledger in list(self.sessions.values()) if ledger.deleted is None]
 
     @contextmanager
     def excusing(self, seconds_after: float) -> Iterator[None]:
-        """While entered, and so long after, the server may answer with errors, or late."""
+        """Inside the context, and `seconds_after` after it, the server may answer with errors, or late."""
         begun = time.monotonic()
         # Open to the end of time while it lasts: a call that fails meanwhile asks before this is over.
         under_way = (begun, float("inf"))

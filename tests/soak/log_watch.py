@@ -1,4 +1,4 @@
-"""Reads the server's log as it grows: a crash that nobody has caused is a violation."""
+"""Reads the server's log as it grows: an unexpected crash is a violation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FULL = (b"database or disk is full", b"No space left on device", b"disk I/O erro
 
 
 class LogWatch:
-    """Looks at new lines once a second. What a full disk explains, while it is full and shortly after, is counted
-    alone."""
+    """Checks new lines once a second. Errors explained by a full disk, while it is full and shortly after, are only
+    counted."""
 
     def __init__(self, path: Path, book: Book) -> None:
         self._path = path

@@ -46,7 +46,7 @@ class Weather:
         self._until[kind] = time.monotonic() + seconds
 
     def answer(self, rng: random.Random) -> Answer | None:
-        """A spoilt answer, where the weather or bad luck wants one."""
+        """A spoiled answer, if the weather or chance demands one."""
         now = time.monotonic()
         kinds = [kind for kind, until in self._until.items() if until > now]
         if kinds and rng.random() < 0.7:

@@ -1,4 +1,4 @@
-"""What Linux says of processes: their cost, their children, and who is still alive."""
+"""Information on processes from /proc: resource use, children, and which are alive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cost:
 
 
 def cost_of(pid: int) -> Cost:
-    """What a process holds now. Raises `OSError` where it has ended."""
+    """A process's current resources. Raises `OSError` if it has ended."""
     status = Path(f"/proc/{pid}/status").read_text()
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     if "VmRSS" not in fields:
@@ -78,7 +78,7 @@ def alive(processes: dict[int, str]) -> list[int]:
 
 
 def kill_one(pids: Collection[int], pick: float) -> bool:
-    """Kills one of these processes; says whether there was one."""
+    """Kills one of these processes; returns whether there was one."""
     ordered = sorted(pids)
     if not ordered:
         return False

@@ -1,4 +1,4 @@
-"""Readers of event streams: steady ones, slow ones, and ones that vanish; each checks what it gets as it comes."""
+"""Readers of event streams: steady ones, slow ones, and ones that vanish; each checks its events on arrival."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.soak.ledger import Book, SessionLedger, digest
 from tests.soak.plan import ReaderKind
 
 READ_S = 60.0
-"""A stream is silent for 15 s at most, by its comments; the server may be frozen, and the machine busy."""
+"""Streams send a comment at least every 15 s; the server may be frozen, and the machine busy."""
 SLOW_S = 0.3
 SLOW_BYTES = 4096
 PAUSE_S = 0.5
@@ -53,7 +53,7 @@ class Connection:
 
     def _durable(self, seq: int, kind: str, data: bytes) -> None:
         self.book.counts["events seen"] += 1
-        # Whoever had not caught up with a session that was deleted hears only its end.
+        # A reader that had not caught up with a deleted session gets only its end.
         if seq != self.seq + 1 and kind != "session.deleted":
             self._violated("a stream has no holes or repeats", f"{kind} {seq} came after {self.seq}")
         self.seq = seq
@@ -103,7 +103,7 @@ async def _blocks(response: httpx.Response, pause_s: float) -> AsyncIterator[byt
 
 
 async def read(url: str, ledger: SessionLedger, book: Book, kind: ReaderKind, rng: random.Random) -> None:
-    """Follows a session until it is deleted or the task is cancelled, over all restarts of the server."""
+    """Follows a session until it is deleted or the task is cancelled, across all restarts of the server."""
     seq = 0
     async with _client(url, kind) as http:
         while True:
@@ -117,7 +117,7 @@ async def read(url: str, ledger: SessionLedger, book: Book, kind: ReaderKind, rn
 
 
 async def _read_once(http: httpx.AsyncClient, connection: Connection, pause_s: float, left_after: int | None) -> bool:
-    """Reads until the connection ends; false where there is nothing more to come."""
+    """Reads until the connection ends; returns False if there is nothing more to come."""
     headers = {"Last-Event-ID": str(connection.seq)} if connection.seq else {}
     ledger, count = connection.ledger, 0
     async with http.stream("GET", f"/v1/sessions/{ledger.id}/events", headers=headers) as response:

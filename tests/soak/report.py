@@ -1,4 +1,4 @@
-"""What a run says: a line every ten seconds, a summary, or a JSON document."""
+"""Output of a run: a line every ten seconds, a summary, or a JSON document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.soak.ledger import Book, Violation
 from tests.soak.proc import Cost
 
 PROGRESS_S = 10.0
-"""Seconds between two lines of progress, each with a look at the server's memory."""
+"""Seconds between two lines of progress, each with the server's memory."""
 SHOWN = 40
 """Violations that the summary shows; the JSON has all."""
 SESSION_COUNTS = (
@@ -100,7 +100,7 @@ def summary(result: Result) -> str:
 
 
 def _met(book: Book) -> str:
-    """What sessions were in the middle of when the server ended, and at how many of its ends."""
+    """The activities interrupted by the server's ends, and the number of ends for each."""
     return f"{_listed(book.met_ends)}; sessions {_listed(book.met_sessions)}"
 
 

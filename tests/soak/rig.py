@@ -1,4 +1,4 @@
-"""A whole run: the stage is set, the server warmed up, users and faults let loose, and everything checked."""
+"""A whole run: sets up, warms up the server, starts users and faults, and checks everything."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.soak.users import User, pause, read_logs
 
 KILLS_TOLD = 10
 KEPT_REQUESTS = 50
-"""Requests that the provider keeps; the whole of a run would be gigabytes."""
+"""Requests kept by the provider; those of a whole run would take gigabytes."""
 
 WARM_UPS = 12
 """Sessions at once before the first look at what the server holds, at least; as many as the run has, if those are
@@ -85,7 +85,7 @@ async def _stage(options: Options, folder: Path, book: Book) -> AsyncIterator[tu
 
 @asynccontextmanager
 async def _folder(options: Options, book: Book) -> AsyncIterator[Path]:
-    """A folder of the run's own, which stays where there is something to look at in it."""
+    """A temporary folder for the run, kept if there is something to inspect in it."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="palimpsest-soak-"))
     try:
         yield folder
@@ -184,7 +184,7 @@ class _Work:
         self.before = self._at_start.cost
 
     async def _soak(self) -> None:
-        """Users and faults until the time is over, then users until each session is at rest."""
+        """Runs users and faults until the time is over, then users until each session is idle."""
         slots = [asyncio.create_task(self._slot(number)) for number in range(self._options.sessions)]
         keeper = asyncio.create_task(self._keep_up())
         try:
@@ -244,7 +244,7 @@ class _Work:
         return User(caller, self._book, plan, self._options.seed, self._stopping)
 
     async def _keep_up(self) -> None:
-        """A server that dies by itself is found out, and started again so that the run goes on."""
+        """Detects a server that dies by itself, and restarts it so that the run continues."""
         host = self._stage.host
         while True:
             await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""The server as it is, which also tells what it holds when it is asked: `python -m tests.soak.served serve`.
+"""The unmodified server, which also reports its resources on a signal: `python -m tests.soak.served serve`.
 
 What a process has in memory says little of what it still needs: Python looks for garbage rarely, and the allocator
 keeps what was given back to it. So the server is asked by a signal; it then looks for garbage, gives back what is free,

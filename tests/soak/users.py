@@ -1,4 +1,4 @@
-"""The users of a run: each works through sessions, does their deeds, and sees each to its rest."""
+"""The users of a run: each works through sessions, does their deeds, and waits until each is idle."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.soak.plan import PAUSE_S, POLICIES, Deed, SessionPlan
 from tests.soak.readers import read
 
 SETTLE_S = 240.0
-"""How long a session may take to its rest after its last deed, in seconds; the machine is busy."""
+"""Timeout for a session to become idle after its last action, in seconds, on a busy machine."""
 CANCEL_S = 30.0
-"""The contract says 2 s; the rest is for a machine that is busy. What was measured is in the summary."""
+"""The contract says 2 s; the rest is for a busy machine. The summary has the measured times."""
 POLL_S = 0.7
 LOOKS = ("", "/messages", "/context", "/steps", "/queue", "/compactions", "/files", "/messages?format=openai")
 
@@ -40,12 +40,12 @@ class User:
         return f"/v1/sessions/{self._ledger.id}"
 
     def _new_id(self) -> str:
-        """A UUID of version 7, as the contract wants ids."""
+        """A UUID of version 7, as the contract requires for ids."""
         ms, rest = time.time_ns() // 1_000_000, self._rng.getrandbits(74)
         return str(uuid.UUID(int=ms << 80 | 7 << 76 | (rest >> 62) << 64 | 2 << 62 | rest & ((1 << 62) - 1)))
 
     async def run(self) -> None:
-        """The whole life of the session, from its making to its rest."""
+        """Runs the session from its creation until it is idle."""
         if not await self._create():
             return
         url = str(self._caller.http.base_url)
@@ -108,7 +108,7 @@ class User:
                 await self._ask(deed)
 
     async def _ask(self, deed: Deed) -> None:
-        """Deeds that leave nothing in the ledger."""
+        """Actions that leave nothing in the ledger."""
         match deed.kind:
             case "resume":
                 await self._caller.once("POST", f"{self._path}/resume")

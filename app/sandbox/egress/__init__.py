@@ -1,8 +1,8 @@
-"""The way out of a sandbox that may reach some hosts alone: a proxy of the server's, with its port in the sandbox.
+"""Network access for a sandbox that may reach only some hosts: a proxy in the server, with its port in the sandbox.
 
-The sandbox has a network namespace with nothing but loopback. `listener` opens the proxy's port in there and hands the
-socket out; the server accepts from it and dials from its own namespace. So a command has no other way out, finds
-nothing of the proxy to tamper with, and never asks DNS itself. `proxy` serves one sandbox, `gateway` is what all share.
+The sandbox has a network namespace with nothing but loopback. `listener` opens the proxy's port in it and passes the
+socket out; the server accepts from it and connects from its own namespace. So a command has no other way out, has no
+proxy process to tamper with, and never asks DNS itself. `proxy` serves one sandbox; all share `gateway`.
 """
 
 from app.sandbox.egress.entry import PortTakenError, enter, environment, unavailable

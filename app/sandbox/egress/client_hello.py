@@ -1,19 +1,19 @@
-"""The server's name in the first message of TLS (RFC 8446, 4.1.2; RFC 6066, 3)."""
+"""The server name in the first TLS message (RFC 8446, 4.1.2; RFC 6066, 3)."""
 
 from __future__ import annotations
 
 from app.sandbox.egress.refusals import RefusedError
 
 MAX_HELLO_BYTES = 64 * 1024
-"""With its records' headers; those with post-quantum keys have two thousand."""
+"""Including record headers; hellos with post-quantum keys have two thousand bytes."""
 MAX_HELLO_RECORDS = 64
-"""It is read anew with each piece that comes, so what one reading costs must be bounded."""
+"""The hello is parsed again for every piece that arrives, so the cost of one parse must be bounded."""
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _HOST_NAME = 22, 1, 0, 0
 _NOT_TLS = "only TLS may go through a tunnel"
 
 
 class _Reader:
-    """Reads numbers and vectors one after the other. Raises `RefusedError` at the end of the data."""
+    """Reads numbers and vectors in sequence. Raises `RefusedError` at the end of the data."""
 
     def __init__(self, data: bytes) -> None:
         self._left = memoryview(data)
@@ -31,13 +31,13 @@ class _Reader:
         return int.from_bytes(self.take(size), "big")
 
     def vector(self, size: int) -> bytes:
-        """What follows its length, which has `size` bytes."""
+        """A vector whose length prefix has `size` bytes."""
         return self.take(self.number(size))
 
 
 def server_name(data: bytes) -> str | None:
-    """The name that a client asks for, None where more bytes have to come. Raises `RefusedError` for what is no
-    ClientHello, or one without exactly one name."""
+    """The server name a client asks for; None if more bytes are needed. Raises `RefusedError` if the data is not a
+    ClientHello, or has not exactly one name."""
     hello = _message(data)
     if hello is None:
         return None
@@ -59,7 +59,7 @@ def server_name(data: bytes) -> str | None:
 
 
 def _message(data: bytes) -> bytes | None:
-    """The body of the ClientHello, gathered from its records; None where more has to come."""
+    """The body of the ClientHello, assembled from its records; None if more bytes are needed."""
     if len(data) > MAX_HELLO_BYTES:
         raise RefusedError(_NOT_TLS)
     message = bytearray()
@@ -73,7 +73,7 @@ def _message(data: bytes) -> bytes | None:
         size = int.from_bytes(record[3:], "big")
         message += data[at + 5 : at + 5 + size]
         at += 5 + size
-        if size == 0 or (message and message[0] != _CLIENT_HELLO):  # RFC 8446, 5.1: none is empty
+        if size == 0 or (message and message[0] != _CLIENT_HELLO):  # RFC 8446, 5.1: no record is empty
             raise RefusedError(_NOT_TLS)
         end = 4 + int.from_bytes(message[1:4], "big")
         if len(message) >= end > 4:

@@ -1,4 +1,4 @@
-"""The proxy's port in the network of a sandbox, as the kinds of sandbox ask for it."""
+"""Opens the proxy's port in the network of a sandbox."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.sandbox.egress.listener import PORT, open_listener
 
 
 class PortTakenError(Exception):
-    """A process in the sandbox listens on the proxy's port already."""
+    """A process in the sandbox already listens on the proxy's port."""
 
 
 async def enter(pid: int, mark: str = "") -> socket.socket:
-    """The listening socket in the network of a process, which has `mark` among its mounts. Raises `PortTakenError`, and
-    `SandboxUnavailableError` where that network cannot be entered."""
+    """Opens the listening socket in the network of a process, which has `mark` among its mounts. Raises
+    `PortTakenError`, and `SandboxUnavailableError` if that network cannot be entered."""
     try:
         return await asyncio.to_thread(open_listener, pid, mark)
     except OSError as exc:
@@ -26,14 +26,14 @@ async def enter(pid: int, mark: str = "") -> socket.socket:
 
 
 def unavailable(reason: str) -> SandboxUnavailableError:
-    """For a session that cannot be held to its hosts: its commands do not run."""
+    """The error for a session that cannot be limited to its hosts; its commands do not run."""
     return SandboxUnavailableError(
         f"The sandbox cannot be limited to allowed_hosts: {reason}.", code="allowed_hosts_unavailable"
     )
 
 
 def environment() -> dict[str, str]:
-    """The variables that name the proxy, in both spellings: curl reads `http_proxy` in lower case alone."""
+    """The variables that name the proxy, in both spellings: curl reads `http_proxy` only in lower case."""
     proxy, direct = f"http://127.0.0.1:{PORT}", "localhost,127.0.0.1,::1"
     names = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": direct}
     return {**names, **{name.lower(): value for name, value in names.items()}}

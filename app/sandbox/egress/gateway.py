@@ -1,4 +1,4 @@
-"""What the proxies of all sandboxes share: how names are resolved and addresses dialed, and how much they may use."""
+"""Shared by the proxies of all sandboxes: resolving names, connecting, and limits on both."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from app.sandbox.egress.refusals import RefusedError
 from app.sandbox.egress.sharing import Share, Shares
 
 CONNECT_S = 15.0
-"""How long it may take to resolve a name, with the wait for its turn, and to connect to one of its addresses, in
-seconds each."""
+"""Timeout for resolving a name, including the wait for a turn, and for connecting to one of its addresses, in seconds
+each."""
 _RESOLVERS = 256
 """Threads that resolve names, started when needed. They are enough for 128 sessions with `SESSION_LOOKUPS` each: a
 thread that waits for a name server cannot be interrupted."""
@@ -28,7 +28,7 @@ Dial = Callable[[str, int], Awaitable[Connection]]
 
 
 class UnreachableError(Exception):
-    """A host that may be reached cannot be; the message says why."""
+    """An allowed host cannot be reached; the message says why."""
 
 
 def _resolve(name: str) -> list[str]:
@@ -37,24 +37,24 @@ def _resolve(name: str) -> list[str]:
 
 
 def _end_lookup(lookup: asyncio.Future[list[str]], share: Share) -> None:
-    """Called when a lookup has ended, even where nobody waits for it any more. Until then it keeps the session's share,
-    so that a new proxy of the session does not begin with an empty one."""
+    """Called when a lookup has ended, even if its caller is gone. Until then it counts against the session's share, so
+    that a new proxy of the session does not start with an empty one."""
     share.lookups.release()
     if not lookup.cancelled():
         lookup.exception()
 
 
 class Gateway:
-    """The server's side of all proxies. `refused` counts what they refused."""
+    """The server's side of all proxies. `refused` counts the refusals."""
 
     def __init__(self, resolve: Resolve = _resolve, dial: Dial = asyncio.open_connection) -> None:
-        """`resolve` gives the addresses of a name, and blocks; `dial` connects to an address and a port."""
+        """`resolve` returns the addresses of a name, and blocks; `dial` connects to an address and a port."""
         self.refused = 0
         self.shares = Shares()
         self._turn = asyncio.Lock()
         self._resolve = resolve
         self._dial = dial
-        # Its own, since a name server that does not answer must not hold up the threads of everything else.
+        # A separate pool, since a name server that does not answer must not block other threads.
         self._threads = ThreadPoolExecutor(_RESOLVERS, "egress-resolver")
 
     async def pause(self) -> None:
@@ -63,8 +63,8 @@ class Gateway:
             await asyncio.sleep(ACCEPT_S)
 
     async def connect(self, name: str, port: int, share: Share) -> Connection:
-        """A connection to an allowed name, which is resolved once: what is dialed is what was checked. `share` is the
-        session's. Raises `RefusedError` where no address may be reached, and `UnreachableError`."""
+        """Connects to an allowed name. The name is resolved once: the address that was checked is the one dialed.
+        `share` is the session's. Raises `RefusedError` if no address may be reached, and `UnreachableError`."""
         addresses = await self._lookup(name, share)
         allowed = [address for address in addresses if may_be_reached(address)]
         if not allowed:

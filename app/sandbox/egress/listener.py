@@ -1,7 +1,7 @@
 """The proxy's port inside a sandbox. Run as a program, this file opens it: a thread of the server could not enter a
 user namespace, and must never be left in another network.
 
-The program lives for a moment, gets a network namespace as a descriptor and hands back the listening socket.
+The program is short-lived, gets a network namespace as a descriptor and hands back the listening socket.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import sys
 from pathlib import Path
 
 PORT = 3128
-"""Where programs expect a proxy; in the sandbox nothing else listens."""
+"""A common port for proxies; nothing else listens in the sandbox."""
 BACKLOG = 64
 _TIMEOUT_S = 30.0
-"""Only a machine that is out of processor time comes near it."""
+"""Only a machine that is out of CPU time comes near it."""
 _NS_GET_USERNS = 0xB701  # linux/nsfs.h
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _IP_FREEBIND = 15
 
 
 def open_listener(pid: int, mark: str = "") -> socket.socket:
-    """A socket that listens on loopback in the network of a process, which has `mark` among its mounts; blocks. Raises
-    `OSError` where that process is gone or another one, its network is this server's own or cannot be entered, or the
+    """Opens a socket that listens on loopback in the network of a process, which has `mark` among its mounts; blocks.
+    Raises `OSError` if the process is gone or another one, its network is the server's own or cannot be entered, or the
     port is taken (`EADDRINUSE`)."""
     process = os.pidfd_open(pid)
     try:
@@ -71,7 +71,7 @@ def _enter(network: int) -> socket.socket:
         if done.returncode:
             raise OSError(done.returncode, os.strerror(done.returncode))
         _, (listener,), _, _ = socket.recv_fds(ours, 1, 1)
-    os.set_inheritable(listener, False)  # Python 3.11 leaves out the flag that would
+    os.set_inheritable(listener, False)  # Python 3.11 does not pass the flag for this
     return socket.socket(fileno=listener)
 
 

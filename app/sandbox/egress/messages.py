@@ -1,6 +1,6 @@
-"""HTTP/1.1 on one connection of the proxy, and what a client asks the proxy for.
+"""HTTP/1.1 on one connection of the proxy, and the target of a request.
 
-Messages are read by h11 and written anew by it, so that nothing is passed on whose end two readers could see in
+Messages are parsed and serialized again by h11, so that nothing is forwarded whose end two parsers could see in
 different places.
 """
 
@@ -24,11 +24,11 @@ HTTP, HTTPS = 80, 443
 _ABSOLUTE = re.compile(r"http://([^/?#]+)([/?][^#]*)?", re.IGNORECASE)
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _OF_ONE_CONNECTION = {b"connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"expect"}
-"""Headers that are not passed on; `Transfer-Encoding` is, as h11 writes the body by it."""
+"""Headers that are not forwarded; `Transfer-Encoding` is, since h11 encodes the body by it."""
 
 
 class BadRequestError(Exception):
-    """The proxy cannot read what it was asked; the message says why."""
+    """The proxy cannot parse the request; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Target:
 
 
 class Peer:
-    """One end of a connection, as which the server speaks HTTP in the given role."""
+    """A connection on which the server speaks HTTP in the given role."""
 
     def __init__(
         self, role: type[h11.CLIENT | h11.SERVER], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -54,17 +54,17 @@ class Peer:
 
     @property
     def has_answered(self) -> bool:
-        """Whether, as a server, it has sent the head of its answer."""
+        """Whether, as a server, it has sent the head of its response."""
         return self._http.our_state is not h11.SEND_RESPONSE and self._http.our_state is not h11.IDLE
 
     @property
     def surplus(self) -> bytes:
-        """What has been read and belongs to no message."""
+        """Bytes read that belong to no message."""
         return self._http.trailing_data[0]
 
     async def event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         """The next part of a message. Raises `h11.RemoteProtocolError`."""
-        # A body in chunks of a byte has thousands of parts in what is read at once, and nothing else waits for them.
+        # A body in one-byte chunks has thousands of parts per read, and parsing them would not yield to other tasks.
         await asyncio.sleep(0)
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
@@ -91,7 +91,7 @@ class Peer:
 
 
 def named_host(request: h11.Request) -> str:
-    """The host that a request names, as it is written, for a person."""
+    """The host in a request, as written, for messages."""
     text = request.target.decode("ascii")
     if request.method == b"CONNECT":
         return text.rpartition(":")[0] or text
@@ -100,7 +100,7 @@ def named_host(request: h11.Request) -> str:
 
 
 def target_of(request: h11.Request) -> Target:
-    """What a request asks for. Raises `RefusedError` for another port or what is no name, and `BadRequestError`."""
+    """The target of a request. Raises `RefusedError` for other ports and invalid names, and `BadRequestError`."""
     names = [name for name, _ in request.headers]
     if b"content-length" in names and b"transfer-encoding" in names:
         raise BadRequestError("the request gives its length in two ways")
@@ -129,14 +129,14 @@ def _name(host: str, port: str, wanted: int) -> str:
 
 
 def passed_on(request: h11.Request, target: Target) -> h11.Request:
-    """The request as the host gets it: its own name in `Host`, whatever the client has written there."""
+    """The request as sent to the host: `Host` holds the host's name, whatever the client wrote there."""
     headers = [(name, value) for name, value in _headers(request.headers) if name != b"host"]
     headers = [(b"host", target.host.encode()), *headers, (b"connection", b"close")]
     return h11.Request(method=request.method, target=target.path or "/", headers=headers)
 
 
 def passed_back(response: h11.Response) -> h11.Response:
-    """The host's answer as the client gets it."""
+    """The host's response as sent to the client."""
     headers = [*_headers(response.headers), (b"connection", b"close")]
     return h11.Response(status_code=response.status_code, headers=headers, reason=response.reason)
 

@@ -1,6 +1,6 @@
-"""The proxy of one sandbox: it lets HTTP and TLS through to the hosts that the session may reach, and nothing else.
+"""The proxy of one sandbox: it lets HTTP and TLS through to the session's allowed hosts, and nothing else.
 
-A connection carries one request or one tunnel and is closed then, so each is checked by itself.
+A connection carries one request or one tunnel and is then closed, so each is checked separately.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from app.sandbox.egress.refusals import Refusals, RefusedError, printable
 
 RETRY_S = 0.1
 HEAD_S = 15.0
-"""How long a client may take for a request's head, and for the first message of TLS, in seconds."""
+"""Timeout for a request's head, and for the first TLS message, in seconds."""
 IDLE_S = 300.0
-"""How long a connection may say nothing, in seconds: some servers think for minutes before they answer."""
+"""Idle timeout of a connection, in seconds: some servers take minutes to answer."""
 LINGER_S = 2.0
-"""How long what a refused client still sends is read, in seconds, so that it reads the refusal."""
+"""Seconds to keep reading from a refused client, so that it sees the refusal."""
 
 
 class Proxy:
-    """Serves what comes from one sandbox. `session` is the one that it belongs to, and `hosts` are the patterns of what
-    it may reach."""
+    """Serves the connections of one sandbox. `session` is the session it belongs to, and `hosts` are the patterns of
+    allowed hosts."""
 
     def __init__(self, gateway: Gateway, session: str, hosts: tuple[str, ...]) -> None:
         self._gateway = gateway
@@ -51,7 +51,7 @@ class Proxy:
         self._noted: list[Refusals] = []
 
     def serve(self, listener: socket.socket) -> None:
-        """Begins to serve connections of a listening socket, which `close` closes."""
+        """Starts serving connections of a listening socket, which `close` closes."""
         self._start(self._accept(listener))
 
     async def close(self) -> None:
@@ -68,7 +68,7 @@ class Proxy:
 
     @contextmanager
     def noting(self) -> Iterator[Refusals]:
-        """The refusals while it lasts."""
+        """Collects the refusals inside the context."""
         refusals = Refusals()
         self._noted.append(refusals)
         try:
@@ -77,8 +77,8 @@ class Proxy:
             self._noted.remove(refusals)
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Takes in no more than is served, and no faster than that leaves the event loop to others; what is beyond
-        waits in the kernel."""
+        """Accepts only as many connections as are served, and slowly enough to leave time for others on the event loop;
+        the rest wait in the kernel."""
         listener.setblocking(False)
         with listener:
             while True:
@@ -96,7 +96,7 @@ class Proxy:
                 await asyncio.sleep(RETRY_S)
 
     async def _serve(self, connection: socket.socket, served: asyncio.Event) -> None:
-        """Serves a connection, and sets `served` once that begins."""
+        """Serves a connection, and sets `served` once that starts."""
         reader, writer = await asyncio.open_connection(sock=connection)
         try:
             async with self._gateway.shares.serving(self._share):
@@ -106,7 +106,7 @@ class Proxy:
                 async with asyncio.timeout(IDLE_S):
                     await writer.wait_closed()
         except (OSError, TimeoutError, h11.ProtocolError):
-            pass  # who breaks off gets no answer
+            pass  # a client that disconnected gets no response
         finally:
             writer.transport.abort()
 
@@ -149,7 +149,7 @@ def _set(event: asyncio.Event, _: asyncio.Task[None]) -> None:
 
 
 async def _tunnel(client: Peer, host: Peer, target: Target) -> None:
-    """Passes a TLS connection on, once it has shown that it is one and for the host that was checked."""
+    """Forwards a connection once its first message proves that it is TLS to the checked host."""
     await client.event()  # the end of the request
     await client.send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
     hello = client.surplus
@@ -175,7 +175,7 @@ async def _copy(source: Peer, sink: Peer, alive: Callable[[], None]) -> None:
 
 
 async def _relay(client: Peer, host: Peer, request: h11.Request, target: Target) -> None:
-    """Passes one request on and its answer back."""
+    """Forwards one request and returns its response."""
     await host.send(passed_on(request, target))
     async with asyncio.timeout(IDLE_S) as limit:
         alive = _restart(limit)
@@ -187,7 +187,7 @@ async def _send_body(client: Peer, host: Peer, alive: Callable[[], None]) -> Non
         alive()
         if not isinstance(event, h11.Data):
             raise ConnectionAbortedError("the request was broken off")
-        with suppress(ConnectionError):  # the host may answer before it has read everything
+        with suppress(ConnectionError):  # the host may respond before it has read everything
             await host.send(h11.Data(data=bytes(event.data)))
     with suppress(ConnectionError):
         await host.send(h11.EndOfMessage())
@@ -208,7 +208,7 @@ async def _send_answer(host: Peer, client: Peer, alive: Callable[[], None]) -> N
 
 
 async def _both(sending: Coroutine[Any, Any, None], answering: Coroutine[Any, Any, None]) -> None:
-    """Runs both until the answer has ended; an error of either ends the other."""
+    """Runs both until the response has ended; an error in either ends the other."""
     tasks = sender, answer = asyncio.create_task(sending), asyncio.create_task(answering)
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -227,7 +227,7 @@ def _restart(limit: asyncio.Timeout) -> Callable[[], None]:
 
 
 async def _say(client: Peer, status: int, text: str) -> None:
-    """Answers in place of the host, unless it has answered already."""
+    """Responds in place of the host, unless the response has already started."""
     if client.has_answered:
         return
     body = f"{text}.\n".encode()

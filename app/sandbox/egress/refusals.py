@@ -1,15 +1,15 @@
-"""What the proxy did not let through, and how a command's result tells of it."""
+"""Connections that the proxy refused, and how a command's result reports them."""
 
 from __future__ import annotations
 
 MAX_HOSTS = 10
-"""Hosts that one result names; a model needs no longer list to see what it may not reach."""
+"""Maximum refused hosts in one result; a model needs no more to understand."""
 _MAX_HOST_CHARS = 100
 
 
 class RefusedError(Exception):
-    """The proxy refuses a connection. `reason` says why, for the model; `host` is the one that was meant, where that is
-    not the one that the request names."""
+    """The proxy refuses a connection. `reason` says why, for the model; `host` is the refused host if it is not the one
+    in the request."""
 
     def __init__(self, reason: str, host: str | None = None) -> None:
         super().__init__(reason)
@@ -40,6 +40,6 @@ class Refusals:
 
 
 def printable(host: str) -> str:
-    """A host as a program in the sandbox has written it, short and without control characters."""
+    """A host as written by a program in the sandbox, short and without control characters."""
     shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in host)
     return shown if len(shown) <= _MAX_HOST_CHARS else f"{shown[:_MAX_HOST_CHARS]}..."

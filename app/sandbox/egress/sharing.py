@@ -1,4 +1,4 @@
-"""How sessions share the connections and lookups of the egress proxies, so that none can take those of the others."""
+"""How sessions share the connections and lookups of the egress proxies, so that no session can starve the others."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 MAX_CONNECTIONS = 128
-"""Connections of all sessions that are served at the same time; each takes two descriptors of the server's."""
+"""Maximum connections served at the same time, over all sessions; each takes two of the server's descriptors."""
 SESSION_CONNECTIONS = 32
-"""Connections of one session that are served at the same time."""
+"""Maximum connections served at the same time for one session."""
 SESSION_LOOKUPS = 2
-"""Names that are resolved at the same time for one session."""
+"""Maximum names resolved at the same time for one session."""
 
 
 class Share:
-    """What one session has of the connections and lookups."""
+    """One session's share of the connections and lookups."""
 
     def __init__(self) -> None:
         self.lookups = asyncio.Semaphore(SESSION_LOOKUPS)
         self.served: dict[asyncio.Task[Any], None] = {}
-        """The tasks of its connections that are served, the oldest first."""
+        """Tasks of connections being served, oldest first."""
         self.waiting: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
-        """The tasks of its connections that wait to be served, the oldest first."""
+        """Tasks of connections waiting to be served, oldest first."""
 
     @property
     def is_full(self) -> bool:
@@ -34,8 +34,8 @@ class Share:
 class Shares:
     """The shares of all sessions.
 
-    While all connections are in use, a session gets another one from the session with the most, which closes its oldest
-    one, unless that has hardly more itself. A connection that ends is followed by one of the session with the fewest.
+    If all connections are in use, a session that needs another one gets it from the session with the most, which closes
+    its oldest, unless the first has nearly as many itself. When a connection ends, the session with the fewest is next.
     """
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Shares:
 
     @asynccontextmanager
     async def serving(self, share: Share) -> AsyncIterator[None]:
-        """Waits until the current task may serve a connection, which it may while the context lasts. The task is
-        cancelled to close its connection for one of another session."""
+        """Waits until the current task may serve a connection, which it may inside the context. The task is cancelled
+        to hand its connection to another session."""
         task = asyncio.current_task()
         assert task is not None
         try:
@@ -60,7 +60,7 @@ class Shares:
     async def _enter(self, share: Share, task: asyncio.Task[Any]) -> None:
         largest = max(self._shares.values(), key=lambda each: len(each.served))
         is_free = sum(len(each.served) for each in self._shares.values()) < MAX_CONNECTIONS
-        # A session that would have the most then must wait, or two would close each other's connections in turn.
+        # A session that would then have the most must wait, or two would keep closing each other's connections.
         if share.is_full or not (is_free or len(largest.served) > len(share.served) + 1):
             share.waiting[task] = asyncio.get_running_loop().create_future()
             await share.waiting[task]
@@ -82,7 +82,7 @@ class Shares:
             task = next(iter(share.waiting))
             turn = share.waiting.pop(task)
             share.served[task] = None
-            if not turn.done():  # a task that was just cancelled leaves by itself
+            if not turn.done():  # a task that was just cancelled leaves on its own
                 turn.set_result(None)
 
 

@@ -1,4 +1,4 @@
-"""The stories, each of another kind of work."""
+"""The stories, each about a different kind of work."""
 
 from benchmarks.histories.stories.changes_of_mind import CHANGES_OF_MIND
 from benchmarks.histories.stories.huge_outputs import HUGE_OUTPUTS

@@ -1,4 +1,4 @@
-"""A user who decides otherwise while the work goes on: what held at first holds no more."""
+"""A user who changes decisions during the work, so that earlier ones no longer hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A long log that is read page by page until the cause of an outage stands in it."""
+"""A long log that is read page by page until the cause of an outage is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool that grows by one line a step: much happens, and each thing is small."""
+"""A tool that grows by one line per step: many small changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several calls in each step: files that are read, written and checked side by side."""
+"""Several calls in each step: files read, written and checked in parallel."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _closing(answering: Answering) -> Iterator[bytes]:
 
 
 def _reports_last(answering: Answering) -> bool:
-    """Whether the stream ends with a chunk of usage, which has to be asked for."""
+    """Whether the stream ends with a chunk of usage, which must be requested."""
     asked = (answering.body.get("stream_options") or {}).get("include_usage")
     return bool(asked) and answering.usage_style == "last_chunk"
 

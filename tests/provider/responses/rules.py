@@ -184,7 +184,7 @@ def _check_arguments(where: str, arguments: Any) -> None:
 
 
 def _check_ids(items: Sequence[JSON]) -> None:
-    """No item is there twice."""
+    """No item occurs twice."""
     ids = [str(item["id"]) for item in items if item.get("id")]
     for at, item_id in enumerate(ids):
         if item_id in ids[:at]:

@@ -1,4 +1,4 @@
-"""The invariants, as functions of what the database holds and what the users know; each yields what does not hold."""
+"""The invariants, as functions of the database's content and the users' knowledge; each yields its violations."""
 
 from tests.soak.checks.all import check_deleted, check_killed, check_seen, check_session
 

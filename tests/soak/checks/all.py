@@ -1,4 +1,4 @@
-"""All checks of one session, each with the rule that it holds."""
+"""All checks of one session, each with its rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Seen = Mapping[int, tuple[str, bytes]]
 
 
 def check_session(stored: Stored, ledger: SessionLedger) -> list[Violation]:
-    """What does not hold of a session that is at rest."""
+    """The violations of an idle session."""
     events = stored.events
     found: list[tuple[str, Iterable[str]]] = [
         ("event seq is 1, 2, 3 …", check_seqs(events, stored.row["last_seq"])),
@@ -39,7 +39,7 @@ def check_session(stored: Stored, ledger: SessionLedger) -> list[Violation]:
 
 
 def check_killed(stored: Stored, ledger: SessionLedger) -> list[Violation]:
-    """What does not hold of a session at any instant, in the middle of a run too."""
+    """The violations of a session at any instant, even in the middle of a run."""
     events = stored.events
     found: list[tuple[str, Iterable[str]]] = [
         ("event seq is 1, 2, 3 …", check_seqs(events, stored.row["last_seq"])),

@@ -1,4 +1,4 @@
-"""Commands: none ran twice, none ran that was not in the log, and what is said to have run did."""
+"""Commands: none ran twice, none ran without being in the log, and all reported as run did run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOKEN = re.compile(r"echo (c[0-9]+) >> ")
 KILLED = 128
 """Exit codes from here on are a signal's."""
 BEFORE = "before it was started]"
-"""How the result of a call ends that never began."""
+"""The end of the result of a call that never started."""
 
 
 def check_commands(events: Sequence[Logged], ran: Sequence[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How runs end: with a reason that their session's story bears out."""
+"""How runs end: with an outcome justified by their session's events."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ CANCELS: frozenset[DeedKind] = frozenset({"cancel", "cancel_and_clear"})
 
 
 def check_ends(events: Sequence[Logged], deeds: Sequence[DeedKind]) -> Iterator[str]:
-    """No run is cancelled that nobody cancels, none fails without an error, and none is parked before its time, or
-    goes on for ever."""
+    """No run is cancelled without a cancel, fails without an error, is parked too early, or continues forever."""
     recoveries, gone_on, before = 0, 0, None
     for event, following in pairwise([*events, None]):
         assert event is not None

@@ -1,4 +1,4 @@
-"""The history: assistant message first, then its results in order, and nothing left open."""
+"""The history: assistant message first, then its results in order, and no call without a result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLOSED = {"completed", "error", "denied", "cancelled", "interrupted"}
 
 
 def check_history(stored: Stored) -> Iterator[str]:
-    """Each call's result stands in the message right after its own, in the order of the calls."""
+    """Each call's result is in the message right after its own, in the order of the calls."""
     parts: dict[str, list[Row]] = defaultdict(list)
     for part in stored.parts:
         parts[part["message_id"]].append(part)

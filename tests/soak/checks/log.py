@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from tests.soak.database import Logged
 
 IN_A_RUN = ("step.", "text.", "reasoning.", "tool.", "message.dequeued")
-"""What happens in a run alone."""
+"""Events that occur only in a run."""
 ENDS_ROUND = ("compaction.completed", "compaction.cancelled", "compaction.discarded", "compaction.failed")
 
 
@@ -23,7 +23,7 @@ def check_seqs(events: Sequence[Logged], last_seq: int) -> Iterator[str]:
 
 
 def check_runs(events: Sequence[Logged]) -> Iterator[str]:
-    """Each run has one beginning and one end, and nothing of the agent's happens outside."""
+    """Each run starts once and ends once, and no agent event occurs outside a run."""
     running = False
     for event in events:
         if event.type == "session.running":

@@ -1,4 +1,4 @@
-"""Messages: what was accepted is delivered exactly once, in order, with its content; what was not is nowhere."""
+"""Messages: accepted ones are delivered exactly once, in order, with their content; others never."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _content(said: Said, events: list[Logged]) -> Iterator[str]:
 
 
 def _sequence(said: Sequence[Said], of: dict[str, list[Logged]]) -> Iterator[str]:
-    """Whoever says a thing after the answer to another stands behind it."""
+    """A message sent after the response to another is behind it."""
     places = {one.id: event.seq for one in said for event in of[one.id] if event.type == "message.queued"}
     accepted = [one for one in said if one.outcome == "accepted" and one.id in places]
     for one in accepted:

@@ -141,4 +141,4 @@ def test_options() -> None:
 def test_an_unknown_row_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["speed"])
-    assert "there is no row speed" in capsys.readouterr().err
+    assert "unknown row speed" in capsys.readouterr().err

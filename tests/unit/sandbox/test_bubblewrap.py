@@ -79,7 +79,7 @@ for family in range(1, 46):
 """
 
 
-async def test_the_kernel_is_asked_for_little(walled: Shell) -> None:
+async def test_only_harmless_system_calls_are_allowed(walled: Shell) -> None:
     machine = MACHINES[platform.machine()]
     script = ASK.format(numbers=machine.denied, clone=machine.clone)
     ran = await walled.run("/usr/bin/python3 -", stdin=script.encode())
@@ -91,7 +91,7 @@ async def test_the_kernel_is_asked_for_little(walled: Shell) -> None:
     assert {int(socket.AF_UNIX), int(socket.AF_INET)} <= families
 
 
-async def test_programs_go_on_as_ever(walled: Shell) -> None:
+async def test_ordinary_programs_work_under_the_filter(walled: Shell) -> None:
     """Threads, processes, pipes and sockets."""
     script = (
         "import asyncio, concurrent.futures, socket, subprocess, threading\n"
@@ -102,9 +102,7 @@ async def test_programs_go_on_as_ever(walled: Shell) -> None:
     assert ran.out == "fine\n", ran.err
 
 
-async def test_each_command_has_a_keyring_of_its_own(
-    keyring: int, walled: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_command_has_its_own_keyring(keyring: int, walled: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Told without the filter, which forbids to ask."""
     monkeypatch.setattr("app.sandbox.bubblewrap.filter_program", lambda: None)
     script = f"import ctypes; print(ctypes.CDLL(None).syscall({KEYCTL}, 0, -3, 1))".encode()
@@ -112,7 +110,7 @@ async def test_each_command_has_a_keyring_of_its_own(
     assert len(rings | {keyring}) == 4
 
 
-async def test_a_session_of_its_own_is_no_way_to_the_front(walled: Shell) -> None:
+async def test_setsid_does_not_raise_the_cpu_priority(walled: Shell) -> None:
     """It has an autogroup of its own, which is put behind the server too."""
     if not HAS_AUTOGROUPS:
         pytest.skip("this kernel has no autogroups")
@@ -122,7 +120,7 @@ async def test_a_session_of_its_own_is_no_way_to_the_front(walled: Shell) -> Non
     assert ran.out.endswith(f" nice {NICENESS}\n")
 
 
-def test_a_machine_whose_calls_are_unknown_has_no_filter() -> None:
+def test_an_unknown_architecture_has_no_filter() -> None:
     assert filter_program("riscv64") is None
     assert all(len(filter_program(name) or b"") % 8 == 0 for name in MACHINES)
 
@@ -180,7 +178,7 @@ def test_the_view_is_an_allowlist(uid: int | None) -> None:
     assert given[given.index("/usr/share/palimpsest") - 1] == "--tmpfs"
 
 
-def test_a_network_is_shared_only_where_it_is_wanted() -> None:
+def test_the_network_is_shared_only_on_request() -> None:
     assert "--share-net" not in arguments()
     assert "--share-net" in arguments(network=True)
     assert "--unshare-net" in arguments(uid=30_000)
@@ -206,7 +204,7 @@ def unprivileged(directory: Path, command: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not os.access("/usr/bin/setpriv", os.X_OK), reason="needs setpriv")
-def test_a_server_without_rights_has_sandboxes_too(tmp_path: Path) -> None:
+def test_an_unprivileged_server_has_sandboxes(tmp_path: Path) -> None:
     command = "id -u; cat dir/written; echo from the command >made; chmod 600 made; unshare -r echo nested 2>/dev/null"
     ran = unprivileged(tmp_path, command)
     if "Permission denied" in ran.stderr and "python" in ran.stderr:
@@ -219,7 +217,7 @@ def test_a_server_without_rights_has_sandboxes_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not os.access("/usr/bin/setpriv", os.X_OK), reason="needs setpriv")
-def test_a_server_without_rights_bounds_memory_too(tmp_path: Path) -> None:
+def test_an_unprivileged_server_limits_memory(tmp_path: Path) -> None:
     """Each of the command's processes has less than the 256 MiB that all of them may have."""
     hog = "head -c 300000000 /dev/zero | tail -c 99999999 >/dev/null"
     command = f"touch made; for i in $(seq 9); do {hog} & done; sleep 20"
@@ -249,7 +247,7 @@ async def test_commands_die_with_the_server(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "workspaces") == []
 
 
-async def test_a_bwrap_that_does_not_work_is_told(tmp_path: Path) -> None:
+async def test_a_broken_bwrap_is_reported(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     broken.chmod(0o755)
@@ -274,7 +272,7 @@ async def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
         await sandbox.start()
 
 
-async def test_each_session_has_a_user_of_its_own_where_the_server_is_root(data_dir: Path) -> None:
+async def test_each_session_has_its_own_user_if_the_server_is_root(data_dir: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("the server is not root")
     factory = BubblewrapFactory(data_dir)
@@ -305,7 +303,7 @@ def tree(root: Path, *groups: tuple[str, str]) -> Path:
     return own
 
 
-def test_the_nearest_group_that_hands_controllers_down_is_taken(tmp_path: Path) -> None:
+def test_the_nearest_group_that_delegates_controllers_is_used(tmp_path: Path) -> None:
     own = tree(
         tmp_path,
         ("user.slice", "cpu memory pids"),
@@ -327,7 +325,7 @@ def test_the_nearest_group_that_hands_controllers_down_is_taken(tmp_path: Path) 
     assert (probe / "cgroup.procs").read_text().startswith("42")
 
 
-def test_without_groups_there_are_none(tmp_path: Path) -> None:
+def test_without_a_usable_cgroup_none_is_found(tmp_path: Path) -> None:
     assert Cgroups.find(tmp_path, tmp_path / "missing") is None
     own = tmp_path / "own"
     own.write_text("4:memory:/x\n")

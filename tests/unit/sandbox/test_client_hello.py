@@ -38,7 +38,7 @@ def test_the_name_is_read() -> None:
 
 
 @given(st.integers(0, len(HELLO) - 1))
-def test_a_part_of_it_is_waited_upon(cut: int) -> None:
+def test_an_incomplete_hello_is_awaited(cut: int) -> None:
     assert server_name(HELLO[:cut]) is None
 
 
@@ -50,7 +50,7 @@ def test_it_may_come_in_several_records(cuts: list[int]) -> None:
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=100).map(lambda data: HELLO[:43] + data))
-def test_what_is_none_is_refused_or_waited_upon(data: bytes) -> None:
+def test_other_data_is_refused_or_awaited(data: bytes) -> None:
     with contextlib.suppress(RefusedError):
         assert server_name(data) in (None, "packages.example.com")
 
@@ -59,7 +59,7 @@ def test_what_is_none_is_refused_or_waited_upon(data: bytes) -> None:
     "data",
     [b"SSH-2.0-x\r\n", b"GET / HTTP/1.1\r\n", b"\x16\x02\x01", record(b"\x02\x00\x00\x01x"), b"\x80\x2e\x01\x03"],
 )
-def test_what_is_no_tls_is_refused_at_once(data: bytes) -> None:
+def test_data_that_is_not_tls_is_refused_at_once(data: bytes) -> None:
     with pytest.raises(RefusedError, match="only TLS"):
         server_name(data)
 
@@ -97,7 +97,7 @@ def test_its_length_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("filler", [b"", b"\x01"], ids=["empty records", "a byte each"])
-def test_what_comes_in_many_records_is_refused(filler: bytes) -> None:
+def test_a_hello_in_many_records_is_refused(filler: bytes) -> None:
     """Each piece that comes has all of them read again."""
     with pytest.raises(RefusedError, match="only TLS"):
         server_name(record(b"\x01") + record(b"\x00\xff\xff") + record(filler) * MAX_HELLO_RECORDS)

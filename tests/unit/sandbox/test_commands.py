@@ -11,13 +11,13 @@ from app.sandbox.base import SandboxFactory, Stream
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds
 
 
-async def test_streams_are_told_apart(shell: Shell) -> None:
+async def test_output_streams_are_kept_apart(shell: Shell) -> None:
     ran = await shell.run("echo out; echo err >&2")
     assert (ran.out, ran.err, ran.code) == ("out\n", "err\n", 0)
     assert not ran.result.timed_out
 
 
-async def test_output_comes_as_it_is_printed(shell: Shell) -> None:
+async def test_output_arrives_as_it_is_printed(shell: Shell) -> None:
     """The command waits for a file that is only written when its first line has arrived."""
     arrived: list[bytes] = []
     first = asyncio.Event()
@@ -35,7 +35,7 @@ async def test_output_comes_as_it_is_printed(shell: Shell) -> None:
     assert b"".join(arrived) == b"first\nsecond\n"
 
 
-async def test_output_keeps_its_order_and_its_bytes(shell: Shell) -> None:
+async def test_output_keeps_its_order_and_bytes(shell: Shell) -> None:
     ran = await shell.run("i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); done; printf '\\377\\000\\001'")
     expected = "".join(f"{number}\n" for number in range(3000)).encode() + b"\xff\x00\x01"
     assert b"".join(data for _, data in ran.pieces) == expected
@@ -53,12 +53,12 @@ async def test_exit_codes(shell: Shell, code: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "number"), [("KILL", 9), ("TERM", 15), ("SEGV", 11)])
-async def test_a_signal_is_told_as_a_shell_tells_it(shell: Shell, name: str, number: int) -> None:
+async def test_a_signal_is_reported_as_by_a_shell(shell: Shell, name: str, number: int) -> None:
     ran = await shell.run(f"kill -{name} $$; sleep 5")
     assert (ran.code, ran.err) == (128 + number, "")
 
 
-async def test_a_command_that_kills_all_around_it_ends(shell: Shell) -> None:
+async def test_a_command_that_kills_its_process_group_ends(shell: Shell) -> None:
     ran = await shell.run("echo before; kill -9 0; sleep 5")
     assert ran.out == "before\n"
     assert ran.code == 137
@@ -76,12 +76,12 @@ async def test_input_is_given_byte_for_byte(shell: Shell) -> None:
     assert b"".join(piece for _, piece in ran.pieces) == data
 
 
-async def test_input_that_nobody_reads_is_no_error(shell: Shell) -> None:
+async def test_unread_input_is_not_an_error(shell: Shell) -> None:
     assert (await shell.run("exit 3", stdin=b"x" * 1_000_000)).code == 3
 
 
 @pytest.mark.parametrize("stdin", [None, b""])
-async def test_no_input_is_an_empty_one(shell: Shell, stdin: bytes | None) -> None:
+async def test_no_input_is_empty_input(shell: Shell, stdin: bytes | None) -> None:
     ran = await shell.run("wc -c", stdin=stdin)
     assert ran.out.strip() == "0"
 
@@ -115,14 +115,14 @@ async def test_descriptors_of_the_server_are_closed(shell: Shell) -> None:
     assert int(ran.out) <= 4  # 0, 1, the directory that is being listed, and at most one of the shell's
 
 
-async def test_two_commands_run_side_by_side(shell: Shell) -> None:
+async def test_two_commands_run_in_parallel(shell: Shell) -> None:
     """Each waits for the other's file."""
     first = shell.run("touch one; while [ ! -e two ]; do sleep 0.02; done; echo done")
     second = shell.run("touch two; while [ ! -e one ]; do sleep 0.02; done; echo done")
     assert [ran.out for ran in await asyncio.gather(first, second)] == ["done\n", "done\n"]
 
 
-async def test_a_background_process_does_not_hold_the_call(shell: Shell) -> None:
+async def test_a_background_process_does_not_delay_the_call(shell: Shell) -> None:
     """It keeps stdout open for longer than the time-out is."""
     seconds = unique_seconds()
     ran = await shell.run(f"sleep {seconds} & echo started", timeout_s=60)
@@ -133,7 +133,7 @@ async def test_a_background_process_does_not_hold_the_call(shell: Shell) -> None
 
 
 @pytest.mark.parametrize("command", ["a\0b", "x" * 200_000])
-async def test_a_command_that_no_shell_can_be_given(shell: Shell, command: str) -> None:
+async def test_a_command_no_shell_accepts_is_refused(shell: Shell, command: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         await shell.run(command)
     assert refused.value.code == "invalid_command"

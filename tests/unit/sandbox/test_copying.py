@@ -72,7 +72,9 @@ def test_holes_stay_holes(source: Workspace, target: Workspace) -> None:
         assert file.read(14) == b"\0in the middle"
 
 
-def test_what_changes_meanwhile_is_copied_as_far_as_it_is(source: Workspace, target: Workspace, tmp_path: Path) -> None:
+def test_a_changing_workspace_is_copied_as_far_as_possible(
+    source: Workspace, target: Workspace, tmp_path: Path
+) -> None:
     """Another thread swaps a directory for a link all the time: nothing outside of either workspace is read or made."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -102,7 +104,7 @@ def test_what_changes_meanwhile_is_copied_as_far_as_it_is(source: Workspace, tar
     assert not any((place / "secret").exists() for place in copied)
 
 
-def test_a_disk_that_refuses_is_an_error_of_ours(source: Workspace, target: Workspace) -> None:
+def test_disk_errors_are_translated(source: Workspace, target: Workspace) -> None:
     (source.root / "large").write_bytes(bytes(range(256)) * 1024)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -13,20 +13,20 @@ NOWHERE = "unix:///nowhere/docker.sock"
 
 
 @pytest.mark.docker
-async def test_auto_takes_docker_where_an_engine_answers(docker: None, data_dir: Path) -> None:
+async def test_auto_takes_docker_if_an_engine_answers(docker: None, data_dir: Path) -> None:
     factory = await open_factory("auto", data_dir=data_dir, instance_id="i")
     assert (factory.kind, factory.network_default) == ("docker", True)
     await factory.aclose()
 
 
 @pytest.mark.bubblewrap
-async def test_auto_takes_bubblewrap_where_none_does(bubblewrap: None, data_dir: Path) -> None:
+async def test_auto_takes_bubblewrap_without_an_engine(bubblewrap: None, data_dir: Path) -> None:
     factory = await open_factory("auto", data_dir=data_dir, instance_id="i", docker_host=NOWHERE)
     assert (factory.kind, factory.network_default) == ("bubblewrap", False)
     await factory.aclose()
 
 
-async def test_docker_is_not_replaced_where_it_was_asked_for(data_dir: Path) -> None:
+async def test_docker_is_not_replaced_if_it_was_requested(data_dir: Path) -> None:
     with pytest.raises(SandboxUnavailableError, match="No Docker Engine at unix:///nowhere"):
         await open_factory("docker", data_dir=data_dir, instance_id="i", docker_host=NOWHERE)
 
@@ -39,7 +39,7 @@ async def test_auto_never_runs_commands_unsandboxed(tmp_path: Path) -> None:
     assert "No Docker Engine" in refused.value.detail
 
 
-async def test_local_unsafe_is_had_by_its_name_alone(data_dir: Path) -> None:
+async def test_local_unsafe_is_only_used_by_name(data_dir: Path) -> None:
     factory = await open_factory("local-unsafe", data_dir=data_dir, instance_id="i", docker_host=NOWHERE)
     assert factory.kind == "local-unsafe"
     await factory.aclose()

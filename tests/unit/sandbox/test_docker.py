@@ -50,7 +50,7 @@ async def described(engine: Engine, session_id: str) -> dict[str, Any]:
     return shown
 
 
-async def test_the_container_is_as_small_as_it_can_be(factory: DockerFactory, engine: Engine) -> None:
+async def test_the_container_is_restricted(factory: DockerFactory, engine: Engine) -> None:
     config = new_config()
     await factory.open(config).start()
     shown = await described(engine, config.session_id)
@@ -127,7 +127,7 @@ async def test_a_container_that_was_killed_is_started_again(factory: DockerFacto
     assert (await shell.run("cat file")).out == "kept\n"
 
 
-async def test_a_container_that_was_removed_is_made_anew(factory: DockerFactory, engine: Engine) -> None:
+async def test_a_removed_container_is_recreated(factory: DockerFactory, engine: Engine) -> None:
     config = new_config()
     shell = Shell(factory.open(config))
     await shell.run("echo kept >file")
@@ -138,7 +138,7 @@ async def test_a_container_that_was_removed_is_made_anew(factory: DockerFactory,
 
 
 @pytest.mark.parametrize("how", ["kill", "remove"])
-async def test_a_container_that_goes_during_a_command_ends_it(factory: DockerFactory, engine: Engine, how: str) -> None:
+async def test_losing_the_container_ends_the_command(factory: DockerFactory, engine: Engine, how: str) -> None:
     config, begun = new_config(), asyncio.Event()
 
     def listen(_: Stream, data: bytes) -> None:
@@ -156,7 +156,7 @@ async def test_a_container_that_goes_during_a_command_ends_it(factory: DockerFac
         assert "ended while the command ran" in lost.detail
 
 
-async def test_a_command_that_eats_all_memory_ends_alone(factory: DockerFactory) -> None:
+async def test_a_command_that_uses_all_memory_ends_alone(factory: DockerFactory) -> None:
     shell = Shell(factory.open(new_config()))
     ran = await shell.run("head -c 2000000000 /dev/zero | tail -n 1 >/dev/null; echo after")
     assert ran.code in (0, 137)
@@ -178,7 +178,7 @@ DECEPTIONS = {
 
 @pytest.mark.parametrize("how", ["time-out", "cancel"])
 @pytest.mark.parametrize("deception", DECEPTIONS)
-async def test_a_command_that_deceives_is_dead_when_it_has_ended(
+async def test_a_deceptive_command_is_dead_when_it_has_ended(
     factory: DockerFactory, monkeypatch: pytest.MonkeyPatch, deception: str, how: str
 ) -> None:
     """Even where it has come to know the mark."""
@@ -201,7 +201,7 @@ async def test_a_command_cannot_read_the_mark(factory: DockerFactory) -> None:
     assert not re.search(r"\b[0-9a-f]{32}\b", ran.out)
 
 
-async def test_commands_of_an_earlier_life_are_ended_at_start(factory: DockerFactory, instance_id: str) -> None:
+async def test_commands_of_an_earlier_server_are_ended_at_start(factory: DockerFactory, instance_id: str) -> None:
     """The server is gone without a farewell: its connection is closed while the command runs on."""
     config, seconds = new_config(), unique_seconds()
     engine = Engine()
@@ -219,7 +219,7 @@ async def test_commands_of_an_earlier_life_are_ended_at_start(factory: DockerFac
     await successor.aclose()
 
 
-async def test_background_processes_are_no_leftover_commands(factory: DockerFactory, engine: Engine) -> None:
+async def test_background_processes_are_not_leftover_commands(factory: DockerFactory, engine: Engine) -> None:
     config, seconds = new_config(), unique_seconds()
     await Shell(factory.open(config)).run(f"sleep {seconds} >/dev/null 2>&1 &")
     await until_sleeping(seconds)
@@ -249,13 +249,13 @@ async def test_a_volume_without_a_container_is_an_orphan_too(factory: DockerFact
     assert await factory.remove_orphans(set()) == [f"volume {container_name(config.session_id)}"]
 
 
-async def test_an_image_that_cannot_be_had(factory: DockerFactory) -> None:
+async def test_an_unavailable_image_is_refused(factory: DockerFactory) -> None:
     config = replace(new_config(), image="localhost:1/no-such-image:latest")
     with pytest.raises(SandboxUnavailableError, match="docker pull localhost:1/no-such-image:latest"):
         await factory.open(config).start()
 
 
-async def test_an_image_whose_name_is_nonsense(factory: DockerFactory) -> None:
+async def test_an_invalid_image_name_is_refused(factory: DockerFactory) -> None:
     with pytest.raises(SandboxUnavailableError):
         await factory.open(replace(new_config(), image="::not an image::")).start()
 
@@ -296,7 +296,7 @@ async def test_an_engine_that_does_not_answer(host: str) -> None:
     await factory.aclose()
 
 
-async def test_an_image_that_cannot_be_had_is_missed_at_once(instance_id: str) -> None:
+async def test_the_check_notices_an_unavailable_image(instance_id: str) -> None:
     factory = DockerFactory(instance_id, image="registry.invalid/nothing:1")
     with pytest.raises(SandboxUnavailableError, match="PALIMPSEST_SANDBOX_IMAGE"):
         await factory.check()
@@ -316,7 +316,7 @@ async def test_the_description_of_a_container_is_stable() -> None:
     assert changed["Labels"][CONFIG_LABEL] != one["Labels"][CONFIG_LABEL]
 
 
-async def test_the_engines_refusals_are_told(engine: Engine) -> None:
+async def test_the_engines_refusals_are_reported(engine: Engine) -> None:
     archives = ContainerArchives(engine, "no-such-container")
     with pytest.raises(aiodocker.DockerError), engine.translated():
         await archives.put("/", b"")

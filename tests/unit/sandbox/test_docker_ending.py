@@ -23,7 +23,7 @@ def test_of_several_commands_the_oldest_counts() -> None:
     assert older([*PROCESSES, Process(50, SHIM)], [50, ROOT]) == {INIT, WAITING, DAEMON}
 
 
-def test_nothing_is_known_to_be_older_than_a_command_that_is_gone() -> None:
+def test_ages_are_unknown_if_the_command_is_gone() -> None:
     assert older(PROCESSES, [ROOT, 99]) is None
     assert older(PROCESSES, [None]) is None
 
@@ -32,7 +32,7 @@ def test_one_that_began_within_the_same_tick_is_not_older() -> None:
     assert older([Process(INIT, SHIM), Process(42, INIT), Process(ROOT, SHIM)], [ROOT]) == {INIT}
 
 
-def test_who_stays() -> None:
+def test_descendants_of_kept_processes_stay() -> None:
     kept = {INIT, WAITING, DAEMON}
     assert stays(INIT, kept, PROCESSES)
     assert stays(31, kept, [*PROCESSES, Process(31, DAEMON)]), "the child of an older one"

@@ -51,7 +51,7 @@ class Swapped(ContainerArchives):
 
 
 @pytest.mark.parametrize(("status", "told"), [(404, NotFoundError), (500, SandboxError)])
-async def test_a_file_that_is_gone_when_it_is_read_is_told_so(status: int, told: type[PalimpsestError]) -> None:
+async def test_a_file_that_is_gone_when_read_is_reported(status: int, told: type[PalimpsestError]) -> None:
     files = ContainerFiles(Engine(), "any", Swapped(status))
     with pytest.raises(told):
         await files.read("d/f", None)
@@ -63,13 +63,13 @@ ENTRY = b"nonce 81a4 5 1700000000 ./a\n"
 
 
 @pytest.mark.parametrize("forged", [b"", b"x", b"81a4 5", b"zz 1 1 ./b\n", b"81a4 1e9 1 ./b\n", b"81a4 5 nan ./b\n"])
-def test_a_forged_entry_makes_it_no_listing(forged: bytes) -> None:
+def test_a_forged_entry_invalidates_the_listing(forged: bytes) -> None:
     """A process that a command left behind may write into the script's output."""
     with pytest.raises(SandboxError):
         parse_listing(ENTRY + b"nonce " + forged, "nonce", (), complete=True)
     assert [info.path for info in parse_listing(ENTRY, "nonce", (), complete=True)] == ["a"]
 
 
-def test_an_entry_of_huge_numbers_is_none() -> None:
+def test_an_entry_with_huge_numbers_is_invalid() -> None:
     with pytest.raises(SandboxError):
         parse_listing(b"nonce 81a4 " + b"9" * 5_000 + b" 1 ./a\n", "nonce", (), complete=True)

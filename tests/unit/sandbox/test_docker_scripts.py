@@ -47,7 +47,7 @@ def test_a_command_that_prints_the_mark_itself_does_no_harm(rest: bytes, cuts: l
     assert (marks.begun, marks.exit_code) == (None, None)
 
 
-def test_output_is_held_back_only_where_a_mark_may_begin() -> None:
+def test_output_is_held_back_only_if_a_mark_may_begin() -> None:
     marks = Marks(MARK)
     assert marks.feed(b"line 1\nline 0") == b"line 1\nline "
     assert marks.feed(b"!") == b"0!"

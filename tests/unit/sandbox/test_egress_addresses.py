@@ -77,7 +77,7 @@ def test_what_is_public(address: str) -> None:
 
 
 @given(st.ip_addresses())
-def test_nothing_is_public_that_python_calls_otherwise(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+def test_public_addresses_are_global_in_python_too(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
     if is_public(str(address)):
         assert address.is_global
         assert not address.is_multicast
@@ -91,7 +91,7 @@ def test_no_ipv4_address_is_public_inside_an_ipv6_one(address: ipaddress.IPv4Add
         assert not is_public(str(ipaddress.IPv6Address(int(ipaddress.IPv6Address(base)) | number << shift)))
 
 
-def test_this_machine_s_addresses_are_its_own() -> None:
+def test_addresses_of_this_machine_are_recognized() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
         route.connect(("127.0.0.1", 9))
         assert is_own(route.getsockname()[0])

@@ -161,7 +161,7 @@ async def test_a_name_that_is_not_listed_is_never_resolved(internet: Internet) -
     assert len(refusals.described()) == 2
 
 
-async def test_each_host_is_named_once_and_so_many_at_most(internet: Internet) -> None:
+async def test_each_host_is_named_once_up_to_a_limit(internet: Internet) -> None:
     async with running(internet, answering(OK, internet)) as (client, refusals, gateway):
         for number in range(MAX_HOSTS + 5):
             for _ in range(2):
@@ -214,7 +214,7 @@ async def test_the_host_sees_its_own_name_and_nothing_of_the_connection(internet
         b"\x16\x03\x01\x00\x05hello\r\n\r\n",
     ],
 )
-async def test_what_cannot_be_read_in_one_way_alone_is_not_passed_on(internet: Internet, request_: bytes) -> None:
+async def test_ambiguous_requests_are_not_forwarded(internet: Internet, request_: bytes) -> None:
     async with running(internet, answering(OK, internet)) as (client, _, _):
         assert (await client.ask(request_)).startswith(b"HTTP/1.1 400 ")
     assert (internet.resolved, internet.requests) == ([], [])
@@ -273,20 +273,20 @@ async def test_bodies_pass_in_both_directions(internet: Internet) -> None:
     assert answer.count(b"x") == size
 
 
-async def test_an_answer_may_come_before_the_request_has_ended(internet: Internet) -> None:
+async def test_a_response_may_start_before_the_request_ends(internet: Internet) -> None:
     head = POST + b"Content-Length: 1000000\r\n\r\n"
     refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno!"
     async with running(internet, answering(refusal, internet)) as (client, _, _):
         assert (await client.ask(head)).endswith(b"no!")
 
 
-async def test_an_answer_that_is_none_is_the_host_s_fault(internet: Internet) -> None:
+async def test_an_invalid_response_is_a_bad_gateway(internet: Internet) -> None:
     async with running(internet, answering(b"SSH-2.0-x\r\n\r\n", internet)) as (client, refusals, _):
         assert (await client.ask(get("http://packages.example.com/"))).startswith(b"HTTP/1.1 502 ")
     assert refusals.described() == ()
 
 
-async def test_an_answer_that_breaks_off_ends_early_for_the_client_too(internet: Internet) -> None:
+async def test_a_truncated_response_is_truncated_for_the_client(internet: Internet) -> None:
     part = b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\npart"
     async with running(internet, answering(part, internet)) as (client, _, _):
         answer = await client.ask(get("http://packages.example.com/"))
@@ -321,9 +321,7 @@ async def test_tls_for_the_host_itself_passes(internet: Internet, together: bool
         (b"SSH-2.0-OpenSSH\r\n", "packages.example.com", "only TLS"),
     ],
 )
-async def test_of_what_is_not_tls_for_the_host_no_byte_passes(
-    internet: Internet, data: bytes, host: str, why: str
-) -> None:
+async def test_only_tls_for_the_host_passes_the_tunnel(internet: Internet, data: bytes, host: str, why: str) -> None:
     sent: list[bytes] = []
 
     async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -338,7 +336,7 @@ async def test_of_what_is_not_tls_for_the_host_no_byte_passes(
     assert why in sentence
 
 
-async def test_a_handshake_ends_with_the_host_s_own_certificate(internet: Internet) -> None:
+async def test_a_handshake_sees_the_certificate_of_the_host(internet: Internet) -> None:
     """The proxy is no party to TLS: a client meets exactly what the host sends."""
     async with running(internet, echo_all) as (client, _, _):
         reader, writer = await client.open()
@@ -368,7 +366,7 @@ async def holding(client: Client, count: int) -> AsyncIterator[list[Connection]]
             writer.close()
 
 
-async def test_a_session_has_so_many_connections_and_further_ones_wait(internet: Internet) -> None:
+async def test_connections_beyond_a_sessions_limit_wait(internet: Internet) -> None:
     """Also where its commands have a proxy each."""
     async with running(internet, answer_all) as (client, _, gateway), another(gateway, "session") as more:
         async with holding(client, SESSION_CONNECTIONS - 1), holding(more, 1):
@@ -415,7 +413,7 @@ class SilentNames:
         return tasks
 
 
-async def test_silent_name_servers_hold_up_their_own_sessions_alone(internet: Internet) -> None:
+async def test_silent_name_servers_delay_only_their_own_sessions(internet: Internet) -> None:
     silent = SilentNames()
     internet.resolve = silent.resolve  # type: ignore[method-assign]
     async with AsyncExitStack() as stack:
@@ -429,7 +427,7 @@ async def test_silent_name_servers_hold_up_their_own_sessions_alone(internet: In
         await asyncio.gather(*waiting)
 
 
-async def test_lookups_under_way_count_for_the_next_proxy_of_their_session(internet: Internet) -> None:
+async def test_pending_lookups_count_for_the_next_proxy_of_their_session(internet: Internet) -> None:
     """In bubblewrap each command has one."""
     silent = SilentNames()
     internet.resolve = silent.resolve  # type: ignore[method-assign]
@@ -445,7 +443,7 @@ async def test_lookups_under_way_count_for_the_next_proxy_of_their_session(inter
             assert b"hello" in await asking
 
 
-async def test_its_end_is_the_end_of_all_connections(internet: Internet) -> None:
+async def test_closing_the_proxy_closes_all_connections(internet: Internet) -> None:
     async with running(internet, echo_all) as (client, _, _):
         reader, writer = await client.open()
         writer.write(CONNECT)

@@ -62,7 +62,7 @@ async def test_there_is_nothing_but_loopback_and_the_proxy(box: Shell) -> None:
     assert ran.out.split() == ["1", *[f"http://127.0.0.1:{PORT}"] * 2]
 
 
-async def test_a_result_tells_of_its_own_command_s_refusals(box: Shell, kinds: SandboxFactory) -> None:
+async def test_a_result_reports_only_refusals_of_its_command(box: Shell, kinds: SandboxFactory) -> None:
     before = kinds.refused_connections
     first = await box.run(f"{ASK} ask evil.example.net; ask evil.example.net; ask 127.0.0.1")
     assert first.out.count(f"evil.example.net was refused: {UNLISTED}") == 2
@@ -73,7 +73,7 @@ async def test_a_result_tells_of_its_own_command_s_refusals(box: Shell, kinds: S
     assert kinds.refused_connections - before == 3
 
 
-async def test_a_listed_host_is_no_refusal(box: Shell) -> None:
+async def test_an_allowed_host_is_not_refused(box: Shell) -> None:
     ran = await box.run(f"{ASK} ask packages.example.com")
     assert "502 Bad Gateway" in ran.out or "403" not in ran.out
     assert UNLISTED not in ran.out
@@ -121,13 +121,13 @@ def _tcp_sockets() -> int:
     return found
 
 
-async def test_after_a_stop_the_network_is_another_and_works(box: Shell) -> None:
+async def test_a_new_network_works_after_a_stop(box: Shell) -> None:
     for _ in range(2):
         assert UNLISTED in (await box.run(f"{ASK} ask evil.example.net")).out
         await box.sandbox.stop()
 
 
-def test_the_server_s_own_network_is_never_entered() -> None:
+def test_the_network_of_the_server_is_never_entered() -> None:
     with pytest.raises(PermissionError, match="shares the server's network"):
         open_listener(os.getpid())
 
@@ -146,7 +146,7 @@ def test_a_network_inside_a_user_namespace_is_entered(bubblewrap: None) -> None:
         process.communicate(b"end\n")
 
 
-def test_a_process_that_is_not_the_container_s_is_never_entered() -> None:
+def test_an_unrelated_process_is_never_entered() -> None:
     """On another machine the number is another process's."""
     with pytest.raises(ProcessLookupError, match="not run on this machine"):
         open_listener(os.getpid(), "/0123456789abcdef/")
@@ -157,7 +157,7 @@ def test_an_engine_elsewhere_cannot_be_entered(host: str) -> None:
     assert not can_be_entered(host)
 
 
-def test_without_a_sandbox_there_is_no_list(data_dir: Path) -> None:
+def test_local_unsafe_refuses_allowed_hosts(data_dir: Path) -> None:
     assert not LocalFactory(data_dir).network_can_be_limited
     with pytest.raises(SandboxUnavailableError, match="network of this machine") as caught:
         LocalFactory(data_dir).open(config())
@@ -176,7 +176,7 @@ async def container(docker: None, data_dir: Path, instance_id: str) -> AsyncIter
     await factory.aclose()
 
 
-async def test_what_runs_in_the_background_keeps_the_proxy(container: Shell) -> None:
+async def test_background_processes_keep_the_proxy(container: Shell) -> None:
     await container.run(
         f"{ASK} (until [ -e go ]; do sleep 0.05; done; ask evil.example.net >answer 2>&1; echo >done) &"
     )
@@ -184,14 +184,14 @@ async def test_what_runs_in_the_background_keeps_the_proxy(container: Shell) -> 
     assert UNLISTED in ran.out
 
 
-async def test_a_container_that_was_started_anew_gets_a_proxy_anew(container: Shell) -> None:
+async def test_a_restarted_container_gets_a_new_proxy(container: Shell) -> None:
     """As after its end for lack of memory."""
     await container.run("true")
     await container.sandbox._engine.kill(container.sandbox._name)  # type: ignore[attr-defined]
     assert UNLISTED in (await container.run(f"{ASK} ask evil.example.net")).out
 
 
-async def test_who_takes_the_proxy_s_port_is_ended(container: Shell) -> None:
+async def test_a_process_on_the_port_of_the_proxy_is_ended(container: Shell) -> None:
     await container.run("true")
     await container.sandbox._session.egress.close()  # type: ignore[attr-defined]
     seconds = unique_seconds()

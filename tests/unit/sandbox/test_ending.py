@@ -45,7 +45,7 @@ async def begin(shell: Shell, command: str, timeout_s: float = 60) -> asyncio.Ta
     return task
 
 
-async def test_a_time_out_leaves_no_process(shell: Shell, escape: tuple[str, str]) -> None:
+async def test_a_timeout_leaves_no_process(shell: Shell, escape: tuple[str, str]) -> None:
     command, seconds = escape
     ran = await shell.run(f"echo partial; {command}", timeout_s=0.7)
     assert sleepers(seconds) == 0
@@ -53,7 +53,7 @@ async def test_a_time_out_leaves_no_process(shell: Shell, escape: tuple[str, str
     assert 700 <= ran.result.duration_ms < 5000
 
 
-async def test_a_cancellation_of_many_commands_spares_what_an_earlier_one_left(shell: Shell) -> None:
+async def test_cancelling_many_commands_spares_earlier_background_processes(shell: Shell) -> None:
     """In a container, ends that took each other for something to end would in the end take all of it with them."""
     if shell.kind == "bubblewrap":
         pytest.skip("a command's namespace ends with it")
@@ -82,7 +82,7 @@ async def test_a_cancellation_leaves_no_process_within_two_seconds(shell: Shell,
     assert sleepers(seconds) == 0
 
 
-async def test_a_cancellation_at_once(shell: Shell) -> None:
+async def test_an_immediate_cancellation(shell: Shell) -> None:
     """It comes while the command is still being started."""
     seconds = unique_seconds()
     await shell.sandbox.start()
@@ -120,7 +120,7 @@ async def test_what_was_printed_before_the_end_is_kept(shell: Shell) -> None:
     assert ran.out.splitlines()[-1] == "line 499"
 
 
-async def test_the_next_command_runs_after_a_time_out(shell: Shell) -> None:
+async def test_the_next_command_runs_after_a_timeout(shell: Shell) -> None:
     await shell.run("echo kept > file; sleep 60", timeout_s=0.7)
     assert (await shell.run("cat file")).out == "kept\n"
 
@@ -146,7 +146,7 @@ async def test_ending_one_command_spares_another(shell: Shell, first: str) -> No
     assert getattr(await tasks["spared"], "exit_code", None) == 0
 
 
-async def test_background_processes_of_an_earlier_command_go_on(shell: Shell) -> None:
+async def test_background_processes_of_an_earlier_command_continue(shell: Shell) -> None:
     """A server started by one command is there for the next, a time-out in between notwithstanding."""
     if shell.kind == "bubblewrap":
         pytest.skip("a command's namespace ends with it")
@@ -159,7 +159,7 @@ async def test_background_processes_of_an_earlier_command_go_on(shell: Shell) ->
     assert sleepers(seconds) == 0
 
 
-async def test_nothing_outlives_a_command_in_bubblewrap(shell: Shell) -> None:
+async def test_no_process_outlives_a_command_in_bubblewrap(shell: Shell) -> None:
     if shell.kind != "bubblewrap":
         pytest.skip("background processes go on in this kind")
     seconds = unique_seconds()

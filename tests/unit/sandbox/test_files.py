@@ -121,14 +121,14 @@ async def test_a_linked_directory_is_not_listed(shell: Shell) -> None:
 @pytest.mark.parametrize(
     "path", ["..", "../x", "a/../../x", "/etc/passwd", "/", "/workspace/../etc/passwd", "/workspacex"]
 )
-async def test_what_lies_outside_is_refused(shell: Shell, path: str) -> None:
+async def test_paths_outside_are_refused(shell: Shell, path: str) -> None:
     for attempt in (shell.sandbox.read(path), shell.sandbox.write(path, b""), shell.sandbox.list(path)):
         with pytest.raises(ForbiddenError) as refused:
             await attempt
         assert refused.value.code == "outside_workspace"
 
 
-async def test_what_is_no_file_is_refused(shell: Shell) -> None:
+async def test_reading_a_special_file_is_refused(shell: Shell) -> None:
     await shell.run("mkdir dir; mkfifo pipe")
     for path in ("dir", "pipe", ".", "/workspace"):
         for attempt in (shell.sandbox.read(path), shell.sandbox.write(path, b"")):
@@ -137,7 +137,7 @@ async def test_what_is_no_file_is_refused(shell: Shell) -> None:
             assert refused.value.code == "not_a_file"
 
 
-async def test_what_is_no_directory_is_refused(shell: Shell) -> None:
+async def test_listing_a_file_is_refused(shell: Shell) -> None:
     await shell.sandbox.write("file", b"x")
     for attempt in (shell.sandbox.list("file"), shell.sandbox.read("file/x"), shell.sandbox.write("file/x", b"")):
         with pytest.raises(InvalidRequestError) as refused:
@@ -145,7 +145,7 @@ async def test_what_is_no_directory_is_refused(shell: Shell) -> None:
         assert refused.value.code == "not_a_directory"
 
 
-async def test_what_is_not_there_is_not_found(shell: Shell) -> None:
+async def test_missing_files_are_not_found(shell: Shell) -> None:
     for attempt in (shell.sandbox.read("none"), shell.sandbox.read("no/where"), shell.sandbox.list("none")):
         with pytest.raises(NotFoundError) as refused:
             await attempt
@@ -153,7 +153,7 @@ async def test_what_is_not_there_is_not_found(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 256, "x/" * 2500, "\udcff"])
-async def test_a_path_that_no_file_has_is_refused(shell: Shell, path: str) -> None:
+async def test_an_impossible_path_is_refused(shell: Shell, path: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         await shell.sandbox.read(path)
     assert refused.value.code == "invalid_path"

@@ -11,7 +11,7 @@ from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import Shell, new_config
 
 
-async def test_the_user_has_no_rights(walled: Shell) -> None:
+async def test_the_user_has_no_capabilities(walled: Shell) -> None:
     ran = await walled.run("id -u; grep -E '^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs)' /proc/self/status")
     uid, *lines = ran.out.splitlines()
     assert int(uid) >= 1000
@@ -26,7 +26,7 @@ async def test_groups_are_the_users_own(walled: Shell) -> None:
     assert set(groups.split()) == {uid} or os.geteuid() != 0
 
 
-async def test_no_secret_and_no_file_of_the_host_is_there(walled: Shell, data_dir: Path) -> None:
+async def test_secrets_and_files_of_the_host_are_hidden(walled: Shell, data_dir: Path) -> None:
     secret = data_dir / "palimpsest.db"
     secret.write_text("secret")
     here = Path(__file__)
@@ -65,7 +65,7 @@ async def test_no_network_means_no_interface_but_loopback(walled: Shell) -> None
     assert ran.out.split() == ["lo"]
 
 
-async def test_a_network_is_there_where_it_is_wanted(walled_kind: str, data_dir: Path, instance_id: str) -> None:
+async def test_a_network_is_available_on_request(walled_kind: str, data_dir: Path, instance_id: str) -> None:
     factory = make_factory(walled_kind, data_dir, instance_id)
     sandbox = factory.open(new_config(network=True))
     try:
@@ -113,7 +113,7 @@ async def test_memory_is_limited(walled: Shell) -> None:
 
 
 @pytest.mark.parametrize("what", ["unshare -r true", "mount -t tmpfs none /mnt", "su -c id", "chroot / true"])
-async def test_rights_cannot_be_got_back(walled: Shell, what: str) -> None:
+async def test_privileges_cannot_be_regained(walled: Shell, what: str) -> None:
     ran = await walled.run(f"{what} </dev/null && id -u")
     # a user namespace of its own gives no right over the host; where bubblewrap is not root it is refused altogether
     assert ran.out.strip() != "0" or what.startswith("unshare")

@@ -87,7 +87,7 @@ async def test_a_command_that_kills_its_reaper_ends(data_dir: Path) -> None:
     await shell.sandbox.remove()
 
 
-async def test_it_says_that_it_is_no_sandbox(data_dir: Path) -> None:
+async def test_it_reports_that_it_is_not_a_sandbox(data_dir: Path) -> None:
     factory = LocalFactory(data_dir)
     await factory.check()
     assert "no sandbox" in factory.describe()

@@ -32,7 +32,7 @@ def left_behind(data_dir: Path, seconds: str) -> Iterator[subprocess.Popen[bytes
             process.kill()
 
 
-async def test_a_start_ends_the_commands_that_an_earlier_life_has_left(tmp_path: Path) -> None:
+async def test_a_start_ends_commands_left_by_an_earlier_server(tmp_path: Path) -> None:
     mine, others = unique_seconds(), unique_seconds()
     with left_behind(tmp_path / "mine", mine) as left, left_behind(tmp_path / "others", others) as other:
         await until_sleeping(mine)
@@ -46,7 +46,7 @@ async def test_a_start_ends_the_commands_that_an_earlier_life_has_left(tmp_path:
 
 
 @pytest.mark.parametrize("word", [b"go\n", b""])
-def test_a_command_begins_with_the_word_of_its_server_and_not_without(tmp_path: Path, word: bytes) -> None:
+def test_a_command_starts_only_on_a_signal_from_its_server(tmp_path: Path, word: bytes) -> None:
     view = View(tmp_path, tmp_path, network=False, limits=SandboxLimits(), uid=None)
     _, *argv = view.command(b"cat; echo begun", gated=True)
     script = next(place for place, argument in enumerate(argv) if argument == "-c") + 1

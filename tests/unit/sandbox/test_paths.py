@@ -60,7 +60,7 @@ def test_outside(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0", "\ud800", "é" * 128, "a/" * 2048])
-def test_no_file_has_it(path: str) -> None:
+def test_impossible_paths_are_refused(path: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         paths.resolve(path)
     assert refused.value.code == "invalid_path"
@@ -75,7 +75,7 @@ _pieces = st.lists(st.sampled_from(["..", ".", "", "a", "b", "workspace", "é", 
 
 
 @given(_pieces, st.booleans())
-def test_what_is_resolved_is_where_the_system_would_go(pieces: list[str], absolute: bool) -> None:
+def test_paths_resolve_as_the_system_would(pieces: list[str], absolute: bool) -> None:
     """Without links, the names are those that the path normalises to beneath the workspace."""
     path = "/".join(pieces)
     path = f"/{path}" if absolute else path

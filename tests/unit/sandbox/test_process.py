@@ -19,7 +19,7 @@ def ignore(_: Stream, data: bytes) -> None:
     assert data
 
 
-async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_missing_program(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await Process.start(Spawn(["/no/such/program"], stdin=b"x"), ignore)
 
@@ -72,7 +72,7 @@ def test_a_pipe_is_closed_once(loop_factory: Callable[[], asyncio.AbstractEventL
     assert b"".join(got) == b"out"
 
 
-async def test_killing_what_has_ended_does_nothing() -> None:
+async def test_killing_an_ended_process_does_nothing() -> None:
     process = await Process.start(Spawn(["/bin/sh", "-c", "exit 4"]), ignore)
     assert await process.exited == 4
     process.kill()

@@ -97,7 +97,7 @@ async def test_an_engine_that_says_nothing_is_away(engine: Engine, silent: Silen
             await CALLS[name](engine)
 
 
-async def test_an_archive_that_stops_half_way_is_a_silence_too(engine: Engine, silent: SilentEngine) -> None:
+async def test_an_archive_that_stalls_counts_as_silence(engine: Engine, silent: SilentEngine) -> None:
     silent.answers += [VERSION, HEAD + b"4\r\nhalf\r\n"]
     pieces = archives(engine).fetch("/workspace")
     async with asyncio.timeout(50 * SILENCE_S):
@@ -106,7 +106,7 @@ async def test_an_archive_that_stops_half_way_is_a_silence_too(engine: Engine, s
             await anext(pieces)
 
 
-async def test_an_archive_may_take_longer_than_a_silence(engine: Engine, silent: SilentEngine) -> None:
+async def test_an_archive_may_take_longer_than_the_silence_limit(engine: Engine, silent: SilentEngine) -> None:
     """Its pieces come one after the other, each within the time."""
     silent.answers += [VERSION]
 

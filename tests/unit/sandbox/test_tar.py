@@ -62,7 +62,7 @@ async def test_special_files_are_left_out(format_: int, size: int) -> None:
     }
 
 
-async def test_a_size_said_in_an_extension_counts() -> None:
+async def test_a_size_in_an_extension_counts() -> None:
     """The Engine says sizes beyond 8 GiB there and zero in the header."""
     entry = tarfile.TarInfo("big")
     entry.pax_headers = {"size": "1000"}
@@ -97,7 +97,7 @@ async def test_an_archive_that_breaks_off(cut: int) -> None:
         await filtered(build(tarfile.GNU_FORMAT)[:cut], 100)
 
 
-async def test_what_is_no_archive() -> None:
+async def test_invalid_archives_are_refused() -> None:
     with pytest.raises(SandboxError):
         await filtered(b"x" * 4096, 100)
 
@@ -127,7 +127,7 @@ def test_any_name_and_size_is_written(name: bytes, size: int) -> None:
 
 
 @pytest.mark.parametrize("change", [-600, 600])
-def test_a_file_that_changes_its_size_meanwhile_keeps_the_one_it_had(tmp_path: Path, change: int) -> None:
+def test_a_file_that_changes_size_keeps_the_size_in_its_header(tmp_path: Path, change: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"a" * 1000)
     file = os.open(path, os.O_RDONLY)
@@ -142,6 +142,6 @@ def test_a_file_that_changes_its_size_meanwhile_keeps_the_one_it_had(tmp_path: P
     assert content == b"a" * min(1000, 1000 + change) + bytes(max(0, -change))
 
 
-async def test_without_pieces_there_is_no_end() -> None:
+async def test_an_archive_without_pieces_is_refused() -> None:
     with pytest.raises(SandboxError):
         await filtered(b"", 1)

@@ -26,7 +26,7 @@ from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_go
 MIB = 2**20
 
 
-def test_an_account_is_doubted_by_what_the_disk_has_lost() -> None:
+def test_lost_free_space_casts_doubt_on_the_usage() -> None:
     use = DiskUse(100)
     assert not use.doubtful
     use.saw(1000)
@@ -42,7 +42,7 @@ def test_an_account_is_doubted_by_what_the_disk_has_lost() -> None:
     assert not use.doubtful
 
 
-def test_what_is_hidden_from_a_count_is_not_believed_away() -> None:
+def test_a_partial_count_never_lowers_the_usage() -> None:
     use = DiskUse(100)
     use.saw(1000)
     use.saw(850)
@@ -72,7 +72,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
 """
 
 
-def test_a_process_is_seen_whose_first_thread_has_ended(tmp_path: Path) -> None:
+def test_a_process_counts_after_its_first_thread_has_ended(tmp_path: Path) -> None:
     """The kernel shows no memory and no files under the process's own number then."""
     argv = [sys.executable, "-c", LEADERLESS, str(tmp_path / "file")]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as holder:
@@ -96,7 +96,7 @@ def test_a_count_takes_blocks_and_no_links(tmp_path: Path) -> None:
     assert found.whole
 
 
-def test_what_lies_deeper_than_a_path_may_be_long_counts(tmp_path: Path) -> None:
+def test_trees_deeper_than_a_path_can_be_count(tmp_path: Path) -> None:
     directory = os.open(tmp_path, os.O_RDONLY)
     for _ in range(50):
         os.mkdir("d" * 200, dir_fd=directory)
@@ -170,7 +170,7 @@ def family(children: int, megabytes: int) -> Iterator[int]:
         parent.communicate()
 
 
-def test_memory_that_is_shared_counts_once_where_it_matters() -> None:
+def test_shared_memory_counts_once_near_the_limit() -> None:
     with family(children=5, megabytes=40) as pid:
         assert MemoryUse(10_000 * MIB).look(pid) > 200 * MIB
         assert 40 * MIB < MemoryUse(100 * MIB).look(pid) < 120 * MIB
@@ -192,7 +192,7 @@ libc.clone(child, ctypes.byref(stack, 1 << 20), CLONE_VM | CLONE_VFORK | SIGCHLD
 """
 
 
-def test_memory_counts_once_while_a_child_has_that_of_its_parent() -> None:
+def test_memory_shared_after_vfork_counts_once() -> None:
     """As between vfork and exec, whenever a program starts another."""
     argv = [sys.executable, "-c", BORROWED]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
@@ -219,7 +219,7 @@ def test_a_process_of_many_threads_is_counted_as_a_whole() -> None:
         process.kill()
 
 
-def test_what_two_have_stopped_continues_after_both() -> None:
+def test_a_process_stopped_twice_continues_after_both() -> None:
     with waiting() as child:
         with Standstill() as first:
             first.stop(os.getpid())
@@ -241,7 +241,7 @@ sys.stdin.read()
 """
 
 
-def test_shared_memory_counts_that_no_process_has_mapped_any_more() -> None:
+def test_unmapped_shared_memory_counts() -> None:
     use = MemoryUse(48 * MIB)
     argv = [sys.executable, "-c", GIVEN_BACK]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
@@ -292,7 +292,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, walle
 
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("how", HIDING)
-async def test_files_without_a_name_count(narrow: Shell, how: str) -> None:
+async def test_unlinked_files_count(narrow: Shell, how: str) -> None:
     hide = "".join(HIDING[how].format(n=number) for number in range(3, 9))
     ran = await narrow.run(f"{hide} sleep 30", timeout_s=20)
     assert (ran.code, ran.result.timed_out) == (None, False)

@@ -79,7 +79,7 @@ def _attempt(workspace: Workspace) -> bytes | None:
         return None
 
 
-def test_no_temporary_file_is_left_where_writing_fails(workspace: Workspace) -> None:
+def test_no_temporary_file_is_left_if_writing_fails(workspace: Workspace) -> None:
     (workspace.root / "dir").mkdir()
     with pytest.raises(InvalidRequestError):
         workspace.write("dir", b"x")
@@ -108,7 +108,7 @@ def test_a_workspace_that_is_itself_a_link_is_refused(tmp_path: Path) -> None:
         Workspace(tmp_path / "link").list(".", False, 1)
 
 
-def test_a_bottomless_tree_is_listed_archived_and_deleted(workspace: Workspace) -> None:
+def test_a_very_deep_tree_is_listed_archived_and_deleted(workspace: Workspace) -> None:
     deep(workspace.root, 1200)
     assert len(workspace.list(".", True, 10_000)) == MAX_DEPTH
     assert sum(1 for _ in workspace.archive()) == MAX_DEPTH + 1
@@ -130,7 +130,7 @@ def test_a_tree_with_closed_directories_is_deleted(tmp_path: Path) -> None:
     delete_tree(tree)
 
 
-def test_names_that_no_path_has_are_translated() -> None:
+def test_names_that_are_invalid_in_a_path_are_translated() -> None:
     assert translate(OSError(40, ""), "x").code == "outside_workspace"
     assert translate(PermissionError(13, ""), "x").code == "permission_denied"
     for full in (errno.ENOSPC, errno.EDQUOT):
@@ -140,7 +140,7 @@ def test_names_that_no_path_has_are_translated() -> None:
     assert "Input/output error" in translate(OSError(errno.EIO, ""), "x").detail
 
 
-def test_links_on_the_way_are_told_from_files_on_the_way(workspace: Workspace) -> None:
+def test_links_and_files_in_a_path_are_distinguished(workspace: Workspace) -> None:
     workspace.write("file", b"")
     (workspace.root / "link").symlink_to("file")
     with pytest.raises(ForbiddenError):
