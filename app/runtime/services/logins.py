@@ -1,7 +1,8 @@
-"""Logins of browsers: what a page shows instead of a key, which it is given once and does not keep.
+"""Browser logins: the page sends a key once, then uses a login token and does not keep the key.
 
-What is stored of a login opens nothing: a digest of its token, and a proof of the key that only who has the key can
-check. So a login ends with its key, is one on every server of a database, and outlives a restart.
+The stored login grants no access by itself: it holds a digest of the token, and a proof of the key that only a server
+with that key can check. So a login ends when its key is removed, is valid on every server of the database, and survives
+a restart.
 """
 
 from __future__ import annotations
@@ -27,13 +28,12 @@ from app.runtime.values.logins import NewLogin
 
 TOKEN_BYTES = 32
 MAX_LOGINS = 1_000
-"""Logins that are kept; the oldest makes room for one more, so that a program which logs in for each call fills no
-disk."""
+"""Max stored logins; the oldest is removed first, so that a program that logs in for each call cannot fill the disk."""
 FAILURES, FAILURES_PER_S = 5, 1.0
-"""Wrong keys that may be given at once, and then in a second, by all callers together: plenty for fingers."""
+"""Wrong keys allowed in a burst, and then per second, for all callers together: enough for people who type."""
 KNOWN_S, KNOWN = 5.0, 1_024
-"""How long a login that was looked up is not looked up again, in seconds, and for how many; the end of one is felt
-after so long where it was ended on another server, and at once on this one."""
+"""How long a checked login is cached, in seconds, and how many are. A logout takes effect at once on this server, and
+within this time on others."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -42,14 +42,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoginRules:
-    """The server's keys, and how long a login lasts. Without keys there are no logins, and nobody needs one."""
+    """The server's keys, and how long a login lasts. A server without keys has no logins and needs none."""
 
     keys: tuple[bytes, ...] = field(default=(), repr=False)
     lasts: timedelta = timedelta(days=30)
 
 
 class LoginService:
-    """Opens and ends logins, and knows whether a token is of one. `clock` counts seconds, never backwards."""
+    """Opens, checks and ends logins. `clock` is monotonic, in seconds."""
 
     def __init__(self, database: Database, rules: LoginRules, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
@@ -60,17 +60,17 @@ class LoginService:
         self._ended = 0
 
     async def open(self, key: str) -> NewLogin | None:
-        """A login for the holder of a key; None where nobody needs one. Raises `WrongKeyError`, and
-        `TooManyAttemptsError` for any key at all while too many wrong ones have come."""
+        """A login for the holder of `key`; None if the server has no keys. Raises `WrongKeyError`, and
+        `TooManyAttemptsError` for any key after too many wrong ones."""
         if not self._rules.keys:
             return None
         if not self._attempts.allowed:
-            raise TooManyAttemptsError("Too many wrong keys were given; try again in a second.")
+            raise TooManyAttemptsError("Too many attempts with wrong keys. Try again in a second.")
         own = self._own_key(key.strip().encode())
         if own is None:
             self._attempts.failed()
             log.warning("login_refused")
-            raise WrongKeyError("This is none of the server's API keys.")
+            raise WrongKeyError("That key isn't valid.")
         token, opened = secrets.token_urlsafe(TOKEN_BYTES), now()
         digest = _digest(token)
         login = rows.StoredLogin(digest, _proof(own, digest), opened, opened + self._rules.lasts)
@@ -79,18 +79,19 @@ class LoginService:
         return NewLogin(token, self._rules.lasts)
 
     async def end(self, token: str) -> None:
-        """Ends the login of a token, if there is one. It needs no hold on the database: it only takes away."""
+        """Ends the login of a token, if it has one. A server that does not own the database may do this too: it only
+        deletes."""
         digest = _digest(token)
-        # Looked up first, since anybody may ask for this: a write is more than a stranger shall cause.
+        # Looked up first: unauthenticated clients can call this, and must not cause a write.
         if await self._database.read(lambda c: rows.find(c, digest)) is not None:
             await self._database.writer.write(lambda c: rows.remove(c, [digest]))
-        # A look that began before has read what was there then, and must not be believed after this.
+        # A lookup that started earlier may have read the deleted login; its result must not be cached.
         self._ended += 1
         self._known.pop(digest, None)
 
     async def is_open(self, token: str) -> bool:
-        """Whether a token is of a login that has neither ended nor expired, and whose key is still one of the
-        server's. Raises `StorageError`."""
+        """Whether a token has a login that has neither ended nor expired, and whose key the server still has. Raises
+        `StorageError`."""
         if not _TOKEN.fullmatch(token):
             return False
         digest, at = _digest(token), self._clock()
@@ -103,18 +104,18 @@ class LoginService:
         return left > 0
 
     async def sweep(self) -> None:
-        """Removes what has expired, and what was opened with a key that is no more."""
+        """Removes expired logins, and those opened with a key that the server no longer has."""
         await self._database.writer.write(self._sweep)
 
     def _sweep(self, connection: Connection) -> None:
         rows.remove_expired(connection, now())
-        # A server that was started without keys says nothing of those that it may have again.
+        # A server started without keys may get them back: keep the logins of those keys.
         if self._rules.keys:
             stored = rows.newest_first(connection)
             rows.remove(connection, [login.token_digest for login in stored if not self._has_key_of(login)])
 
     def _own_key(self, given: bytes) -> bytes | None:
-        """The key that was given; every one is compared, in time that does not depend on where they differ."""
+        """The server's key that equals `given`, or None. All keys are compared, each in constant time."""
         matching = [key for key in self._rules.keys if hmac.compare_digest(key, given)]
         return matching[0] if matching else None
 
@@ -148,5 +149,5 @@ def _digest(token: str) -> str:
 
 
 def _proof(key: bytes, digest: str) -> str:
-    """Tells who has the key that it was this one; salted, as it were, so that two logins of a key do not look alike."""
+    """Lets a holder of the key check that it opened this login. The digest salts it: two logins of one key differ."""
     return hmac.new(key, digest.encode(), hashlib.sha256).hexdigest()

@@ -262,7 +262,7 @@ class InMemoryLogins(LoginService):
 
     async def open(self, key: str) -> NewLogin | None:
         if key != LOGIN_KEY:
-            raise WrongKeyError("This is none of the server's API keys.")
+            raise WrongKeyError("That key isn't valid.")
         self._memory.logins.add(TOKEN)
         return NewLogin(TOKEN, timedelta(days=1))
 
