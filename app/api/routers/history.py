@@ -27,9 +27,7 @@ async def list_messages(
     limit: Limit = 100,
     format: Annotated[
         Literal["openai", "anthropic"] | None,
-        Query(
-            description="Exports the history as messages of this provider; a call and its results share a page."
-        ),
+        Query(description="Exports the history as messages of this provider; a call and its results share a page."),
     ] = None,
 ) -> MessagePage | ExportPage:
     """The full history, oldest first; nothing is hidden. A page of large messages has fewer of them; `next_cursor` is
