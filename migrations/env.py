@@ -1,4 +1,4 @@
-"""Alembic's entry: runs migrations on the connection that `app/db/migrate.py` hands in, or on one of its own."""
+"""Alembic's entry point: runs migrations on the connection passed by `app/db/migrate.py`, or opens its own."""
 
 from alembic import context
 from sqlalchemy import Connection

@@ -44,19 +44,17 @@ from app.errors import (
 
 _EXAMPLES: tuple[PalimpsestError, ...] = (
     MalformedRequestError("The Content-Length header is invalid."),
-    MalformedRequestError("The cursor is not one of this server's.", code="malformed_cursor"),
+    MalformedRequestError("The cursor is invalid.", code="malformed_cursor"),
     MalformedJsonError("The body is not valid JSON: unexpected end of data: line 1 column 2 (char 1)."),
     MalformedEventIdError("An event id must be a decimal number, 0 or greater."),
     UnauthorizedError("Send one of the server's API keys as Authorization: Bearer KEY, or log in."),
     WrongKeyError("That key isn't valid."),
     ForbiddenError(
-        "sandbox.network goes beyond what this server allows (off), as PALIMPSEST_SANDBOX_NETWORK says.",
+        "sandbox.network exceeds the server's limit (off), set by PALIMPSEST_SANDBOX_NETWORK.",
         code="sandbox_not_allowed",
     ),
-    ForbiddenError("limits.max_steps may be 50 at most.", code="limit_not_allowed"),
-    ForbiddenError(
-        "approval.policy may only ask for more than this server does (always).", code="approval_not_allowed"
-    ),
+    ForbiddenError("limits.max_steps may be at most 50.", code="limit_not_allowed"),
+    ForbiddenError("approval.policy must be at least as strict as the server's (always).", code="approval_not_allowed"),
     ForbiddenError("'../x' leads outside /workspace; links are not followed.", code="outside_workspace"),
     ForeignOriginError("The Origin header names another site."),
     NotFoundError("No route matches this path."),
@@ -75,23 +73,23 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     NotFoundError("The session has no such step.", code="step_not_found"),
     MethodNotAllowedError("This path does not support the method."),
     NotFoundError("The session has no round 7.", code="round_not_found"),
-    ConflictError("A compaction of this session is under way.", code="compaction_in_progress"),
-    ConflictError("Round 1 cannot be reverted: the latest that can be is 2.", code="not_the_latest_round"),
-    ConflictError("The id was used with other content.", code="id_in_use"),
-    ConflictError("The message is delivered already.", code="message_not_pending"),
-    ConflictError("The step of this message is still under way.", code="message_open"),
-    ConflictError("The call waits no more: denied by timeout at 2026-11-22T10:11:12.345Z.", code="approval_resolved"),
+    ConflictError("A compaction of this session is already running.", code="compaction_in_progress"),
+    ConflictError("Round 1 cannot be reverted; only round 2 can be.", code="not_the_latest_round"),
+    ConflictError("The id was already used with different content.", code="id_in_use"),
+    ConflictError("The message is already delivered.", code="message_not_pending"),
+    ConflictError("The step of this message is still running.", code="message_open"),
+    ConflictError("The call no longer waits: denied by timeout at 2026-11-22T10:11:12.345Z.", code="approval_resolved"),
     ConflictError("The session is running.", code="session_running"),
-    ConflictError("The last run completed: there is nothing to resume.", code="nothing_to_resume"),
+    ConflictError("Nothing to resume: the last run completed.", code="nothing_to_resume"),
     ConflictError(
-        "The session has used 203,518 of the 200,000 tokens that limits.max_tokens allows. Raise that limit with PATCH"
+        "The session has used 203,518 of 200,000 tokens (limits.max_tokens). Raise that limit with PATCH"
         " /v1/sessions/{id}, then resume.",
         code="max_tokens",
         limit=200_000,
         used=203_518,
     ),
     ConflictError(
-        "The session has cost 1.52 of the 1.5 US dollars that limits.max_cost_usd allows. Raise that limit with PATCH"
+        "The session has cost 1.52 of 1.5 US dollars (limits.max_cost_usd). Raise that limit with PATCH"
         " /v1/sessions/{id}, then resume.",
         code="max_cost_usd",
         limit=1.5,
@@ -101,9 +99,9 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ConflictError("The session's last event is 41, not 50.", code="ahead_of_log", last_seq=41),
     TooLargeError("The body is larger than 1048576 bytes.", limit_bytes=1_048_576),
     MessageTooLargeError(
-        "The message has about 48,120 tokens, and a message may have 10,312 in the window of local/model (16,000"
-        " tokens, less the room for the answer, the system text and the tools). Shorten it, put the text into a file of"
-        " the workspace and name that in the message, or choose a model with a larger window.",
+        "The message has about 48,120 tokens; at most 10,312 fit in the window of local/model (16,000 tokens, minus the"
+        " answer, the system text and the tools). Shorten it, put the text into a file of the workspace and name that"
+        " in the message, or choose a model with a larger window.",
         tokens=48_120,
         room=10_312,
     ),
@@ -124,7 +122,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         ],
     ),
     InvalidRequestError("There is no tool 'fly'.", code="unknown_tool"),
-    InvalidRequestError("metadata may have 16,384 bytes.", code="metadata_too_large"),
+    InvalidRequestError("metadata may have at most 16,384 bytes.", code="metadata_too_large"),
     InvalidRequestError("The path holds a NUL character.", code="invalid_path"),
     InvalidRequestError("'src' is not a regular file.", code="not_a_file"),
     InvalidRequestError("'a.txt' is not a directory.", code="not_a_directory"),
@@ -135,19 +133,19 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ),
     UnknownModelError("There is no provider of this name."),
     MissingApiKeyError("The provider needs a key and none is configured."),
-    QueueFullError("100 messages are waiting already."),
-    TooManyAttemptsError("Too many attempts with wrong keys. Try again in a second."),
+    QueueFullError("100 messages are already pending."),
+    TooManyAttemptsError("Too many wrong keys; try again in a second."),
     InternalError("The server could not handle the request. Its log has the details."),
     SandboxError("The sandbox could not list the files."),
     UnavailableError("The server is starting or stopping."),
-    SupersededError("Another server has been started on this database; it has the sessions now."),
+    SupersededError("Another server was started on this database and has taken over the sessions."),
     SandboxUnavailableError("No Docker Engine answers, and bubblewrap is not installed."),
     WorkspaceFullError("'big.bin' cannot be written: the disk of the workspace is full."),
     StorageError("The database refused the write."),
     StorageBusyError("The database refused the write: database is locked."),
     StorageFullError("The database refused the write: database or disk is full."),
-    ServerBusyError("1,000 runs are waiting already; try again when some have begun.", code="too_many_runs"),
-    ServerBusyError("1,000 streams of events are open already.", code="too_many_readers"),
+    ServerBusyError("1,000 runs are already waiting; try again later.", code="too_many_runs"),
+    ServerBusyError("The limit of 1,000 open event streams is reached.", code="too_many_readers"),
     ServerBusyError("Other requests use all memory for request bodies.", code="too_many_bodies"),
     ServerBusyError("Other requests use all memory for downloads.", code="too_many_downloads"),
     SandboxUnavailableError("All 100 sandboxes are in use; try again when one is free.", code="too_many_sandboxes"),
@@ -162,7 +160,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         ready=False,
         degraded=True,
         components={
-            "database": {"ok": True, "status": "ok", "detail": "writes and reads"},
+            "database": {"ok": True, "status": "ok", "detail": "readable and writable"},
             "sandbox": {"ok": False, "status": "unavailable", "detail": "no answer"},
         },
     ),

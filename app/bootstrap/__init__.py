@@ -1,7 +1,7 @@
-"""Builds the service from its settings: the only room that knows all others.
+"""Builds the service from its settings: the only package that imports all others.
 
-`service` puts the whole together, on a `foundation` of what is opened first: `storage`, `sandboxes`, `providers`.
-`agents` and `rules` turn settings into what the runtime takes; `taking_up` sees to an earlier life of the server.
+`service` assembles everything on top of `foundation`, which is opened first: `storage`, `sandboxes`, `providers`.
+`agents` and `rules` turn settings into arguments of the runtime; `taking_up` resumes work after a restart.
 """
 
 from app.bootstrap.agents import Prompts

@@ -22,15 +22,15 @@ from app.tools.recall import left_out_hint
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The texts that an operator may replace: the system prompt's instructions, and the sections that a summary shall
-    have, None for those of its policy and profile."""
+    """The texts that an operator may replace: the system prompt's instructions, and the sections of a summary (None
+    uses those of its policy and profile)."""
 
     system: str = SYSTEM_TEMPLATE
     summary: str | None = None
 
 
 async def build_agents(settings: Settings, prompts: Prompts, database: Database, providers: Providers) -> AgentSetup:
-    """The models, tools and limits of every agent; each session says what of them it uses."""
+    """The models, tools and limits shared by all agents; each session chooses among them."""
     windows = LearnedWindows(database, providers.place, providers.info)
     await windows.load()
     return AgentSetup(
@@ -53,7 +53,7 @@ async def build_agents(settings: Settings, prompts: Prompts, database: Database,
 def build_collector(
     settings: Settings, store: FileOutputStore
 ) -> Callable[[str, str, Callable[[Stream, str, int], None], OutputLimit], Collector]:
-    """Makes the collector of a call; see `RuntimeSetup.collector`. A whole output goes to `store`."""
+    """Makes the collector of a call; see `RuntimeSetup.collector`. Full outputs are saved to `store`."""
 
     def collect(
         session_id: str, call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit

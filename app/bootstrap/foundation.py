@@ -1,4 +1,4 @@
-"""What the runs of a server stand on: its database, sandboxes, providers and stored outputs."""
+"""The resources of a server: its database, sandboxes, providers and stored outputs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from app.tools import FileOutputStore
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """`instance_id` is the database's, which labels its containers; `left_out` are the kinds of sandbox that the
-    settings allow and sessions do not get, each with the reason."""
+    """`instance_id` identifies the database and labels its containers; `left_out` maps each kind of sandbox that is
+    allowed but unavailable to the reason."""
 
     database: Database
     instance_id: str
@@ -33,7 +33,7 @@ class Foundation:
 
 
 async def lay_foundation(settings: Settings, stack: AsyncExitStack) -> Foundation:
-    """Opens all of it; the stack closes it, the database last. Raises `StorageError`."""
+    """Opens all resources; the stack closes them, the database last. Raises `StorageError`."""
     database = await open_storage(settings)
     stack.push_async_callback(database.aclose)
     instance_id = await database.writer.write(sessions.instance_id)

@@ -1,4 +1,4 @@
-"""The model providers of the settings, their keys, and the model of a session that names none."""
+"""The configured model providers, their keys, and the default model."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from app.llm.registry import ProviderConfig, Providers
 from app.settings import DEMO_MODEL, Settings
 
 DEFAULT_MODELS = {"openai": "openai/gpt-5", "anthropic": "anthropic/claude-sonnet-5"}
-"""What a provider's key alone stands for."""
+"""The default model if only this provider's key is set."""
 
 OPENAI_URL = "https://api.openai.com/v1"
 ANTHROPIC_URL = "https://api.anthropic.com"
 
 
 def provider_configs(settings: Settings) -> list[ProviderConfig]:
-    """All configured providers. A key named by `api_key_env` may stand in the environment or in `.env`."""
+    """All configured providers. A key named by `api_key_env` is read from the environment or from `.env`."""
     environment = {**dotenv_values(".env"), **os.environ}
     configs = [
         ProviderConfig("scripted", "scripted"),
@@ -46,7 +46,7 @@ def provider_configs(settings: Settings) -> list[ProviderConfig]:
 
 
 def _is_openai(base_url: str | None) -> bool:
-    """Whether `openai` is OpenAI itself and not one of the many servers that speak its older format."""
+    """Whether `openai` is OpenAI itself, not another server that speaks its older format."""
     return base_url is None or base_url.rstrip("/") == OPENAI_URL
 
 
@@ -56,7 +56,7 @@ def _secret(value: object) -> str | None:
 
 
 def default_model(settings: Settings) -> str:
-    """The model of a session that names none: the setting, else what the first key stands for, else the demo."""
+    """The model of sessions without one: the setting, else the default of the first key, else the demo."""
     if settings.model:
         return settings.model
     keyed = {"openai": settings.openai_api_key, "anthropic": settings.anthropic_api_key}
@@ -64,13 +64,13 @@ def default_model(settings: Settings) -> str:
 
 
 def secrets_of(settings: Settings) -> list[str]:
-    """All keys that this server knows, for taking them out of logs."""
+    """All keys that this server knows, to redact them in logs."""
     keys = [config.api_key for config in provider_configs(settings) if config.api_key]
     return keys + [key.get_secret_value() for key in settings.api_keys]
 
 
 def build_providers(settings: Settings, quirks: QuirkMemory | None = None) -> Providers:
-    """The model providers with their catalog; `quirks` keeps over restarts what refusals have taught."""
+    """The model providers with their catalog; `quirks` persists what was learned from refusals."""
     overrides = {
         name: ModelOverride(
             model.context_window,

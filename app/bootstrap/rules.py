@@ -1,4 +1,4 @@
-"""The rules of the settings: what requests may ask for, who may log in, and how long things are kept."""
+"""The rules from the settings: what requests may ask for, who may log in, and how long data is kept."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from app.settings import Settings
 
 
 def service_rules(settings: Settings, tools: Sequence[str]) -> ServiceRules:
-    """What a session gets that does not say otherwise, and how far it may go. `tools` are the names of all
-    tools."""
+    """The defaults and upper bounds of a session. `tools` are the names of all tools."""
     most = Limits(**settings.session_limits.model_dump())
     return ServiceRules(
         default_model=default_model(settings),
@@ -30,7 +29,7 @@ def service_rules(settings: Settings, tools: Sequence[str]) -> ServiceRules:
 
 
 def retention_rules(settings: Settings) -> RetentionRules:
-    """How long raw outputs and sessions are kept; for ever where the settings say nothing."""
+    """How long raw outputs and sessions are kept; forever unless the settings say otherwise."""
     outputs, sessions = settings.retain_outputs_days, settings.retain_sessions_days
     return RetentionRules(
         outputs=timedelta(days=outputs) if outputs is not None else None,
@@ -39,6 +38,6 @@ def retention_rules(settings: Settings) -> RetentionRules:
 
 
 def login_rules(settings: Settings) -> LoginRules:
-    """Whose key opens a login, and how long that lasts."""
+    """Which keys may log in, and how long a login lasts."""
     keys = tuple(key.get_secret_value().encode() for key in settings.api_keys)
     return LoginRules(keys, timedelta(days=settings.login_days))

@@ -1,4 +1,4 @@
-"""The sandboxes of the settings: the kinds that are allowed, those that this machine has, and why not the others."""
+"""The configured sandboxes: the allowed kinds, those available on this machine, and why the others are not."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from app.settings import Settings
 
 
 def exposes_server(kind: str, settings: Settings) -> bool:
-    """Whether commands in this kind of sandbox would reach this server while it asks for no key."""
+    """Whether commands in this kind of sandbox could reach this server while it requires no key."""
     return kind == "bubblewrap" and settings.sandbox_network == "on" and not settings.api_keys
 
 
 def sandbox_kinds(settings: Settings) -> tuple[SandboxKind, ...]:
-    """The kinds of sandbox that the settings allow, the preferred one first."""
+    """The allowed kinds of sandbox, the preferred one first."""
     return ("docker", "bubblewrap") if settings.sandbox == "auto" else (settings.sandbox,)
 
 
 async def open_factories(
     settings: Settings, instance_id: str
 ) -> tuple[dict[str, SandboxFactory], dict[str, SandboxUnavailableError]]:
-    """The kinds of sandbox that the settings allow and this machine has; and those that it has not or that would not be
-    safe, each with the reason."""
+    """The allowed kinds of sandbox that are available on this machine; and those that are unavailable or unsafe, each
+    with the reason."""
     factories: dict[str, SandboxFactory] = {}
     left_out: dict[str, SandboxUnavailableError] = {}
     for kind in sandbox_kinds(settings):
         if exposes_server(kind, settings):
-            left_out[kind] = SandboxUnavailableError("Its network is the host's, and the server asks for no key.")
+            left_out[kind] = SandboxUnavailableError("It shares the host's network, and the server requires no key.")
             continue
         try:
             factories[kind] = await open_factory(
@@ -46,8 +46,8 @@ async def open_factories(
 
 
 async def build_sandboxes(settings: Settings, instance_id: str) -> tuple[Sandboxes, dict[str, str]]:
-    """The sandboxes of this server, and the kinds that are left out, with the reasons. Having none is not the end:
-    sessions can be read, `readyz` says what is missing, and an Engine that answers later is taken in then."""
+    """The sandboxes of this server, and the unavailable kinds with the reasons. A server without sandboxes still
+    starts: sessions can be read, `readyz` reports what is missing, and an Engine that answers later is added then."""
     factories, left_out = await open_factories(settings, instance_id)
     set_to = settings.sandbox_network
     network = set_to == "on" if isinstance(set_to, str) else set_to

@@ -1,4 +1,4 @@
-"""A running service: put together from its settings, and taken apart again in the opposite order."""
+"""A running service: assembled from its settings, and closed in reverse order."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Observers = list[Callable[[Sequence[StreamItem]], None]]
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A built service, and what a person is told of it. `sandbox` is the default one, None where there is none;
-    `left_out` are the kinds of sandbox that the settings allow and sessions do not get, each with the reason.
-    `close_streams` ends the streams of all readers and says how many there were, `readers` how many there are;
-    `metrics` gives Prometheus' text, and blocks."""
+    """A built service, and what is shown to the operator. `sandbox` is the default sandbox, None if none is available;
+    `left_out` maps each kind of sandbox that is allowed but unavailable to the reason. `close_streams` ends all event
+    streams and returns their number; `readers` returns the number of open ones. `metrics` returns Prometheus text, and
+    blocks."""
 
     services: Services
     model: str
@@ -55,15 +55,15 @@ class Runtime:
 
 @asynccontextmanager
 async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
-    """A running service: migrated, rid of what an earlier life left behind, its interrupted runs going on. Leaving the
-    context parks the runs and closes everything. Raises `StorageError` where the database cannot be used."""
+    """A running service: database migrated, leftovers of the previous process removed, interrupted runs resumed.
+    Leaving the context parks the runs and closes everything. Raises `StorageError` if the database cannot be used."""
     async with AsyncExitStack() as stack:
         base = await lay_foundation(settings, stack)
         agents = await build_agents(settings, prompts, base.database, base.providers)
         tools = agents.registry.names()
         metrics = Metrics(tools)
         observers: Observers = [metrics.observe, CompactionLog().observe]
-        bus = Bus(lambda items: _tell(observers, items), settings.max_readers)
+        bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
         fence = Fence(base.database)
         collector = build_collector(settings, base.store)
         setup = RuntimeSetup(
@@ -91,7 +91,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await stack.enter_async_context(bound.kept())
         await services.logins.sweep()
         await take_up(setup, registry, base.store, parks=settings.recover == "park")
-        await stack.enter_async_context(fence.watched(partial(_let_go, registry, bus, base.sandboxes)))
+        await stack.enter_async_context(fence.watched(partial(_release, registry, bus, base.sandboxes)))
         add_readings(
             metrics,
             registry=registry,
@@ -103,12 +103,12 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         )
         await stack.enter_async_context(metrics.measuring_lag())
         await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
-        await stack.enter_async_context(_looking_for_sandboxes(settings, base))
+        await stack.enter_async_context(_searching_for_sandboxes(settings, base))
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
 
 
-def _tell(observers: Observers, items: Sequence[StreamItem]) -> None:
+def _notify(observers: Observers, items: Sequence[StreamItem]) -> None:
     for observe in observers:
         observe(items)
 
@@ -116,7 +116,7 @@ def _tell(observers: Observers, items: Sequence[StreamItem]) -> None:
 async def _trace(
     settings: Settings, observers: Observers, registry: Registry, tools: Sequence[str], stack: AsyncExitStack
 ) -> None:
-    """Adds traces to what observes committed events, where there is a receiver for them."""
+    """Adds tracing to the observers of committed events, if a receiver is configured."""
     if settings.otlp_endpoint and (exporter := await asyncio.to_thread(otlp_exporter, settings.otlp_endpoint)):
         traces = await stack.enter_async_context(tracing(exporter, model_of=registry.model_of, tools=tools))
         observers.append(traces.observe)
@@ -129,14 +129,14 @@ def _health(settings: Settings, base: Foundation, fence: Fence) -> Health:
     return Health(looks(base.database, fence.check, base.sandboxes, directories(settings), conditions))
 
 
-async def _let_go(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:
-    """Ends what belongs to another server now; what is stored can still be read here."""
+async def _release(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:
+    """Stops all work, since another server has taken over; stored data can still be read here."""
     await registry.supersede()
     bus.close()
     sandboxes.disown()
 
 
-def _looking_for_sandboxes(settings: Settings, base: Foundation) -> AbstractAsyncContextManager[None]:
+def _searching_for_sandboxes(settings: Settings, base: Foundation) -> AbstractAsyncContextManager[None]:
     async def find() -> Mapping[str, SandboxFactory]:
         return (await open_factories(settings, base.instance_id))[0]
 

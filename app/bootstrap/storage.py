@@ -1,4 +1,4 @@
-"""Where the data of a server lie, and their database, opened."""
+"""The data directory of a server and its database."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from app.settings import Settings
 
 
 def prepare_data_dir(settings: Settings) -> None:
-    """Makes the data directory, for its owner alone. Raises `StorageError`."""
+    """Creates the data directory, accessible to its owner only. Raises `StorageError`."""
     try:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"The data directory {settings.data_dir} cannot be made: {error.strerror}.") from error
+        raise StorageError(f"The data directory {settings.data_dir} cannot be created: {error.strerror}.") from error
     if not os.access(settings.data_dir, os.W_OK | os.X_OK):
-        raise StorageError(f"The data directory {settings.data_dir} cannot be written to.")
+        raise StorageError(f"The data directory {settings.data_dir} is not writable.")
 
 
 def directories(settings: Settings) -> tuple[Path, Path]:
-    """The directories in which a server's data lie."""
+    """The directories that hold a server's data."""
     return settings.data_dir, sqlite_path(settings.url).parent
 
 
 async def open_storage(settings: Settings) -> Database:
-    """The database, migrated, in a data directory that is there. Raises `StorageError`."""
+    """Opens and migrates the database; creates the data directory first. Raises `StorageError`."""
     await asyncio.to_thread(prepare_data_dir, settings)
     await asyncio.to_thread(upgrade, settings.url)
     return await asyncio.to_thread(open_database, settings.url)

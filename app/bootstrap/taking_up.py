@@ -1,4 +1,4 @@
-"""What a server does about its earlier life before it accepts work."""
+"""Cleans up and resumes after a restart, before the server accepts work."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 async def take_up(setup: RuntimeSetup, registry: Registry, store: FileOutputStore, *, parks: bool) -> None:
-    """Clears away what is left of sessions that are gone, then goes on with the runs that were going on, or `parks`
-    them."""
+    """Removes leftovers of deleted sessions, then resumes interrupted runs, or `parks` them."""
     database = setup.database
 
     def query(connection: Connection) -> tuple[set[str], list[str]]:
@@ -27,22 +26,22 @@ async def take_up(setup: RuntimeSetup, registry: Registry, store: FileOutputStor
 
     known, running = await database.read(query)
     await store.remove_orphans(known)
-    await _take_up_sandboxes(setup, known)
+    await _recover_sandboxes(setup, known)
     await database.writer.write(compactions.abandon_all)
     setup.to_park.update(running if parks else ())
     for session_id in running:
         registry.wake(session_id)
 
 
-async def _take_up_sandboxes(setup: RuntimeSetup, known: set[str]) -> None:
-    """Removes sandboxes of sessions that are not `known`, and adopts the others that still run."""
+async def _recover_sandboxes(setup: RuntimeSetup, known: set[str]) -> None:
+    """Removes sandboxes whose sessions are not `known`, and adopts the others that still run."""
     sandboxes = setup.sandboxes
     try:
         removed = await sandboxes.remove_orphans(known)
         left = await sandboxes.running()
         sandboxes.adopt(await setup.database.read(lambda c: sessions.sandboxes(c, left)))
     except SandboxUnavailableError as error:
-        log.warning("orphans_not_removed", reason=error.detail)
+        log.warning("orphan_removal_failed", reason=error.detail)
     else:
         if removed:
             log.info("orphans_removed", names=removed)

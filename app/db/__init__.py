@@ -1,4 +1,4 @@
-"""The database: tables, connections, one writer whose commits are shared, and the queries in `repositories/`."""
+"""The database: tables, connections, one writer with group commits, and the queries in `repositories/`."""
 
 from app.db.engine import Database, open_database
 

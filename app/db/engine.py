@@ -1,4 +1,4 @@
-"""Connections: one writer and a few readers on SQLite in WAL mode, each in a thread of its own."""
+"""Connections: one writer and a few readers on SQLite in WAL mode, each in its own thread."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ READERS = 4
 """Reading threads, each with a connection. In WAL mode readers never wait for the writer."""
 
 WRITER_CACHE_KIB, READER_CACHE_KIB = 8_192, 2_048
-"""SQLite's page caches, one for each connection. A reader's is of little use, since any write makes it be dropped."""
+"""SQLite's page caches, one for each connection. A reader's is of little use, since any write invalidates it."""
 
 BUSY_TIMEOUT_MS = 5_000
 """How long SQLite waits for another process that holds the write lock, such as a migration or a backup."""
 
 
 class Database:
-    """The way to the tables: `writer` for all writes, `read()` for consistent snapshots."""
+    """Access to the tables: `writer` for all writes, `read()` for consistent snapshots."""
 
     def __init__(self, write_engine: Engine, read_engine: Engine, path: Path) -> None:
         self._path = path
@@ -40,8 +40,8 @@ class Database:
         self.writer = Writer(write_engine)
 
     async def read(self, query: Callable[[Connection], T]) -> T:
-        """What `query` returns; it runs in a reader's thread and all its statements see the same state.
-        Raises `StorageError` where the database cannot be read."""
+        """Runs `query` in a reader's thread; all its statements see the same state.
+        Raises `StorageError` if the database cannot be read."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, query)
 
     def read_here(self, query: Callable[[Connection], T]) -> T:
@@ -56,11 +56,11 @@ class Database:
             raise refusal(error, "The database cannot be read") from error
 
     def check_file(self) -> None:
-        """Raises `StorageError` where the file that is written to is no longer at its path. Blocks."""
+        """Raises `StorageError` if the open database file is no longer at its path. Blocks."""
         if self._opened is not None and _identity(self._path) != self._opened:
             raise StorageError(
-                f"The database's file is gone from {self._path}, and what is written is lost at the next start. Stop"
-                " the server, put the newest copy there and start it again."
+                f"The database file is gone from {self._path}; new writes will be lost at the next start. Stop the"
+                " server, restore the newest copy there and start it again."
             )
 
     def _note_file(self, *_: object) -> None:
@@ -86,8 +86,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _configure_sqlite(engine: Engine, *, begin: str, cache_kib: int, pragmas: tuple[str, ...]) -> None:
-    """Sets the pragmas of each connection and takes transaction control from the driver, which would otherwise begin
-    late and commit behind savepoints."""
+    """Sets the pragmas of each connection and disables the driver's transaction control, which would begin late and
+    commit implicitly around savepoints."""
 
     @event.listens_for(engine, "connect")
     def on_connect(connection: Any, _record: Any) -> None:
@@ -103,7 +103,7 @@ def _configure_sqlite(engine: Engine, *, begin: str, cache_kib: int, pragmas: tu
 
 
 def sqlite_path(url: str) -> Path:
-    """The file of a SQLite URL. Raises `StorageError` for another kind of database: this version serves none."""
+    """The file of a SQLite URL. Raises `StorageError` for other databases, which are not supported."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
         raise StorageError(f"This version stores its data in a SQLite file; {parsed.drivername} cannot be used.")
@@ -111,14 +111,14 @@ def sqlite_path(url: str) -> Path:
 
 
 def open_database(url: str) -> Database:
-    """The database at a SQLAlchemy URL; nothing is opened before its first use.
+    """The database at a SQLAlchemy URL; connections are opened on first use.
 
-    The URL may name any of SQLAlchemy's SQLite drivers: the event loop is kept free by our own threads, one hop for a
-    whole transaction, so the plain driver is used underneath.
+    The URL may name any of SQLAlchemy's SQLite drivers, but the synchronous one is always used: transactions run in
+    Palimpsest's own threads, one thread hop each.
     """
     path = sqlite_path(url)
     plain = f"sqlite+pysqlite:///{path}"
-    # A statement's values are people's texts, which have no place in the text of an error.
+    # A statement's values are user data, which must not appear in error texts.
     arguments: dict[str, Any] = {
         "connect_args": {"check_same_thread": False},
         "max_overflow": 0,
@@ -127,7 +127,7 @@ def open_database(url: str) -> Database:
     write_engine = create_engine(plain, pool_size=1, **arguments)
     # One more for `read_here`.
     read_engine = create_engine(plain, pool_size=READERS + 1, **arguments)
-    # IMMEDIATE takes the write lock at once, so that no write fails half-way because another process was faster.
+    # IMMEDIATE takes the write lock at once, so that no write fails halfway because another process was faster.
     # NORMAL survives a killed process; only a power cut may lose the newest commits, never the database.
     wal = ("journal_mode=WAL", "synchronous=NORMAL")
     _configure_sqlite(write_engine, begin="BEGIN IMMEDIATE", cache_kib=WRITER_CACHE_KIB, pragmas=wal)

@@ -1,4 +1,4 @@
-"""What a database's refusal means, as errors of ours; their text names no data."""
+"""Translates database errors into Palimpsest's errors; their texts contain no user data."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sqlalchemy.exc import DBAPIError
 from app.errors import StorageBusyError, StorageError, StorageFullError
 
 _KIND = 0xFF
-"""The bits of an extended result code that hold the plain one."""
+"""The bits of an extended result code that hold the primary one."""
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _FULL = frozenset({sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN})
-"""Where the index of the log cannot grow, which SQLite does not count as a full disk."""
+"""The WAL index cannot grow; SQLite does not report this as a full disk."""
 
 
 def refusal(error: DBAPIError, what: str) -> StorageError:
-    """The error that a client is told; `what` is the beginning of its sentence."""
+    """The error shown to a client; its text starts with `what`."""
     code = getattr(error.orig, "sqlite_errorcode", None)
     kind = StorageError
     if code is not None and code & _KIND in _BUSY:

@@ -1,5 +1,5 @@
-"""Brings a database to the newest schema. Migrations lie in `migrations/`, in a wheel inside the package, each in a
-file that is named after its revision. Alembic, an eighth of all that a server loads, is loaded where it has to migrate.
+"""Migrates a database to the newest schema. Migrations are in `migrations/` (in a wheel: inside the package), each in a
+file named after its revision. Alembic, an eighth of a server's imports, is loaded only if it has to migrate.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def migrations_folder() -> Path:
-    """Where the migrations are: inside an installed package, else beside it in a checkout."""
+    """The folder of the migrations: inside an installed package, next to it in a checkout."""
     packaged = _PACKAGE / "_migrations"
     return packaged if packaged.is_dir() else _PACKAGE.parent / "migrations"
 
 
 @contextmanager
 def connect(url: str | None = None) -> Iterator[Connection]:
-    """A connection for migrations; without a URL, of the database that the environment names."""
+    """A connection for migrations; without a URL, to the database named by the environment."""
     path = sqlite_path(url or os.environ.get("PALIMPSEST_DATABASE_URL") or "sqlite:///palimpsest.db")
     engine = create_engine(
         f"sqlite+pysqlite:///{path}", poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}
@@ -39,7 +39,7 @@ def connect(url: str | None = None) -> Iterator[Connection]:
 def upgrade(url: str) -> tuple[str | None, str | None]:
     """Migrates to the newest schema; returns the revisions before and after. Blocks: call it in a thread.
 
-    Raises `StorageError` where the database cannot be opened, written or understood.
+    Raises `StorageError` if the database cannot be opened or written, or has an unknown schema.
     """
     path = sqlite_path(url)
     try:
@@ -56,9 +56,9 @@ def upgrade(url: str) -> tuple[str | None, str | None]:
 
 
 def revisions(url: str) -> tuple[str | None, str | None]:
-    """The schema that an existing database has, and the newest one. Blocks.
+    """The revisions of an existing database and of the newest schema. Blocks.
 
-    Raises `StorageError` where the database cannot be opened or understood.
+    Raises `StorageError` if the database cannot be opened or has an unknown schema.
     """
     try:
         with connect(url) as connection:
@@ -76,7 +76,7 @@ def known_revisions() -> list[str]:
 
 
 def _revision(connection: Connection) -> str | None:
-    """The schema that a database has, None for one without tables of ours."""
+    """The revision of a database, None if it has no Palimpsest tables."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.exec_driver_sql("select version_num from alembic_version").scalar_one_or_none()
@@ -96,4 +96,4 @@ def _migrate(connection: Connection) -> None:
 
 def _refuse_unknown(revision: str | None) -> None:
     if revision is not None and revision not in known_revisions():
-        raise StorageError(f"The database was made by a newer version (schema {revision}); upgrade Palimpsest.")
+        raise StorageError(f"The database was created by a newer version (schema {revision}); upgrade Palimpsest.")

@@ -1,7 +1,7 @@
-"""The one writer: writes of many sessions share a commit, each in a savepoint of its own.
+"""The single writer: writes of many sessions share a commit, each in its own savepoint.
 
-A write is submitted without waiting and runs in the order of submission. Its future is done, and its `on_commit` has
-been called, only after the commit; so whoever waits for it may show what it wrote.
+Submitting a write does not wait; writes run in the order of submission. The future is resolved, and `on_commit` called,
+only after the commit, so callers that await it may publish what was written.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from app.errors import StorageError
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
-"""A write: runs its statements on the connection, in the writer's thread, and returns a value. It must touch nothing
-else, since it is not on the event loop."""
+"""A write: runs its statements on the connection, in the writer's thread, and returns a value. It must not touch
+anything else, since it does not run on the event loop."""
 
 MAX_BATCH = 200
-"""Writes per commit at most, which bounds how long the first of them waits for the last. After a refusal there is no
-bound: each commit may wait for another process, and who has waited through one is answered by the next."""
+"""Maximum writes per commit, which bounds how long the first of them waits for the last. Not applied after a refusal:
+then each commit may wait for another process, and all pending writes go into the next one."""
 
 MAX_BATCH_S = 0.1
-"""Seconds after which a batch takes no further write: large ones would wait for each other in memory, and be published
+"""Seconds after which a batch accepts no more writes: large ones would wait for each other in memory and be published
 all at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that was tried: its writes, how long it took in seconds, and what refused it, None where it was made."""
+    """A commit attempt: its writes, its duration in seconds, and the error that refused it, if any."""
 
     writes: int
     seconds: float
@@ -55,8 +55,8 @@ class _Job:
 
 
 class Writer:
-    """Runs submitted writes in order on one connection, in one thread; a whole batch is one hop to it, where a driver
-    that hops for each statement takes four times as long (`docs/decisions`)."""
+    """Runs submitted writes in order on one connection, in one thread. A whole batch is one thread hop; a driver that
+    hops for each statement takes four times as long (`docs/decisions`)."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -67,11 +67,11 @@ class Writer:
         self.commits = 0
         self.writes = 0
         self.observe: Callable[[Commit], None] = lambda _: None
-        """Hears of every commit that was tried, on the event loop."""
+        """Called on the event loop for every commit attempt."""
 
     @property
     def waiting(self) -> int:
-        """Writes that no commit has begun with. May be asked from any thread."""
+        """Number of writes that are in no commit yet. Thread-safe."""
         return len(self._jobs)
 
     def submit(
@@ -80,13 +80,13 @@ class Writer:
         on_commit: Callable[[T], None] | None = None,
         on_error: Callable[[Exception], None] | None = None,
     ) -> asyncio.Future[T]:
-        """Queues a write. The future gives what `work` returned, after the commit; it raises what `work` raised, or
-        `StorageError` where the database refused. One of the callbacks is called just before, on the event loop and
-        before any later write begins. A cancelled waiter does not undo a submitted write."""
+        """Queues a write. After the commit, the future returns the result of `work`; it raises the error of `work`, or
+        `StorageError` if the database refused. One of the callbacks is called just before that, on the event loop and
+        before any later write starts. Cancelling the future does not undo a submitted write."""
         if self._closing:
             raise StorageError("The server is shutting down.")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        # A write may fail with nobody left to ask; that is no fault of the event loop's.
+        # A write may fail with no waiter left; asyncio must not log that as an unhandled error.
         future.add_done_callback(lambda f: f.cancelled() or f.exception())
         self._jobs.append(_Job(work, on_commit, on_error, future))
         if self._task is None:
@@ -94,7 +94,7 @@ class Writer:
         return future
 
     async def write(self, work: Work[T], on_commit: Callable[[T], None] | None = None) -> T:
-        """Submits a write and waits for its commit; being cancelled does not undo it."""
+        """Submits a write and waits for its commit; cancellation does not undo it."""
         return await asyncio.shield(self.submit(work, on_commit))
 
     async def aclose(self) -> None:
@@ -105,35 +105,35 @@ class Writer:
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _drain(self) -> None:
-        """Commits batch after batch until nothing waits; the next submission starts anew."""
+        """Commits batches until the queue is empty; the next submission starts a new drain."""
         loop = asyncio.get_running_loop()
         refused: Exception | None = None
         while self._jobs:
             most, seconds = (MAX_BATCH, MAX_BATCH_S) if refused is None else (len(self._jobs), math.inf)
             batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
-            begun = time.monotonic()
+            started = time.monotonic()
             refused, made = await loop.run_in_executor(self._thread, self._commit, batch, seconds)
             self._jobs.extendleft(reversed(batch[made:]))
             del batch[made:]
             if refused is None:
                 self.commits += 1
                 self.writes += len(batch)
-            self.observe(Commit(len(batch), time.monotonic() - begun, refused))
+            self.observe(Commit(len(batch), time.monotonic() - started, refused))
             for job in batch:
                 _settle(job)
         self._task = None
 
     def _commit(self, batch: list[_Job], seconds: float) -> tuple[Exception | None, int]:
-        """Runs and commits the first writes of a batch, as many as begin within `seconds`, in the writer's thread. What
-        goes wrong is left in the jobs. Returns what kept all of it from being committed, and how many were run; where
-        it was not committed, that is all of them."""
-        begun, made = time.monotonic(), 0
+        """Runs and commits the first writes of a batch, as many as start within `seconds`, in the writer's thread.
+        Errors are recorded in the jobs. Returns the error that prevented the whole commit, if any, and the number of
+        writes run; if the commit failed, that is all of them."""
+        started, made = time.monotonic(), 0
         try:
             with self._engine.begin() as connection:
                 for job in batch:
                     _attempt(connection, job)
                     made += 1
-                    if time.monotonic() - begun > seconds:
+                    if time.monotonic() - started > seconds:
                         break
         except Exception as error:
             refused = _translated(error)
@@ -144,7 +144,7 @@ class Writer:
 
 
 def _attempt(connection: Connection, job: _Job) -> None:
-    """Runs one write in its savepoint. Its failure is its own, unless the database itself has failed.
+    """Runs one write in its savepoint. Its failure affects no other write, unless the database itself has failed.
 
     The savepoint is made in SQL, since `begin_nested` costs more than a small write itself.
     """
@@ -167,7 +167,7 @@ def _translated(error: Exception) -> Exception:
 
 
 def _settle(job: _Job) -> None:
-    """Tells of a write's end. A callback that fails fails its own write's waiter, never the writer."""
+    """Resolves a write's future. A failing callback fails only its own write, never the writer."""
     try:
         if job.error is None and job.on_commit is not None:
             job.on_commit(job.result)

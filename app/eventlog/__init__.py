@@ -1,5 +1,5 @@
-"""The event log and its readers: `log` writes and replays durable events, `bus` tells readers of news at once, and
-`reader` joins both into one stream without holes or repeats."""
+"""The event log and its readers: `log` writes and replays durable events, `bus` notifies readers at once, and `reader`
+joins both into one stream without gaps or duplicates."""
 
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog

@@ -15,29 +15,29 @@ from app.eventlog.log import PAGE_BYTES, StreamItem, page
 from app.eventlog.open_part import OpenPart
 
 RECENT_EVENTS = 256
-"""Durable events kept for readers that are nearly up to date; others read the log."""
+"""Durable events kept in memory for readers that are nearly up to date; others read the log."""
 
 RECENT_BYTES = 1 << 20
-"""Their size at most, the newest apart, since one event may carry a whole file."""
+"""Their maximum total size, excluding the newest one, since one event may carry a whole file."""
 
 TOOL_PREVIEW_CHARS = 64 * 1024
-"""What is kept of a running tool's output."""
+"""How much of a running tool's output is kept."""
 
 
 DELTA_CHARS = 64 * 1024
-"""Text of open parts that a reader is given at a time; with all of it escaped, 384 KiB."""
+"""Text of open parts sent to a reader at a time; 384 KiB if every character is escaped."""
 
 
 class Reader(asyncio.Event):
-    """One open stream: set when there may be news. `seq` is the last durable event that it has taken, None where it
-    has no place in a log."""
+    """One open stream: set when there may be new events. `seq` is the last durable event that it has sent, None for a
+    stream that follows no session's log."""
 
     seq: int | None = None
 
 
 class Channel:
-    """What readers of one session need: the newest durable events and the open parts. `last_seq` is the newest event
-    that is known of, `published` the newest that was told here; in between the log alone has them."""
+    """What readers of one session need: the newest durable events and the open parts. `last_seq` is the newest known
+    event, `published` the newest one published here; those in between are only in the log."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -52,7 +52,7 @@ class Channel:
 
     @property
     def lag(self) -> int:
-        """Events that the slowest reader is behind. May be asked from any thread."""
+        """How many events the slowest reader is behind. Thread-safe."""
         seqs = [reader.seq for reader in list(self.readers) if isinstance(reader, Reader) and reader.seq is not None]
         return max(0, self.published - min(seqs)) if seqs else 0
 
@@ -61,7 +61,7 @@ class Channel:
         return not self.readers and not self.running
 
     def publish(self, items: Iterable[StreamItem]) -> None:
-        """Adds durable events that are committed."""
+        """Adds committed durable events."""
         for item in items:
             self.recent.append(item)
             self._recent_bytes += len(item.data)
@@ -80,7 +80,7 @@ class Channel:
             del self.parts[part_id]
 
     def open_part(self, part_id: str, event: str, fields: dict[str, object]) -> OpenPart:
-        """The text of a part that is being written, begun if it is new."""
+        """The text of a part that is being written, created if it is new."""
         part = self.parts.get(part_id)
         if part is None:
             keep = TOOL_PREVIEW_CHARS if event == "tool.output" else None
@@ -92,7 +92,7 @@ class Channel:
             reader.set()
 
     def durable_after(self, seq: int) -> list[StreamItem] | None:
-        """The next events after a seq from memory; None where the log has to be asked, as for a large event, of which a
+        """The next events after a seq from memory; None if the log has to be read, as for a large event, of which a
         reader holds only a piece."""
         if seq >= self.last_seq:
             return []
@@ -102,8 +102,8 @@ class Channel:
         return items if not items or len(items[0].data) <= PAGE_BYTES else None
 
     def deltas(self, offsets: dict[str, int]) -> list[StreamItem]:
-        """What the open parts have beyond a reader's offsets, as much as it may hold. The offsets are moved on; parts
-        that were closed are dropped from them."""
+        """The text of open parts beyond a reader's offsets, up to `DELTA_CHARS`. Advances the offsets and drops those
+        of closed parts."""
         for part_id in offsets.keys() - self.parts.keys():
             del offsets[part_id]
         items: list[StreamItem] = []

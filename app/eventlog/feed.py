@@ -1,4 +1,4 @@
-"""What the readers of all sessions share: the newest `session.*` events, bounded."""
+"""The newest `session.*` events of all sessions, bounded, for readers that follow all sessions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from app.eventlog.log import StreamItem, page
 
 GLOBAL_EVENTS = 1024
-"""`session.*` events kept for readers of all sessions; a reader that falls further behind is let go."""
+"""`session.*` events kept for readers of all sessions; a reader that falls further behind is disconnected."""
 
 GLOBAL_BYTES = 4 << 20
-"""Their size at most: each may carry a task."""
+"""Their maximum total size: each may carry a task."""
 
 
 class GlobalFeed:
-    """The `session.*` events of all sessions since the start, the newest of them kept."""
+    """The newest `session.*` events of all sessions since the start."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -36,7 +36,7 @@ class GlobalFeed:
                 reader.set()
 
     def since(self, count: int) -> list[StreamItem] | None:
-        """The next events after the first `count`; None where some of them are gone."""
+        """The events after the first `count`; None if some of them are no longer kept."""
         missing = self.count - count
         if missing > len(self._recent):
             return None

@@ -20,14 +20,14 @@ PAGE = 100
 """Events read from the log at a time."""
 
 PAGE_BYTES = 128 * 1024
-"""Their size at most, which a reader that takes nothing holds. A larger event is read in pieces of this size."""
+"""Their maximum size, which a stalled reader holds in memory. A larger event is read in pieces of this size."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamItem:
-    """One event of a stream: `seq` is None for a live delta; `data` is its JSON. `closes` names the open parts that a
-    durable event makes an end of, `voids` the message whose parts it ends. A large event comes in several items, of
-    which the first `begins` it and the last `ends` it."""
+    """One event of a stream: `seq` is None for a live delta; `data` is its JSON. `closes` names the open part that a
+    durable event closes, `voids` the message whose parts it closes. A large event comes in several items, of which the
+    first `begins` it and the last `ends` it."""
 
     type: str
     seq: int | None
@@ -39,7 +39,7 @@ class StreamItem:
 
 
 def page(items: Sequence[StreamItem]) -> list[StreamItem]:
-    """The first of the items, as many as a reader may hold, and one where there are any."""
+    """The first items, up to `PAGE_BYTES`, and at least one."""
     sizes = accumulate(len(item.data) for item in items)
     return [
         item for place, (item, size) in enumerate(zip(items, sizes, strict=True)) if not place or size <= PAGE_BYTES
@@ -47,7 +47,7 @@ def page(items: Sequence[StreamItem]) -> list[StreamItem]:
 
 
 class Appender:
-    """Appends events within one write transaction, taking a seq for each as it comes."""
+    """Appends events within one write transaction, taking a seq for each."""
 
     def __init__(self, connection: Connection, session_id: str, *, epoch: int | None = None) -> None:
         self._connection = connection
@@ -61,12 +61,12 @@ class Appender:
         return rows.allocate(self._connection, self.session_id, count, self.at, epoch=self._epoch)
 
     def add(self, seq: int, event: SessionEvent, *, closes: str | None = None, voids: str | None = None) -> None:
-        """Appends an event under a seq that was taken."""
+        """Appends an event with a seq that was taken before."""
         data = event.__pydantic_serializer__.to_json(event)
         self.items.append(StreamItem(event.type, seq, data, closes, voids))
 
     def flush(self) -> list[StreamItem]:
-        """Writes what was added; the items are to be published after the commit."""
+        """Writes the added events; returns the items to publish after the commit."""
         stored = [rows.StoredEvent(item.seq or 0, item.type, item.data.decode()) for item in self.items]
         rows.append(self._connection, self.session_id, stored)
         return self.items
@@ -74,8 +74,8 @@ class Appender:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a session's log stands: its last seq, and whether no run and no compaction is under way and nothing
-    deliverable waits."""
+    """The state of a session's log: its last seq, and whether the session is idle: no run, no compaction, and no
+    deliverable message."""
 
     last_seq: int
     quiet: bool
@@ -88,7 +88,7 @@ class EventLog:
         self._database = database
 
     async def after(self, session_id: str, seq: int, limit: int = PAGE, *, offset: int = 0) -> list[StreamItem]:
-        """Durable events after a seq, oldest first; of the first one what follows `offset` bytes of it."""
+        """Durable events after a seq, oldest first; the first one without its first `offset` bytes."""
         pieces = await self._database.read(lambda c: rows.after(c, session_id, seq, limit, PAGE_BYTES, offset))
         return [
             StreamItem(piece.type, piece.seq, piece.data, begins=piece.offset == 0, ends=piece.is_last)
@@ -96,7 +96,7 @@ class EventLog:
         ]
 
     async def head(self, session_id: str) -> Head:
-        """Where the log stands now. Raises `NotFoundError` where the session is gone."""
+        """The current head of the log. Raises `NotFoundError` if the session is gone."""
         return await self._database.read(_head_of(session_id))
 
 

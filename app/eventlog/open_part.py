@@ -10,16 +10,15 @@ MAX_PIECES = 512
 
 PREVIEW_PIECE_CHARS = 1024
 MAX_PREVIEW_PIECES = 4096
-"""A preview's neighbours of one stream are joined up to this size; of streams that take turns, this many pieces are
-kept. A command that prints character by character would cost megabytes otherwise."""
+"""Adjacent pieces of one stream in a preview are joined up to this size; of interleaved streams, this many pieces are
+kept. Otherwise a command that prints character by character would cost megabytes."""
 
 
 @dataclass(slots=True)
 class OpenPart:
     """A part that is being written: its text in pieces, with the offset of each in code points.
 
-    `fields` are what its deltas carry besides offset and text. With `keep`, only about that many characters of the end
-    are held.
+    `fields` are added to its deltas. With `keep`, only about that many characters of the end are held.
     """
 
     event: str
@@ -64,12 +63,12 @@ class OpenPart:
 
     @property
     def text(self) -> str:
-        """All that is held of the text."""
+        """The text that is still held."""
         return "".join(self._pieces)
 
     def since(self, offset: int, most: int) -> list[tuple[int, str, str]]:
-        """What was written from an offset on, `most` characters at most: (offset, text, stream), a run of one stream
-        each. An offset that is no longer held gives what is."""
+        """What was written from an offset on, at most `most` characters, as (offset, text, stream) for each run of one
+        stream. If the offset is no longer held, starts with the oldest text that is."""
         if self._starts and self._starts[-1] == offset:
             # The rule for a reader that keeps up.
             return [(offset, self._pieces[-1][:most], self._streams[-1])]

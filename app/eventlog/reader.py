@@ -1,4 +1,4 @@
-"""A reader's stream: the log after its seq, then what is new, without holes or repeats."""
+"""A reader's stream: the log after its seq, then new events, without gaps or duplicates."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ MAY_END = frozenset(
         "compaction.discarded",
     }
 )
-"""Events after which a session may be idle with nothing to deliver; after others it is not, so nobody needs to ask."""
+"""Events after which a session may be idle with nothing to deliver; after others the log need not be read."""
 
 
 @asynccontextmanager
 async def follow(
     log: EventLog, bus: Bus, session_id: str, *, after: int, until_idle: bool, promised: bool = False
 ) -> AsyncIterator[Batches]:
-    """A session's events after a seq: first the log, then one delta for each open part, then what comes.
+    """A session's events after a seq: first the log, then one delta for each open part, then new events.
 
-    Yields batches of what waited for this reader. With `until_idle` it ends once the head was sent, no run and no
-    compaction is under way and nothing deliverable waits. Raises `NotFoundError`, or `ConflictError` (code
-    `ahead_of_log`) for a seq to come, or `ServerBusyError` where too many streams are open and this one is not
-    `promised`.
+    Yields batches of the events that were waiting for this reader. With `until_idle` it ends once everything was sent,
+    no run and no compaction is running and no deliverable message is pending. Raises `NotFoundError`, or
+    `ConflictError` (code `ahead_of_log`) for a seq that is not assigned yet, or `ServerBusyError` if too many streams
+    are open and this one is not `promised`.
     """
     if not promised:
         bus.check_room()
     wake = Reader()
-    # Subscribed before the log is read, so that nothing falls in between.
+    # Subscribe before the log is read, so that no event is missed in between.
     channel = bus.channel(session_id)
     channel.readers.add(wake)
     try:
@@ -66,7 +66,7 @@ async def follow(
 async def _batches(log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq: int, until_idle: bool) -> Batches:
     offsets: dict[str, int] = {}
     may_end = until_idle
-    taken = 0  # bytes of the event after `seq`, where it is large
+    taken = 0  # bytes already sent of the event after `seq`, if it is large
     while True:
         wake.seq = seq
         wake.clear()
@@ -79,7 +79,7 @@ async def _batches(log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq:
             seq, taken = items[-1].seq, 0
             may_end = until_idle and items[-1].type in MAY_END
         if not taken and seq == channel.published:
-            # The log may be ahead of what was published, and then may have closed a part that is still open here.
+            # The log may be ahead of the published events and may have closed a part that is still open here.
             items += channel.deltas(offsets)
         if items:
             yield items
@@ -94,7 +94,7 @@ async def _durable(log: EventLog, channel: Channel, seq: int) -> list[StreamItem
     if items is not None:
         return items
     if channel.deleted:
-        # The log is gone; who had not caught up still hears how it ended.
+        # The log is gone; readers that were behind still get the last event.
         return [channel.recent[-1]]
     return await log.after(channel.session_id, seq)
 
@@ -103,14 +103,14 @@ async def _is_over(log: EventLog, channel: Channel, seq: int) -> bool:
     try:
         head = await log.head(channel.session_id)
     except NotFoundError:
-        return False  # Just deleted; the event that says so is on its way.
+        return False  # Just deleted; the final event is about to arrive.
     return head.quiet and head.last_seq == seq
 
 
 @asynccontextmanager
 async def follow_all(bus: Bus) -> AsyncIterator[Batches]:
-    """`session.*` events of all sessions from now on. A reader that falls far behind is let go: it loads its list again
-    when it comes back."""
+    """`session.*` events of all sessions from now on. A reader that falls far behind is disconnected; it reloads its
+    list when it reconnects."""
     bus.check_room()
     wake = Reader()
     bus.all.readers.add(wake)

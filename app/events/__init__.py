@@ -3,7 +3,7 @@
 A durable event is a `SessionEvent`; its `type` is the SSE event's name and its fields are the JSON data. It gets its
 seq when it is committed. A live delta has no id and is never stored.
 
-The types stand by what they tell of: `sessions`, `messages`, `steps`, `parts`, `approvals`, `plan`, `compactions`; the
+The types are grouped by subject: `sessions`, `messages`, `steps`, `parts`, `approvals`, `plan`, `compactions`; the
 deltas are in `live`.
 """
 

@@ -1,4 +1,4 @@
-"""Events of calls that wait for a person."""
+"""Events of calls that wait for approval."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from app.sessions import ApprovalDecision, ApprovalEnd
 
 
 class ApprovalRequested(SessionEvent):
-    """The call waits for a person. Without a decision by `expires_at` it is denied, and where that is null it waits
-    without end; no call of its message starts before all of them are decided."""
+    """The call waits for approval. Without a decision by `expires_at` it is denied; null means that it waits without a
+    timeout. No call of its message starts before all of them are decided."""
 
     type: ClassVar[str] = "approval.requested"
     call_id: str
@@ -21,8 +21,7 @@ class ApprovalRequested(SessionEvent):
 
 
 class ApprovalResolved(SessionEvent):
-    """The call waits no more: `decision` is `cancelled` where the run ended, or was interrupted, before anybody
-    decided."""
+    """The call no longer waits: `decision` is `cancelled` if the run ended or was interrupted before a decision."""
 
     type: ClassVar[str] = "approval.resolved"
     call_id: str

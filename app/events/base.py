@@ -1,4 +1,4 @@
-"""What all durable events have."""
+"""The fields of all durable events."""
 
 from __future__ import annotations
 

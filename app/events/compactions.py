@@ -1,4 +1,4 @@
-"""Events of the context: outputs that were cleared, and rounds of compaction."""
+"""Events of the context: cleared outputs, and rounds of compaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PruneCompleted(SessionEvent):
 
 
 class CompactionStarted(SessionEvent):
-    """A round has begun; a `background` one is prepared while the agent works on."""
+    """A round has started; a `background` one is prepared while the agent keeps working."""
 
     type: ClassVar[str] = "compaction.started"
     round: int
@@ -35,7 +35,7 @@ class CompactionStarted(SessionEvent):
 
 
 class CompactionCompleted(SessionEvent, CompactionFields):
-    """The context is smaller from here on: `rung` says how that was reached."""
+    """The context is smaller from here on; `rung` says by which means."""
 
     type: ClassVar[str] = "compaction.completed"
     tokens_after: int
@@ -44,7 +44,7 @@ class CompactionCompleted(SessionEvent, CompactionFields):
 
 
 class CompactionFailed(SessionEvent):
-    """A rung did not do; `next` is the one that is tried instead, null where the round is given up."""
+    """A rung failed; `next` is the rung tried next, null if the round failed."""
 
     type: ClassVar[str] = "compaction.failed"
     round: int
@@ -70,7 +70,7 @@ class CompactionReverted(SessionEvent):
 
 
 class CompactionDiscarded(SessionEvent):
-    """A summary that was prepared in the background was not needed, or did not fit any more; `usage` is its cost."""
+    """A summary prepared in the background was not needed or no longer applies; `usage` is its cost."""
 
     type: ClassVar[str] = "compaction.discarded"
     round: int

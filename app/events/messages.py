@@ -1,4 +1,4 @@
-"""Events of the queue and of the history: messages that wait, and messages that have entered."""
+"""Events of the queue and of the history: pending messages, and messages that were added."""
 
 from __future__ import annotations
 

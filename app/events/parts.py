@@ -1,4 +1,4 @@
-"""Events of a message's parts: text, reasoning, tool calls and their results, each when it is whole."""
+"""Events of a message's parts: text, reasoning, tool calls and their results, each when it is complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReasoningCompleted(SessionEvent):
 
 
 class ToolCalled(SessionEvent):
-    """`arguments` is an object, or the raw text where the model did not write one."""
+    """`arguments` is an object, or the raw text if the model did not write one."""
 
     type: ClassVar[str] = "tool.call"
     message_id: str

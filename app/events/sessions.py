@@ -1,4 +1,4 @@
-"""Events of the session itself: its life, and the beginning and end of its runs."""
+"""Events of the session itself: its lifecycle, and the start and end of its runs."""
 
 from __future__ import annotations
 

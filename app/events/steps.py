@@ -26,8 +26,8 @@ class StepStarted(SessionEvent):
 
 
 class StepFinished(SessionEvent):
-    """Exactly one for each step, after its tool results; `usage` is the step's own. `input_transformations` is what the
-    provider says it changed of the request before the model read it, such as thinking that it dropped."""
+    """Exactly one for each step, after its tool results; `usage` is the step's own. `input_transformations` are the
+    changes that the provider reports it made to the request, such as dropped thinking."""
 
     type: ClassVar[str] = "step.finished"
     step: int

@@ -1,6 +1,6 @@
-"""The room of model providers: a neutral request goes in, a neutral stream comes out, whatever the provider speaks.
+"""Model providers: a neutral request goes in, a neutral stream comes out, whatever format the provider uses.
 
-`Providers` finds the provider of a model name, `Catalog` knows windows and prices, `delay_s` says when to try again.
+`Providers` finds the provider of a model name, `Catalog` knows windows and prices, `delay_s` says when to retry.
 """
 
 from app.llm.base import (

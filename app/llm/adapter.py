@@ -1,4 +1,4 @@
-"""What the adapters over HTTP have in common: post, correct what is refused, read the stream."""
+"""The common part of the HTTP adapters: post, correct refused requests, read the stream."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from app.llm.reach import Reach
 from app.llm.sse import SseParser
 
 _MAX_CORRECTIONS = 10
-"""How often one request is corrected: a model refuses a handful of parameters and rules, and each is learned once."""
+"""Maximum corrections of one request: a model refuses a handful of parameters and rules, and each is learned once."""
 
 MAX_EVENTS = 2_000_000
-"""Events of one answer: some for each token of the longest that any model gives."""
+"""Maximum events of one answer: several for each token of the longest answer of any model."""
 
 SILENT_S = 1800.0
-"""Seconds that a stream may go without content, whatever keeps its connection alive: some models think for minutes
-while their servers send pings."""
+"""Seconds that a stream may go without content, even if pings keep its connection alive: some models think for
+minutes."""
 
 _TURN_S = 0.005
 _AT_ONCE = 256
-"""Events read between two looks at the clock: about a millisecond of the smallest ones."""
+"""Events read between two checks of the clock: about a millisecond of the smallest ones."""
 
 _MAY_POINT = frozenset({400, 404, 405, 501})
-"""Statuses of refusals that may mean that a model is to be called elsewhere."""
+"""Statuses of refusals that may mean that the model has to be called at the other endpoint."""
 
 
 class ResponseStream(Protocol):
@@ -49,12 +49,12 @@ class ResponseStream(Protocol):
     def end(self) -> list[StreamEvent]: ...
 
     def so_far(self) -> list[StreamEvent]:
-        """What came in front of an error in the same piece."""
+        """The events that preceded an error in the same chunk."""
         ...
 
 
 class Body(Protocol):
-    """What came back with a successful answer: a whole document where `is_json`, else a stream."""
+    """The body of a successful answer: a complete document if `is_json`, else a stream."""
 
     is_json: bool
 
@@ -64,7 +64,7 @@ class Body(Protocol):
 
 
 class WireFormat(Protocol):
-    """How the requests and the stream of one endpoint look."""
+    """The request and stream format of one endpoint."""
 
     @property
     def path(self) -> str: ...
@@ -79,7 +79,7 @@ class WireFormat(Protocol):
 
 
 class HttpProvider(ABC):
-    """A provider behind HTTP; a subclass says how its requests and its stream look."""
+    """A provider over HTTP; a subclass defines the format of its requests and streams."""
 
     path: ClassVar[str]
 
@@ -93,33 +93,33 @@ class HttpProvider(ABC):
         self._memory: QuirkMemory | None = None
 
     def remember(self, origin: str, memory: QuirkMemory) -> None:
-        """Keeps what it learns in `memory`, and begins with what was kept. `origin` tells the models of this provider
-        from those of others: its kind and its configured base URL."""
+        """Persists what it learns in `memory`, and starts with what is stored there. `origin` distinguishes the models
+        of this provider from those of others: its kind and its configured base URL."""
         self._origin, self._memory = origin, memory
 
     @abstractmethod
     def quirks(self) -> Quirks:
-        """What is taken to be known of a model that was never called."""
+        """The initial quirks of a model that was never called."""
 
     def known(self, model: str) -> Quirks:
-        """What is known of a model by now, to be added to."""
-        # Others may ask at the same time, from threads of the database.
+        """What is known of a model so far; the caller may add to it."""
+        # The database's threads may call this at the same time.
         return self._quirks.get(model) or self._quirks.setdefault(model, self.look_up(model))
 
     def look_up(self, model: str) -> Quirks:
-        """What is known of a model by now; nothing is remembered of one that was never called."""
+        """What is known of a model so far; creates no entry for a model that was never called."""
         if (quirks := self._quirks.get(model)) is not None:
             return quirks
         stored = self._memory.recall(self._place(model)) if self._memory is not None else None
         return self.quirks().restored(stored or {})
 
     def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
-        """Learns from the refusal of a request; says whether the next one will differ from this `body`."""
+        """Learns from the refusal of a request; returns whether the next one will differ from this `body`."""
         return error.meant_status in (400, 422) and quirks.learn(error.body, parameters)
 
     @abstractmethod
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
-        """The optional parameters of this request that its model takes."""
+        """The optional parameters of this request that its model accepts."""
 
     @abstractmethod
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
@@ -127,15 +127,15 @@ class HttpProvider(ABC):
 
     @abstractmethod
     async def window(self, model: str) -> int | None:
-        """The model's window in tokens as its server reports it, None where it reports none. Raises `ProviderError`."""
+        """The model's window in tokens as reported by its server, None if it is not. Raises `ProviderError`."""
 
     def headers(self, parameters: Mapping[str, Any]) -> dict[str, str]:
-        """Headers of a request with these parameters, besides those of all requests."""
+        """Headers of a request with these parameters, in addition to those of all requests."""
         return {}
 
     def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
-        """How a refused request's history has to treat reasoning instead; None where that is not what was refused. What
-        holds for all sessions of the model is noted in its quirks."""
+        """How the history must treat reasoning after this refusal; None if the refusal was about something else. What
+        applies to all sessions of the model is recorded in its quirks."""
         return None
 
     @abstractmethod
@@ -143,23 +143,22 @@ class HttpProvider(ABC):
         """The state of a new response."""
 
     def corrects(self, error: AnswerError, request: ModelRequest) -> bool:
-        """Whether the history will be encoded differently after this refusal, so that the request is worth sending
-        again."""
+        """Whether the history will be encoded differently after this refusal, so that a retry makes sense."""
         return False
 
     def wire_format(self, quirks: Quirks) -> WireFormat:
-        """How this model is called."""
+        """The wire format of this model."""
         return self
 
     def switches_endpoint(self, error: AnswerError, quirks: Quirks) -> bool:
-        """Whether this refusal points to the provider's other endpoint, at which the model is called from now on."""
+        """Whether this refusal points to the provider's other endpoint, where the model is called from now on."""
         return False
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """Streams one response; see `Provider`. What the model refuses (a parameter, an order of roles) is left out or
-        written differently and the request sent again, before any event, and this is remembered for the model. A
-        refusal that points to the other endpoint is a `ProviderError` with the code `endpoint_switched`, to be retried
-        at once, and one of the history's reasoning a `ReshapeError`."""
+        written differently and the request is sent again, before any event; this is remembered for the model. Raises
+        `ProviderError` (code `endpoint_switched`, to be retried at once) for a refusal that points to the other
+        endpoint, and `ReshapeError` for a refusal of the history's reasoning."""
         quirks = self.known(request.model)
         wire = self.wire_format(quirks)
         refusal: AnswerError | None = None
@@ -183,7 +182,7 @@ class HttpProvider(ABC):
                 await self._answered(request.model, wire)
                 return
             except ProviderError as error:
-                # A refusal may come inside a stream too, and is one as long as nothing was said.
+                # A refusal may also come inside a stream, as long as it has no content yet.
                 may_differ = not shown and correction < _MAX_CORRECTIONS
                 if (
                     isinstance(error, AnswerError)
@@ -201,12 +200,12 @@ class HttpProvider(ABC):
     async def _corrects(
         self, error: AnswerError, request: ModelRequest, wire: WireFormat, body: bytes, parameters: dict[str, Any]
     ) -> bool:
-        """Whether the request can be sent in another way now. Raises `ProviderError` where it goes to the other
-        endpoint, and `ReshapeError` where its history must change."""
+        """Whether the request can be sent again in another form. Raises `ProviderError` if the endpoint was switched,
+        and `ReshapeError` if the history must change."""
         quirks = self.known(request.model)
         before = quirks.to_json()
         is_refusal = error.meant_status in (400, 422)
-        # Of two requests at once, the second to be refused finds the model switched over.
+        # If two concurrent requests are refused, the second finds the endpoint already switched.
         was_late = error.meant_status in _MAY_POINT and wire is not self.wire_format(quirks)
         switched = was_late or self.switches_endpoint(error, quirks)
         reshape = self.reshape(error, quirks) if is_refusal and not switched else None
@@ -215,7 +214,7 @@ class HttpProvider(ABC):
             learned = is_refusal and wire.corrects(error, request)
             learned = learned or self.learn(error, body, parameters, quirks)
         if switched:
-            # Kept once the model has answered there.
+            # Stored once the model has answered there.
             raise self._switched(error, quirks) from error
         await self._keep(request.model, before)
         if reshape is not None:
@@ -223,7 +222,7 @@ class HttpProvider(ABC):
         return learned
 
     async def _answered(self, model: str, wire: WireFormat) -> None:
-        """Keeps the endpoint that a model was switched over to, now that it has answered there."""
+        """Stores the endpoint that a model was switched to, now that it has answered there."""
         quirks = self.known(model)
         if not quirks.switches or wire is not self.wire_format(quirks):
             return
@@ -232,12 +231,12 @@ class HttpProvider(ABC):
         await self._keep(model, before)
 
     async def _keep(self, model: str, before: Mapping[str, Any]) -> None:
-        """Stores what is known of a model, if that is not as it was `before`."""
+        """Stores what is known of a model, if it differs from `before`."""
         if self._memory is not None and (known := self.known(model).to_json()) != before:
             await self._memory.learned(self._place(model), known)
 
     def _switched(self, error: AnswerError, quirks: Quirks) -> ProviderError:
-        detail = f"{error.detail} The model is called at {self.wire_format(quirks).path} from now on."
+        detail = f"{error.detail} Switching the model to {self.wire_format(quirks).path}."
         return ProviderError(
             detail, code="endpoint_switched", retryable=True, retry_after=0.0, http_status=error.http_status
         )
@@ -247,7 +246,7 @@ class HttpProvider(ABC):
 
     @property
     def reach(self) -> Reach:
-        """Whether it answers."""
+        """Whether the provider is reachable."""
         return self._client.reach
 
     async def aclose(self) -> None:
@@ -255,15 +254,15 @@ class HttpProvider(ABC):
         await self._client.aclose()
 
 
-class _Pace:
-    """Lets other tasks run while a stream never pauses, and ends a stream that never says anything."""
+class _StreamWatch:
+    """Lets other tasks run while a stream never pauses, and ends a stream without content."""
 
     def __init__(self) -> None:
         self._events = 0
         self._yielded = self._said = monotonic()
 
-    async def keep(self, events: int, *, is_silent: bool) -> None:
-        """Counts what was just read. Raises `ProviderError` where there is no end to it."""
+    async def check(self, events: int, *, is_silent: bool) -> None:
+        """Counts the events just read. Raises `ProviderError` if the stream exceeds its limits."""
         at = monotonic()
         self._events += events
         if not is_silent:
@@ -272,16 +271,16 @@ class _Pace:
             raise ProviderError(f"The answer has more than {MAX_EVENTS:,} events.", code="provider_bad_response")
         if at - self._said > SILENT_S:
             minutes = f"{SILENT_S / 60:g} minutes"
-            raise ProviderError(f"The provider's stream has said nothing for {minutes}.", code="provider_timeout")
+            raise ProviderError(f"The provider's stream had no content for {minutes}.", code="provider_timeout")
         if at - self._yielded > _TURN_S:
-            # Data that has already arrived is read without awaiting anything, so no other task would get to run.
+            # Buffered data is read without awaiting anything, so no other task would run.
             await sleep(0)
             self._yielded = monotonic()
 
 
 async def read_response(stream: ResponseStream, answer: Body) -> AsyncGenerator[list[StreamEvent]]:
-    """The events of an answer, a list for each chunk off the wire. Raises `ProviderError`, whatever the server sent."""
-    parser, pace = SseParser(), _Pace()
+    """The events of an answer, a list for each network chunk. Raises only `ProviderError`, whatever the server sent."""
+    parser, watch = SseParser(), _StreamWatch()
     if answer.is_json:
         yield stream.whole(await answer.read())
         return
@@ -289,11 +288,11 @@ async def read_response(stream: ResponseStream, answer: Body) -> AsyncGenerator[
         async with aclosing(answer.chunks()) as chunks:
             async for chunk in chunks:
                 events = parser.feed(chunk)
-                # A chunk without events is still a sign of how long nothing was said.
+                # A chunk without events still counts toward the time without content.
                 for start in range(0, len(events) or 1, _AT_ONCE):
                     some = events[start : start + _AT_ONCE]
                     said = stream.feed(some)
-                    await pace.keep(len(some), is_silent=not said)
+                    await watch.check(len(some), is_silent=not said)
                     yield said
                 if stream.done:
                     break

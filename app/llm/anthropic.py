@@ -21,21 +21,21 @@ from app.messages import ReasoningPart, Role
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 8_192
-"""The API wants a limit with every request; a model that takes less says so once."""
+"""The API requires a limit with every request; a model with a lower limit refuses once, and it is learned."""
 
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
-"""Lets a request say what becomes of thinking that cannot be verified; see
+"""Lets a request choose what happens to thinking that cannot be verified; see
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks.md"""
 _DROP_BLOCK = {"prefix_mismatch_behavior": "drop_block"}
 
 _BOUND = re.compile(r"Invalid `(?:signature|data)` in `(?:redacted_)?thinking` block")
-"""How a refusal of replayed thinking begins, whatever it is bound to: a model, a conversation, an account."""
+"""A refusal of replayed thinking, whether it is bound to a model, a conversation or an account."""
 
 _WITHOUT_ADAPTIVE = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:[-.][0-5])?(?!\d)(?![-.][6-9](?!\d)))")
-"""Models that think within a budget of tokens and know no adaptive thinking."""
+"""Models that think within a budget of tokens and do not support adaptive thinking."""
 _BUDGETS = {"minimal": 1_024, "low": 1_024, "medium": 4_096, "high": 16_384, "max": 32_768}
-"""Tokens of thinking for those models, by effort; the first is the least that the API takes."""
+"""Tokens of thinking for those models, by effort; the first is the API's minimum."""
 
 
 class AnthropicProvider(HttpProvider):
@@ -55,7 +55,7 @@ class AnthropicProvider(HttpProvider):
         limit = request.max_output_tokens or DEFAULT_MAX_TOKENS
         sent = quirks.parameters(wanted | thinking_parameters(request, limit, quirks.refused_efforts), limit)
         if sent.get("thinking", _OFF) != _OFF:
-            # The API takes no other temperature than its own while a model thinks.
+            # The API accepts only its default temperature while a model thinks.
             sent.pop("temperature", None)
         return sent
 
@@ -70,7 +70,7 @@ class AnthropicProvider(HttpProvider):
         return encode_body(request, parameters, self.name)
 
     async def window(self, model: str) -> int | None:
-        """As the model's own document has it; other servers that speak this format offer a list alone."""
+        """The window in the model's own document; other servers of this format only offer a list."""
         try:
             entry = await self._client.document(f"/models/{quote(model, safe='')}")
         except ProviderError as error:
@@ -87,8 +87,8 @@ _OFF = {"type": "disabled"}
 
 
 def thinking_parameters(request: ModelRequest, limit: int, refused: Collection[str] = ()) -> dict[str, Any]:
-    """How much the model thinks, and what becomes of thinking that it cannot verify. `limit` is the longest answer, in
-    tokens, of which a budget for thinking is a part; `refused` are efforts that the model does not take."""
+    """How much the model thinks, and what happens to thinking that it cannot verify. `limit` is the maximum length of
+    the answer in tokens, including the thinking budget; `refused` are efforts that the model does not accept."""
     has_budget = _WITHOUT_ADAPTIVE.match(request.model.lower().rpartition("/")[2]) is not None
     effort = wire_effort(request.model, request.reasoning_effort, refused if has_budget else {*refused, "minimal"})
     if effort == "none":
@@ -105,7 +105,7 @@ def thinking_parameters(request: ModelRequest, limit: int, refused: Collection[s
 
 
 def _must_not_think(request: ModelRequest) -> bool:
-    """Whether the request goes on with calls whose message has no thinking to begin with. Those models then refuse to
+    """Whether the request continues after calls whose message does not start with thinking. Those models then refuse to
     think: "Expected `thinking` or `redacted_thinking`, but found `tool_use`"."""
     if len(request.messages) < 2 or request.messages[-1].role is not Role.TOOL:
         return False

@@ -36,19 +36,19 @@ _STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The HTTP status that each type of error has where it is an answer of its own."""
+"""The HTTP status of each type of error when it is sent as a separate answer."""
 
 MAX_HELD_BYTES = 4 * 1024 * 1024
-"""Bytes of signatures and encrypted thinking, which are kept to be sent back; providers send some kilobytes."""
+"""Maximum bytes of signatures and encrypted thinking kept to be sent back; providers send a few kilobytes."""
 MAX_TRANSFORMED_BYTES = 16 * 1024
-"""Bytes of what a provider says about changes to the input, which are kept with the step."""
+"""Maximum bytes of a provider's report of changes to the input, which is kept with the step."""
 
 ErrorFor = Callable[[int | None, str], ProviderError]
 
 
 @dataclass(slots=True)
 class _Block:
-    """One content block as it comes in; `number` is ours, None for a kind that we have no use for."""
+    """One content block being received; `number` is the neutral block number, None for a kind that is ignored."""
 
     number: int | None
     wire: dict[str, Any]
@@ -58,7 +58,7 @@ class _Block:
 
 
 class AnthropicStream:
-    """The state of one response. `error_for` makes an error of an error document inside the stream."""
+    """The state of one response. `error_for` converts an error document inside the stream."""
 
     def __init__(self, error_for: ErrorFor) -> None:
         self._error_for = error_for
@@ -72,22 +72,22 @@ class AnthropicStream:
 
     @property
     def finished(self) -> bool:
-        """Whether the server has said why the response ended; what breaks after that breaks nothing."""
+        """Whether the server has sent the stop reason; a connection error after that does no harm."""
         return self._reason is not None
 
     def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
-        """What the server-sent events mean. Raises `ProviderError` for an error or garbage among them."""
+        """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
         for _, data in events:
             if data:
                 self._event(parse_document(data), len(data))
         return self._out.take()
 
     def so_far(self) -> list[StreamEvent]:
-        """What came in front of an error in the same piece."""
+        """The events that preceded an error in the same chunk."""
         return self._out.take()
 
     def whole(self, body: bytes) -> list[StreamEvent]:
-        """A response of a server that does not stream, or its error under status 200."""
+        """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
         message = parse_document(body)
         if message.get("type") == "error":
             self._event(message)
@@ -99,7 +99,7 @@ class AnthropicStream:
         return self.end()
 
     def end(self) -> list[StreamEvent]:
-        """The last events. Raises a retryable `ProviderError` where the response stopped without a stop reason."""
+        """The last events. Raises a retryable `ProviderError` if the response ended without a stop reason."""
         if self._reason is None:
             detail = "The provider's stream ended before the response was complete."
             raise ProviderError(detail, code="provider_stream_ended", retryable=True)
@@ -109,7 +109,7 @@ class AnthropicStream:
         return self._out.take()
 
     def _event(self, event: dict[str, Any], size: int = 0) -> None:
-        """Takes an event whose document has `size` bytes."""
+        """Handles an event whose document has `size` bytes."""
         match event.get("type"):
             case "content_block_delta":
                 if (block := self._blocks.get(_index(event))) is not None:
@@ -137,11 +137,11 @@ class AnthropicStream:
                 return
 
     def _hold(self, size: int) -> None:
-        """Counts what is kept beside the text, which others count. Raises `ProviderError` where that has no end."""
+        """Counts held bytes other than text, which is counted elsewhere. Raises `ProviderError` over the limit."""
         check_blocks(len(self._blocks))
         self._held += size
         if self._held > MAX_HELD_BYTES:
-            raise ProviderError("The answer's thinking has no end.", code="provider_bad_response")
+            raise ProviderError("The answer's thinking is too large.", code="provider_bad_response")
 
     def _start(self, index: Any, wire: dict[str, Any]) -> None:
         match wire.get("type"):
@@ -155,7 +155,7 @@ class AnthropicStream:
                 block = _Block(self._out.begin_call(str(wire.get("name") or "")), wire)
             case _:
                 block = _Block(None, {})
-                # It will not be sent back, so that no thinking behind it can be verified.
+                # It will not be sent back, so thinking that follows it cannot be verified.
                 self._gap = True
         block.replayable = not self._gap
         self._blocks[index] = block
@@ -186,7 +186,7 @@ class AnthropicStream:
         self._out.end(block.number, _provider_data(block) if block.replayable else None)
 
     def _transformed(self, document: dict[str, Any]) -> None:
-        """Takes the list of what was changed of the input, from the message or from the end of its stream."""
+        """Stores the list of changes to the input, from the message or from the end of its stream."""
         entries = document.get("input_transformations")
         if not isinstance(entries, list):
             return
@@ -202,7 +202,7 @@ class AnthropicStream:
             self._reason = str(reason)
 
     def _count(self, usage: dict[str, Any]) -> None:
-        """Reports at once, so that a response that is cancelled has its input counted."""
+        """Reports usage at once, so that the input of a cancelled response is counted."""
         known = {key: value for key, value in usage.items() if value is not None}
         if known:
             self._usage |= known
@@ -210,8 +210,8 @@ class AnthropicStream:
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:
-    """Usage in the neutral shape; here `input_tokens` excludes cached ones already. How many of the output tokens were
-    reasoning is said in `output_tokens_details`, if at all."""
+    """Usage in the neutral shape; here `input_tokens` already excludes cached ones. The number of reasoning tokens in
+    the output is in `output_tokens_details`, if at all."""
     output = count(raw.get("output_tokens"))
     return Usage(
         input_tokens=count(raw.get("input_tokens")),
@@ -224,7 +224,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
 
 
 def _provider_data(block: _Block) -> dict[str, Any] | None:
-    """The block as it has to go back: whole and signed, or not at all."""
+    """The block as it must be sent back: complete and signed, or not at all."""
     match block.wire.get("type"):
         case "redacted_thinking" if isinstance(block.wire.get("data"), str):
             return block.wire
@@ -235,7 +235,7 @@ def _provider_data(block: _Block) -> dict[str, Any] | None:
 
 
 def _index(event: dict[str, Any]) -> int | str | None:
-    """Which block an event belongs to; what cannot be looked up is as good as left out."""
+    """The block that an event belongs to, None for a missing or invalid index."""
     index = event.get("index")
     return index if isinstance(index, int | str) else None
 

@@ -24,15 +24,15 @@ from app.messages import (
 
 _CACHE = b',"cache_control":{"type":"ephemeral"}}'
 _CACHED_TURNS = 2
-"""User turns with a cache breakpoint: the last is written for the next step, the one before was written by the step
-before. With system and tools that makes four, which is all that the API takes."""
+"""User turns with a cache breakpoint: the last is for the next step, the one before was cached by the previous step.
+With system and tools that makes four, the API's maximum."""
 _TAIL = 2 * _CACHED_TURNS
-"""Turns that are not settled yet: those that may hold a breakpoint, and with roles taking turns no others."""
+"""Newest turns that may still change: those that may hold a breakpoint, with the turns between them."""
 
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    """Consecutive messages of one wire role; the API wants them as one. `last` is the last of them, at `end - 1`."""
+    """Consecutive messages of one wire role, which the API expects as one. `last` is the last of them, at `end - 1`."""
 
     role: bytes
     last: Message
@@ -47,8 +47,8 @@ class _Turn:
 
 
 def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str) -> bytes:
-    """The request's JSON; `parameters` are the ones that this model takes. `provider` is our name for it, by which
-    reasoning of this very model is known from another's."""
+    """The request's JSON; `parameters` are those that this model accepts. `provider` is its configured name, which
+    identifies reasoning written by this model."""
     body = orjson.dumps({"model": request.model, "stream": True, **parameters})[:-1]
     if request.system.strip():
         body += b',"system":[%s]' % _cached(orjson.dumps({"type": "text", "text": request.system}))
@@ -59,8 +59,9 @@ def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str
 
 
 def to_anthropic(message: Message, *, own_reasoning: bool) -> tuple[bytes, ...]:
-    """One message's content blocks, encoded. `own_reasoning` says that the request goes to the model that wrote it: its
-    signed reasoning goes back whole, anyone else's is left out. Blank text is left out: the API refuses it."""
+    """One message's content blocks, encoded. `own_reasoning` means that the request goes to the model that wrote the
+    message: signed reasoning is sent back unchanged; reasoning of other models is left out. Blank text is left out,
+    since the API refuses it."""
     parts = message.parts
     if message.role is Role.TOOL:
         parts = tuple(sorted(parts, key=lambda part: not isinstance(part, ToolResultPart)))
@@ -98,7 +99,7 @@ def _turns(request: ModelRequest, start: int, provider: str) -> list[_Turn]:
 
 
 def _cache_prefix(request: ModelRequest) -> str:
-    """By model, since a history looks otherwise to another one: a summary may be asked of a cheaper model."""
+    """Per model, since a history is encoded differently for another one: summaries may use a cheaper model."""
     return f"anthropic:{request.model}:"
 
 

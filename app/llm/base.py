@@ -1,4 +1,4 @@
-"""What a model provider is to the rest of the service: a request goes in, neutral stream events come out."""
+"""The interface of model providers: a request goes in, neutral stream events come out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.messages import Message, Usage
 from app.sessions import ReasoningEffort
 
 StopReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "context_overflow", "other"]
-"""Why the model stopped. A value that no adapter knows is `other`, never an exception."""
+"""Why the model stopped. An unknown value is `other`, never an exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class ToolSchema:
 class ModelRequest:
     """One model call, in neutral form.
 
-    `messages` are valid by construction (see `context/validator.py`): user and control messages go out in the user's
-    role, each assistant message with calls is followed by one tool message with a result for each of them.
+    `messages` are valid by construction (see `context/validator.py`): user and control messages are sent in the user's
+    role, and each assistant message with calls is followed by one tool message with a result for each of them.
     `reasoning_effort` None is the model's default. `drop_block` asks a provider that verifies replayed thinking to drop
-    what it cannot verify instead of refusing the request. `cache_key` is shared by requests that begin alike, so that
-    a provider can send them to where its prompt cache is warm.
-    `wire_cache` belongs to the caller and lives as long as a context generation: an adapter keeps the encoded form of a
-    message in it under the message's id, so that a long history is encoded once and not at every step.
+    what it cannot verify instead of refusing the request. `cache_key` is shared by requests with the same prefix, so
+    that a provider can route them to a warm prompt cache.
+    `wire_cache` belongs to the caller and lives as long as a context generation: an adapter caches the encoded form of
+    a message in it under the message's id, so that a long history is encoded once and not at every step.
     """
 
     model: str
@@ -65,7 +65,7 @@ class ReasoningDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStart:
-    """The model begins a call. `name` is complete. The provider's own call id is dropped: ours goes on the wire."""
+    """The model starts a call. `name` is complete. The provider's call id is dropped; requests use Palimpsest's ids."""
 
     block: int
     name: str
@@ -79,7 +79,7 @@ class ToolArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class BlockEnd:
-    """The block is complete. `provider_data` is a reasoning block's own wire form, to be sent back unchanged, or a text
+    """The block is complete. `provider_data` is a reasoning block's wire form, to be sent back unchanged, or a text
     block's `phase`."""
 
     block: int
@@ -88,22 +88,22 @@ class BlockEnd:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Tokens that the provider counted; replaces an earlier report of the same response. `cost_usd` in it is what the
-    provider itself billed, or None, in which case the catalog's price is applied by the caller."""
+    """Tokens counted by the provider; replaces an earlier report of the same response. `cost_usd` is what the provider
+    billed; if it is None, the caller applies the catalog's price."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class InputTransformed:
-    """What the provider changed of the request's input before the model read it, in its own words."""
+    """The provider's report of changes that it made to the request's input."""
 
     transformations: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The last event of a complete response. A stream that ends without one has failed."""
+    """The last event of a complete response. A stream that ends without it has failed."""
 
     reason: StopReason
 
@@ -134,7 +134,7 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """US dollars per million tokens; None where unknown."""
+    """US dollars per million tokens; None if unknown."""
 
     input: float | None = None
     output: float | None = None
@@ -145,15 +145,15 @@ class Prices:
 WindowSource = Literal["setting", "catalog", "server", "assumed"]
 
 LEAST_WINDOW, MOST_WINDOW = 1_024, 20_000_000
-"""Tokens between which a number that a server names can be a window: below it is a misreading, and the most is twice
-the largest window that any model is offered with."""
+"""Bounds in tokens for a window reported by a server: less is a misreading, and the maximum is twice the largest window
+of any model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What is known of a model: `context_window` and `max_output_tokens` in tokens. `reasoning_efforts` are those that
-    it takes, None where that is unknown; `binds_thinking` says that it verifies replayed thinking against all that came
-    before it, and `echoes_reasoning` that it wants its own reasoning back as plain text."""
+    it accepts, None if unknown; `binds_thinking` means that it verifies replayed thinking against everything before
+    it, and `echoes_reasoning` that it expects its own reasoning back as plain text."""
 
     name: str
     provider: str

@@ -8,17 +8,17 @@ from app.errors import ProviderError
 from app.llm.base import BlockEnd, ReasoningDelta, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
 
 MAX_BLOCKS = 1_000
-"""Blocks of one response: ten times what any model asks for at once. Calls that did not begin are closed one by one
-when their run is cancelled, a thousand of them in a third of a second."""
+"""Maximum blocks of one response: ten times what any model asks for at once. Calls that did not start are closed one by
+one when their run is cancelled, a thousand of them in a third of a second."""
 
 _DELTAS = (TextDelta, ReasoningDelta, ToolArgumentsDelta)
 
 
 class Blocks:
-    """Block numbers in order of first appearance, and the events that are ready to go out.
+    """Block numbers in order of first appearance, and the events that are ready to be sent.
 
-    Deltas that came in one network chunk and belong to one block are merged into one event: under load the network
-    hands over several at once, and each event costs more than its bytes.
+    Deltas of one block that came in one network chunk are merged into one event: under load the network delivers
+    several at once, and each event costs more than its bytes.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Blocks:
         return events if len(events) < 2 else _merged(events)
 
     def begin(self) -> int:
-        """Opens a block and gives its number. Raises `ProviderError` for a response of too many."""
+        """Opens a block and returns its number. Raises `ProviderError` if there are too many."""
         check_blocks(self._count)
         number = self._count
         self._count += 1
@@ -54,7 +54,7 @@ class Blocks:
         self._events.append(ToolArgumentsDelta(block, _clean(text)))
 
     def end(self, block: int, provider_data: dict[str, Any] | None = None) -> None:
-        """Closes a block; does nothing where it is closed."""
+        """Closes a block; does nothing if it is closed."""
         if block in self._open:
             self._open.discard(block)
             self._events.append(BlockEnd(block, provider_data))
@@ -64,18 +64,18 @@ class Blocks:
             self.end(block)
 
     def add(self, event: StreamEvent) -> None:
-        """An event that belongs to no block."""
+        """Adds an event that belongs to no block."""
         self._events.append(event)
 
 
 def check_blocks(count: int) -> None:
-    """Raises `ProviderError` where a response that has `count` blocks cannot have another."""
+    """Raises `ProviderError` if a response with `count` blocks cannot have another."""
     if count >= MAX_BLOCKS:
         raise ProviderError(f"The answer has more than {MAX_BLOCKS:,} parts.", code="provider_bad_response")
 
 
 def _clean(text: str) -> str:
-    """NUL cannot be stored; lone surrogates never get this far, since the JSON decoder refuses them."""
+    """Removes NUL, which cannot be stored. The JSON decoder has already refused lone surrogates."""
     return text.replace("\x00", "\ufffd") if "\x00" in text else text
 
 

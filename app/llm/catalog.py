@@ -1,6 +1,6 @@
 """What is known of models: windows, output limits and prices, from the operator's settings and the `genai-prices` data.
 
-Nothing is fetched: the data is the one inside the installed package.
+Nothing is fetched: the data comes with the installed package.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ASSUMED_WINDOW = 128_000
 KNOWN_PER_PROVIDER = 20
 SCRIPTED = "scripted"
 _SCRIPTED_WINDOW = 128_000
-_DEMO = "A scripted demo, no real model: shows the service at work without a key."
+_DEMO = "A scripted demo; no real model. Shows the service at work without a key."
 
 _ALIASES = {
     "xai": "x-ai",
@@ -43,23 +43,23 @@ _ALIASES = {
     "z-ai": "zai",
     "togetherai": "together",
 }
-"""Usual names of providers that the data calls otherwise."""
+"""Common names of providers that have another name in the data."""
 
 _NO_CHAT = re.compile(
     r"embed|audio|realtime|transcribe|tts|image|moderation|whisper|search|live|robotics|omni|vision|instruct|davinci"
     r"|rerank|guard|computer-use|deep-research|banana|cyber|ocr|preview|translate|rosalind|^ft:|^o\d|latest$"
 )
-"""Names of models that are listed nowhere because no agent runs on them, or because a newer one stands beside them."""
+"""Names of models that are not listed, because they cannot run an agent or a newer one is listed."""
 
 _RESPONSES_ONLY = re.compile(r"codex|-pro(?:-|$)")
-"""Models of OpenAI's that answer on its Responses endpoint alone."""
+"""OpenAI models that are only available at its Responses endpoint."""
 
 _VERSION = re.compile(r"(?<!\d)\d{1,3}(?![\db])")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOverride:
-    """What the operator says of a model; what is None is left to the catalog."""
+    """The operator's settings for a model; None leaves a value to the catalog."""
 
     context_window: int | None = None
     max_output_tokens: int | None = None
@@ -70,15 +70,15 @@ class ModelOverride:
 _NOTHING = ModelOverride()
 
 MAX_REMEMBERED = 1_000
-"""Models whose place in the data is remembered, known or not."""
+"""Maximum cached look-ups of models, known or not."""
 
 
 class Catalog:
-    """Answers questions about models by their full name, `provider/model`.
+    """Information about models by their full name, `provider/model`.
 
-    `models` are the operator's own words, by full name or by the model's part of it. `base_urls` are the providers' by
-    name; the data recognises public ones. A provider that it does not know gets no price, since nobody can tell what it
-    bills, but a window, if its model's name is a known one.
+    `models` are the operator's overrides, by full name or by model name only. `base_urls` are the providers' base URLs
+    by name; public ones are recognized by the data. Models of an unknown provider get no price, since its prices are
+    unknown, but a window if the model's name is known.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Catalog:
         )
 
     def cost(self, name: str, usage: Usage) -> float | None:
-        """US dollars for one call's usage, or None where a price is unknown. Tiers by prompt size count per call, so
-        usage summed over several calls gives another figure."""
+        """US dollars for one call's usage, None if a price is unknown. Tiers by prompt size apply per call, so the
+        usage of several calls must not be summed first."""
         if name.startswith(SCRIPTED + "/"):
             return 0.0
         if (prices := self._override(name).prices) is not None:
@@ -126,8 +126,8 @@ class Catalog:
         return float(round(model.calc_price(counted, provider).total_price, 10))
 
     def known(self, providers: Iterable[str], *, chat_completions: Container[str] = ()) -> list[str]:
-        """Full names of models worth offering: the newest of each of these providers, and those that the operator named
-        in full. Providers of `chat_completions` speak that format alone."""
+        """Full names of models worth offering: the newest of each of these providers, and those with an override by
+        full name. Providers in `chat_completions` support only that format."""
         names = [name for name in self._models if "/" in name]
         for provider in providers:
             data = self._provider_data(provider)
@@ -137,12 +137,12 @@ class Catalog:
         return list(dict.fromkeys(names))
 
     def is_known_elsewhere(self, name: str) -> bool:
-        """Whether the data describes no such model of this provider or of a maker, though it may have the window of one
+        """Whether the data describes no such model of this provider or of a maker, only possibly the window of a model
         that other providers serve under that name."""
         return self._find(name)[1] is None and not name.startswith(SCRIPTED + "/")
 
     def data_providers(self) -> list[str]:
-        """The providers that the data describes, by its own names."""
+        """The providers in the data, by its names."""
         return list(self._providers)
 
     def _override(self, name: str) -> ModelOverride:
@@ -160,8 +160,8 @@ class Catalog:
 
     @cached_property
     def _windows(self) -> dict[str, int]:
-        """The windows of all models of the data by plain name. Where providers serve a model with different ones, the
-        smallest: it fits everywhere."""
+        """The windows of all models in the data by plain name. If providers serve a model with different windows, the
+        smallest, which fits everywhere."""
         windows: dict[str, int] = {}
         for provider in self._providers.values():
             for model in provider.models:
@@ -193,10 +193,10 @@ class Catalog:
         return next((p for p in self._providers.values() if re.match(p.api_pattern, url)), None)
 
     def _find(self, name: str) -> tuple[PricedProvider | None, PricedModel | None]:
-        """The data's model, and the provider whose terms it has; looked up once per name."""
+        """The model in the data and the provider whose terms apply; looked up once per name."""
         if name not in self._found:
             if len(self._found) >= MAX_REMEMBERED:
-                # Callers choose the names.
+                # Bounded, since callers choose the names.
                 self._found.clear()
             self._found[name] = self._search(name)
         return self._found[name]
@@ -213,8 +213,8 @@ class Catalog:
         return provider, None
 
     def _vendors(self, model_name: str) -> Iterable[tuple[PricedProvider, str]]:
-        """Where else a model of this name may be described: at the vendor it names, then at the makers of models, then
-        in the widest list."""
+        """Other places that may describe a model of this name: the vendor it names, then the makers of models, then the
+        largest list."""
         vendor, _, rest = model_name.rpartition("/")
         if vendor and (data := self._provider_data(vendor.rpartition("/")[2])):
             yield data, rest
@@ -230,13 +230,13 @@ def _offered(provider: PricedProvider, *, chat_completions: bool) -> list[Priced
         if not model.deprecated and model.context_window and model.context_window >= 100_000
         if base_prices(model).output is not None and not _NO_CHAT.search(model.id)
         if not (chat_completions and _RESPONSES_ONLY.search(model.id))
-        if provider.find_model(model.id) is model  # some ids are the data's own and no name to call a model by
+        if provider.find_model(model.id) is model  # some ids exist only in the data and are not model names
     ]
     return sorted(chat, key=_newest_first)[:KNOWN_PER_PROVIDER]
 
 
 def _newest_first(model: PricedModel) -> tuple[list[int], str]:
-    """By the version in the id, highest first; the data holds no dates of release. Numbers of four and more digits
+    """Sort key: the version in the id, highest first; the data has no release dates. Numbers of four or more digits
     are dates, and `120b` is a size."""
     version = [-int(number) for number in _VERSION.findall(model.id)]
     return [*version, 0, 0, 0][:3], model.id

@@ -1,7 +1,7 @@
-"""The demo's script: what the scripted model says and does next, as a pure function of the messages that it is sent.
+"""The demo's script: what the scripted model says and does next, as a pure function of the messages it gets.
 
-The task is always the same: a small shell program with a bug in it, its test, the mending. The commands are POSIX sh
-alone, so that they run in every sandbox.
+The task is always the same: a small shell program with a bug, its test, and the fix. The commands are plain POSIX sh,
+so they run in every sandbox.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ echo "$failures failed"
 exit "$failures"
 """
 
-_STEPS = ("Look at the workspace", "Write slugify.sh and its test", "Run the test", "Mend what fails")
+_STEPS = ("Look at the workspace", "Write slugify.sh and its test", "Run the test", "Fix what fails")
 
 HOW_TO_GET_A_MODEL = (
-    "For real work, give the server a key (`OPENAI_API_KEY` or `ANTHROPIC_API_KEY`) or a provider of your own"
+    "For real work, give the server a key (`OPENAI_API_KEY` or `ANTHROPIC_API_KEY`) or your own provider"
     " (`PALIMPSEST_PROVIDERS`), and choose a model such as `openai/gpt-5` for the session."
 )
 
@@ -65,7 +65,7 @@ class Reply:
     calls: tuple[Call, ...] = ()
     reasoning: str = ""
     searched: bool = False
-    """Whether the text was found in the messages, and not written in advance."""
+    """Whether the text was found in the messages rather than written in advance."""
 
 
 def _plan(done: int) -> Call:
@@ -79,8 +79,8 @@ def _plan(done: int) -> Call:
 _STAGES: tuple[Reply, ...] = (
     Reply(
         "This is a scripted demo, not a real model: every word was written in advance, but the tools, the sandbox and"
-        " the event stream are real. I will write a small shell program with a bug in it, test it and mend it. First a"
-        " plan, and a look at the workspace.",
+        " the event stream are real. I will write a small shell program with a bug in it, test it and fix it. First, a"
+        " plan and a look at the workspace.",
         (_plan(0), Call("list_directory", {"path": "."})),
     ),
     Reply(
@@ -91,17 +91,17 @@ _STAGES: tuple[Reply, ...] = (
         ),
     ),
     Reply(
-        "Both are written. Let us see whether the test passes.",
+        "Both are written. Let's see whether the test passes.",
         (_plan(2), Call("execute_command", {"command": "sh test.sh"})),
     ),
     Reply(
-        "The test found something. I read the program again.",
+        "The test failed. I will read the program again.",
         (Call("read_file", {"path": "slugify.sh"}), Call("search_files", {"pattern": "tr -c", "path": "."})),
-        reasoning="Two hyphens stand in a row, and one at the end: each character that is no letter becomes a hyphen of"
-        " its own. tr has to squeeze them, and the ends need trimming.",
+        reasoning="There are two hyphens in a row, and one at the end: each character that is not a letter becomes a"
+        " separate hyphen. tr has to squeeze them, and the ends need trimming.",
     ),
     Reply(
-        "Every odd character becomes a hyphen of its own. `tr -s` squeezes repeats, and `sed` trims both ends.",
+        "Every other character becomes a separate hyphen. `tr -s` squeezes repeats, and `sed` trims both ends.",
         (
             Call(
                 "edit_file",
@@ -114,30 +114,30 @@ _STAGES: tuple[Reply, ...] = (
         ),
     ),
     Reply(
-        "Once more, and the program itself after it.",
+        "Now the test again, and then the program itself.",
         (_plan(3), Call("execute_command", {"command": "sh test.sh && sh slugify.sh 'Palimpsest: a Demo'"})),
     ),
-    Reply("All green. A last look at what is there now.", (_plan(4), Call("list_directory", {"path": "."}))),
+    Reply("All tests pass. One last look at the workspace.", (_plan(4), Call("list_directory", {"path": "."}))),
 )
 
 _DONE = Reply(
-    "Done: `slugify.sh` turns titles into slugs and `test.sh` proves it; the first version left doubled hyphens, the"
+    "Done: `slugify.sh` turns titles into slugs and `test.sh` proves it; the first version left double hyphens, the"
     f" second does not. This was a scripted demo, not a real model. {HOW_TO_GET_A_MODEL}"
 )
 
 _MEANT_TO_FAIL = {"sh test.sh": range(1, 4)}
-"""The exit statuses that the script reckons with: the number of the test's failures. A shell that cannot run it at all
-has others."""
+"""The exit statuses that the script expects: the number of the test's failures. A shell that cannot run the test exits
+with another one."""
 _QUOTE_CHARS = 200
 _STOPPED = (ToolStatus.CANCELLED, ToolStatus.INTERRUPTED)
 
 
 def next_reply(messages: Sequence[Message], tools: frozenset[str]) -> Reply:
-    """What the scripted model answers to these messages, with these tools at hand.
+    """What the scripted model answers to these messages, given these tools.
 
-    The stage is read off the calls and results in the messages, so it survives restarts, forks and compaction. A call
-    that was cancelled or interrupted is made again; one that failed ends the demo. Where a summary is asked for, or
-    something about the conversation, the answer is what a text search finds.
+    The stage is derived from the calls and results in the messages, so it survives restarts, forks and compaction. A
+    call that was cancelled or interrupted is repeated; one that failed ends the demo. A request for a summary, or a
+    question about the conversation, is answered by a text search.
     """
     if (prose := prose_for(messages)) is not None:
         return Reply(prose, searched=True)
@@ -145,11 +145,11 @@ def next_reply(messages: Sequence[Message], tools: frozenset[str]) -> Reply:
         return Reply(_without_tools(messages))
     if _is_over(messages):
         return Reply(
-            f"I am a scripted demo, not a real model; I know one task only, and it is over. {HOW_TO_GET_A_MODEL}"
+            f"I am a scripted demo, not a real model; I only know one task, and it is over. {HOW_TO_GET_A_MODEL}"
         )
     if failure := _failure(messages):
         return Reply(
-            "That did not go as the script has it, so the demo ends here and its task is not done."
+            "That did not go as scripted, so the demo ends here and its task is not done."
             f" {failure}\n\n{HOW_TO_GET_A_MODEL}"
         )
     stage = _next_stage(messages)
@@ -162,7 +162,7 @@ def next_reply(messages: Sequence[Message], tools: frozenset[str]) -> Reply:
 
 
 def _is_over(messages: Sequence[Message]) -> bool:
-    """Whether a response without calls has ended the task; one that was cut off has not."""
+    """Whether a response without calls has ended the task; a truncated one has not."""
     return any(
         message.role is Role.ASSISTANT
         and not message.is_summary
@@ -174,8 +174,7 @@ def _is_over(messages: Sequence[Message]) -> bool:
 
 
 def _next_stage(messages: Sequence[Message]) -> int:
-    """One after the furthest stage whose calls have run. Where compaction has hidden them all, the task is as good as
-    over."""
+    """One after the last stage whose calls have run. If compaction has hidden them all, the task counts as finished."""
     results = {result.call_id: result for message in messages for result in message.tool_results}
     for index in reversed(range(len(_STAGES))):
         for message in reversed(messages):
@@ -200,14 +199,14 @@ def _since_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _greeting(messages: Sequence[Message]) -> str:
-    """Takes up what the user has said since the last response; the demo cannot act on it, and says so."""
+    """Quotes what the user has said since the last response; the demo cannot act on it, and says so."""
     news = _since_last_answer(messages)
     quotes = [_quote(m.text) for m in news if m.role is Role.USER and not m.is_summary]
     if not quotes:
         return ""
     if len(news) == len(messages):
         return f"You asked: {' '.join(quotes)}\n\n"
-    return f"You said: {' '.join(quotes)} A script cannot follow that, but it was heard, and the task goes on.\n\n"
+    return f"You said: {' '.join(quotes)} A script cannot act on that, but it got the message and continues.\n\n"
 
 
 def _quote(text: str) -> str:
@@ -216,8 +215,8 @@ def _quote(text: str) -> str:
 
 
 def _failure(messages: Sequence[Message]) -> str | None:
-    """The newest call that went otherwise than the script foresees, and what came of it: of a command's output the
-    beginning, but an error in full, since it says how to mend it."""
+    """The newest call with an unexpected result, and that result: the beginning of a command's output, but an error in
+    full, since it says how to fix it."""
     commands = {call.call_id: call.arguments for message in messages for call in message.tool_calls}
     for message in _since_last_answer(messages):
         for result in message.tool_results:
@@ -235,7 +234,7 @@ def _failed(result: ToolResultPart, commands: dict[str, dict[str, Any] | str]) -
 
 
 def _without_tools(messages: Sequence[Message]) -> str:
-    """A request without tools asks for prose, a summary for instance; the demo can only count."""
+    """Answers a request without tools, such as one for a summary; the demo can only count."""
     calls = sum(len(message.tool_calls) for message in messages)
     return (
         f"This is a scripted demo, not a real model, so it can only count: {len(messages)} messages with {calls} tool"

@@ -1,7 +1,7 @@
-"""Which reasoning efforts a model takes, and what each is called on the wire.
+"""Which reasoning efforts a model accepts, and the wire value of each.
 
-From the makers' pages on reasoning and the refusals of their APIs, which list what they accept. A family that is
-missing or wrong corrects itself: a refused value is remembered by `Quirks`, and the nearest one is sent in its place.
+From the makers' pages on reasoning and the refusals of their APIs, which list what they accept. A missing or wrong
+family corrects itself: a refused value is remembered by `Quirks`, and the nearest one is sent instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.sessions import ReasoningEffort
 Value = TypeVar("Value", bound=str)
 
 SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""All values that any API takes, from the least reasoning to the most."""
+"""All values that any API accepts, from the least reasoning to the most."""
 
 _FAMILIES = tuple(
     (re.compile(pattern), tuple(values.split()))
@@ -54,32 +54,32 @@ _FAMILIES = tuple(
 
 
 def efforts(model: str) -> tuple[ReasoningEffort, ...] | None:
-    """The efforts that a model offers, by its name (`vendor/` in front does not matter); none where it does not reason,
-    None where it is unknown."""
+    """The efforts that a model offers, by its name (a `vendor/` prefix is ignored); empty if it does not reason, None
+    if it is unknown."""
     values = _values(model)
     return None if values is None else tuple(dict.fromkeys(map(_neutral, values)))
 
 
 def offered_effort(effort: ReasoningEffort | None, offered: Sequence[ReasoningEffort] | None) -> ReasoningEffort | None:
-    """The effort to ask a model for that offers these (None: it is not known which): the nearest one, a lower one
-    first; None where it does not reason."""
+    """The effort to request from a model that offers these (None: unknown): the nearest one, preferring lower ones;
+    None if the model does not reason."""
     return effort if effort is None or offered is None else _nearest(offered, effort)
 
 
 def wire_effort(model: str, effort: ReasoningEffort | None, refused: Collection[str] = ()) -> str | None:
-    """The value to send for an effort that the model offers, None where nothing is to be sent. What the model has
-    refused gives way to the nearest value that it has not."""
+    """The value to send for an effort that the model offers, None to send nothing. A value that the model has refused
+    is replaced by the nearest one that it has not."""
     if effort is None:
         return None
     values = _values(model)
-    # The operator may know better than the table, and of an unknown model nobody knows: the value goes out as it is.
+    # The operator may know better than the table, and unknown models have no table: the value is sent as it is.
     known = values if values is not None and effort in map(_neutral, values) else SCALE
     wanted = "high" if effort == "max" and values is None else effort
     return _nearest([value for value in known if value not in refused], wanted)
 
 
 def reasons(model: str) -> bool:
-    """Whether a model may reason: all but those that are known not to."""
+    """Whether a model may reason: all except those known not to."""
     return _values(model) != ()
 
 
@@ -99,7 +99,7 @@ def _neutral(value: str) -> ReasoningEffort:
 
 
 def _nearest(values: Sequence[Value], wanted: str) -> Value | None:
-    """`none` takes the place of no other effort: to send no value is closer to what was asked for."""
+    """The nearest value, never `none` for another effort: sending no value is closer to the request."""
     fit = [value for value in values if value != "none" or wanted == "none"]
     return min(fit, key=lambda value: (abs(_rank(value) - _rank(wanted)), _rank(value)), default=None)
 

@@ -1,7 +1,7 @@
-"""What a script can honestly say about a conversation: lines that it finds there by plain text search.
+"""Answers about a conversation without a model: lines found in it by plain text search.
 
-The scripted demo answers with it where a summary or a question is asked of it. Nothing is understood and nothing is
-known in advance, so what it finds depends on what its context still holds.
+The scripted demo uses it for requests for a summary and for questions. Nothing is understood or known in advance, so
+the result depends on what the context still contains.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from itertools import pairwise
 from app.messages import Message, Role, ToolCallPart, ToolResultPart
 
 SUMMARY_MARKS = ("about to be replaced by a summary", "<transcript>")
-"""What the requests for a summary say, in the conversation and apart from it."""
+"""Texts in requests for a summary, inside the conversation and separate from it."""
 
 QUESTION = re.compile(r"<question>\n(.*)\n</question>\s*\Z", re.DOTALL)
-"""A question about the conversation, as the last message of a request has it."""
+"""A question about the conversation, in the last message of a request."""
 
 LABEL = "(Found by plain text search, by a scripted demo that understands nothing.)"
 
@@ -47,7 +47,7 @@ _PLAIN = frozenset(
         " this to under up us was we were what when where which while who whom whose why will with work would you your",
     )
 )
-"""Words that say nothing about what a question is about."""
+"""Words that do not identify a question's subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ class _Line:
 
 
 def prose_for(messages: Sequence[Message]) -> str | None:
-    """What to answer where the last message, one of ours, asks for a summary or about the conversation; else None."""
+    """The answer if the last message is a control message that asks for a summary or about the conversation, else
+    None."""
     if not messages or messages[-1].role is not Role.CONTROL:
         return None
     asked = messages[-1].text
@@ -76,7 +77,7 @@ def _part(text: str, tag: str) -> str:
 
 
 def answer(question: str, messages: Sequence[Message]) -> str:
-    """The lines that share most of their rarer words with the question, in the order in which they were said."""
+    """The lines that share the most rare words with the question, in their original order."""
     lines = [_Line(text, place, _words(text)) for place, text in enumerate(_shortened(_all_lines(messages)))]
     wanted = _words(question) - _PLAIN
     counts = Counter(word for line in lines for word in line.words & wanted)
@@ -92,7 +93,7 @@ def answer(question: str, messages: Sequence[Message]) -> str:
 
 
 def summary(lines: Iterable[str]) -> str:
-    """Headings of a summary with the newest lines that have one of their words, and the paths that occur."""
+    """A summary: for each heading the newest lines with one of its words, and the paths that occur."""
     known = list(_shortened(lines))
     paths = list(dict.fromkeys(path for line in known for path in _PATH.findall(line)))
     blocks = [f"### Completed Work\n{LABEL}", "Files named: " + (", ".join(paths[:40]) or "none.")]
@@ -103,8 +104,7 @@ def summary(lines: Iterable[str]) -> str:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Words in lower case, cut to their beginning so that forms of one word meet; characters of scripts without
-    blanks stand in pairs."""
+    """Lowercase words, truncated so that forms of one word match; characters of scripts without spaces are paired."""
     found = {word[:6] if word.isalpha() else word for word in _WORD.findall(text.lower()) if not _CJK.search(word)}
     found |= {part[:6] for word in list(found) for part in re.split(r"[._/-]", word) if len(part) > 2}
     pairs = {a + b for a, b in pairwise(text) if _CJK.match(a) and _CJK.match(b)}
@@ -122,7 +122,7 @@ def _all_lines(messages: Sequence[Message]) -> Iterable[str]:
 
 
 def _spoken(messages: Sequence[Message]) -> Iterable[str]:
-    """What was said, and the ends of what tools returned, where errors usually stand."""
+    """Messages' texts, and the ends of tool outputs, where errors usually are."""
     for message in messages:
         yield from message.text.splitlines()
         for result in message.tool_results:

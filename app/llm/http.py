@@ -1,4 +1,4 @@
-"""The way to a provider over HTTP: one client each, raw bytes in, every failure as a `ProviderError`."""
+"""HTTP access to a provider: one client each, raw bytes, every failure as a `ProviderError`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from app.llm.transport import make_transport
 
 CONNECT_TIMEOUT_S = 15.0
 ERROR_BODY_BYTES = 64 * 1024
-"""Bytes of an error answer that are read; some gateways answer with whole web pages."""
+"""Maximum bytes read of an error answer; some gateways answer with entire web pages."""
 ANSWER_BYTES = 8 * 1024 * 1024
-"""Bytes of an answer without a stream that are read: its text twice over, escapes and all."""
+"""Maximum bytes read of an answer without a stream: twice its text, including escapes."""
 DOCUMENT_BYTES = 4 * 1024 * 1024
-"""Bytes of a document about the server that are read; the longest list of models in use has about one million."""
+"""Maximum bytes read of a document about the server; the longest model list in use has about one million."""
 DOCUMENT_VALUES = 200_000
-"""Values of such a document; the longest list has a fifth of it."""
+"""Maximum values in such a document; the longest list has a fifth of it."""
 CLIP_CHARS = 1000
 _PIECE = 256 * 1024
 _RETRYABLE = frozenset({408, 409, 425, 429, 529})
@@ -44,20 +44,19 @@ _CODES = {
 }
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|xai|gsk|key)-[A-Za-z0-9_\-]{12,}|(?<=Bearer )\S+|(?<=://)[^/@\s]+(?=@)")
 _SSL_NOTE = re.compile(r" ssl:(?:default|True|False|None|<[^>]*>)")
-"""aiohttp's own words in the middle of its sentence."""
+"""Internals that aiohttp puts into its error texts."""
 
 
 _MALFORMED_CALL = re.compile(
     r'"code"\s*:\s*"tool_use_failed"|error parsing tool call: raw=|failed to parse tool call arguments', re.I
 )
-"""How Groq, Ollama and llama.cpp say that their parser did not understand a call. The next answer may well be in order,
-and the text quotes what the model wrote, of which nothing is to be learned."""
+"""How Groq, Ollama and llama.cpp report that they could not parse a call. A retry may succeed, and the text quotes the
+model's output, so nothing must be learned from it."""
 
 
 class AnswerError(ProviderError):
-    """The provider answered with an error. `body` is the answer's text, for an adapter that learns from it.
-    `meant_status` is its HTTP status, or the one that an error inside a stream would have as an answer of its own; None
-    where nobody can tell."""
+    """The provider answered with an error. `body` is the text of the answer, for adapters that learn from it.
+    `meant_status` is its HTTP status, or the equivalent status of an error inside a stream; None if unknown."""
 
     def __init__(self, detail: str, *, body: str, meant_status: int | None = None, **fields: Any) -> None:
         super().__init__(detail, **fields)
@@ -66,7 +65,7 @@ class AnswerError(ProviderError):
 
 
 class Answer:
-    """A successful answer whose body is still to come. `is_json` says that it is a whole document and not a stream."""
+    """A successful answer whose body has not been read yet. `is_json`: it is a complete document, not a stream."""
 
     def __init__(self, client: ProviderClient, response: httpx.Response) -> None:
         self._client = client
@@ -74,7 +73,7 @@ class Answer:
         self.is_json = response.headers.get("content-type", "").startswith("application/json")
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """The body as it comes off the wire. Raises `ProviderError` where the connection fails or goes silent."""
+        """The body as it arrives. Raises `ProviderError` if the connection fails or sends nothing for too long."""
         encoding = self._response.headers.get("content-encoding", "identity").lower()
         encoded = encoding != "identity"
         if "," in encoding:
@@ -97,7 +96,7 @@ class Answer:
 
 
 class ProviderClient:
-    """Calls one provider. `secret` is its key, which is taken out of every error text."""
+    """Calls one provider. `secret` is its key, which is removed from every error text."""
 
     def __init__(
         self,
@@ -123,8 +122,8 @@ class ProviderClient:
 
     @asynccontextmanager
     async def post(self, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> AsyncIterator[Answer]:
-        """Posts a JSON body, with `headers` of this request besides those of all requests. Leaving the context closes
-        the connection unless the answer was read to its end.
+        """Posts a JSON body, with `headers` in addition to those of all requests. Leaving the context closes the
+        connection unless the answer was read to its end.
 
         Raises `ContextOverflowError`, `AnswerError` for an error status, or another `ProviderError`.
         """
@@ -139,10 +138,10 @@ class ProviderClient:
         finally:
             await response.aclose()
 
-    async def document(self, path: str, *, beside_version: bool = False) -> Any:
-        """The JSON document at `path` below the base URL; `beside_version` leaves its `/v1` out, for what a server
-        offers beside the API. Raises `ProviderError`, for what is no JSON too."""
-        base = self._base_url.removesuffix("/v1") if beside_version else self._base_url
+    async def document(self, path: str, *, unversioned: bool = False) -> Any:
+        """The JSON document at `path` below the base URL, without its `/v1` if `unversioned`. Raises `ProviderError`,
+        also if the answer is not JSON."""
+        base = self._base_url.removesuffix("/v1") if unversioned else self._base_url
         response = await self._send("GET", base + path, {"accept": "application/json"})
         try:
             if response.status_code != 200:
@@ -155,14 +154,14 @@ class ProviderClient:
                 raise ValueError("too many values")
             return orjson.loads(body)
         except ValueError as exc:
-            detail = f"{self._name} answered with something else than a JSON document."
+            detail = f"{self._name} did not answer with a JSON document."
             raise ProviderError(detail, code="provider_bad_response") from exc
 
     async def aclose(self) -> None:
         await self._client.aclose()
 
     def translate(self, exc: BaseException) -> ProviderError:
-        """A transport's error as ours. Whatever breaks a connection may be gone at the next attempt."""
+        """Converts a transport error. All of them are retryable."""
         if isinstance(exc, httpx.ReadTimeout | TimeoutError):
             detail = f"{self._name} sent nothing for {self._idle_timeout_s:g} seconds."
             self.reach.failed("provider_timeout")
@@ -175,7 +174,7 @@ class ProviderClient:
         )
 
     def scrub(self, text: str) -> str:
-        """`text` without keys, clipped."""
+        """`text` without keys, truncated."""
         if self._secret:
             text = text.replace(self._secret, "***")
         text = _KEY_LIKE.sub("***", text)
@@ -184,8 +183,8 @@ class ProviderClient:
     def failure(
         self, status: int | None, body: str, *, http_status: int | None = None, headers: Mapping[str, str] | None = None
     ) -> ProviderError:
-        """The error that an error document means; `status` is the HTTP one, or the one that an error inside a stream
-        names, None where it names none: then the fault is taken to be the server's own."""
+        """Converts an error document; `status` is the HTTP status, or the one in an error inside a stream, None if
+        missing: then a server error is assumed."""
         body = body[:ERROR_BODY_BYTES]
         malformed = _MALFORMED_CALL.search(body) is not None
         if not malformed and (overflow := classify(status, body)):
@@ -219,14 +218,14 @@ class ProviderClient:
         try:
             body = await Answer(self, response).read(ERROR_BODY_BYTES)
         except ProviderError as error:
-            # An empty body would be taken for an overflow, as some servers answer one that way.
+            # An empty body would be mistaken for an overflow, which some servers report that way.
             body = error.detail.encode()
         status = response.status_code
         return self.failure(status, body.decode("utf-8", "replace"), http_status=status, headers=response.headers)
 
 
 def error_message(body: str) -> str:
-    """The sentence inside an error document, in any of the shapes in use, or the text itself."""
+    """The message in an error document of any known shape, or the text itself."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -243,7 +242,7 @@ def error_message(body: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], at: datetime | None = None) -> float | None:
-    """The provider's wish in seconds, from `retry-after-ms` or `Retry-After` (seconds or an HTTP date)."""
+    """The delay in seconds requested by `retry-after-ms` or `Retry-After` (seconds or an HTTP date)."""
     if (wish := _seconds(headers.get("retry-after-ms"))) is not None:
         return wish / 1000
     value = headers.get("retry-after")
@@ -271,7 +270,7 @@ def _code(status: int | None) -> str:
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:
-    """The body in pieces, so that a large one does not hold up the loop (aiohttp warns of it from 1 MiB)."""
+    """The body in pieces, so that a large one does not block the event loop (aiohttp warns from 1 MiB)."""
     view = memoryview(body)
     for start in range(0, len(view), _PIECE):
         yield bytes(view[start : start + _PIECE])

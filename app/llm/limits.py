@@ -1,6 +1,6 @@
-"""The most output tokens that known models take in one response; the price data does not hold them.
+"""The maximum output tokens per response of known models, which the price data does not contain.
 
-From the makers' model pages. A limit that is missing or wrong mends itself: the adapters learn it from the refusal.
+From the makers' model pages. A missing or wrong limit corrects itself: the adapters learn it from the refusal.
 """
 
 from __future__ import annotations
@@ -38,6 +38,6 @@ _LIMITS = tuple(
 
 @lru_cache(maxsize=256)
 def max_output_tokens(model: str) -> int | None:
-    """The limit of a model by its name, as any provider has it, or None where it is unknown."""
+    """The limit of a model by its name at any provider, None if unknown."""
     name = stripped_name(model)
     return next((limit for pattern, limit in _LIMITS if pattern.match(name)), None)

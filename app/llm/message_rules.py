@@ -1,7 +1,7 @@
-"""What a refusal says about the order of roles and about reasoning, of a server of Chat Completions.
+"""Learns rules about the order of roles and about reasoning from refusals of Chat Completions servers.
 
-Chat templates and Mistral's validator refuse whole histories by a sentence about their roles; which rule it is follows
-from the sentence and the refused request together.
+Chat templates and Mistral's validator refuse histories with a sentence about roles; the rule follows from that sentence
+together with the refused request.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _WANTS_REASONING = re.compile(
     r"|missing \W*(reasoning_content|reasoning)\b|must include \W*(reasoning_content|reasoning)\b",
     re.I | re.S,
 )
-"""DeepSeek's sentence in 2026, its earlier one, and that of gateways in front of it."""
+"""DeepSeek's sentence in 2026, its earlier one, and the sentence of gateways in front of it."""
 
 
 def learn_messages(text: str, body: bytes, quirks: Quirks) -> bool:
-    """Learns from the `text` of a refusal of the request `body`; says whether the next request will differ. Templates
-    that raise are answered with 400 by vLLM and 500 by llama.cpp, so the status means nothing here."""
+    """Learns from the `text` of a refusal of the request `body`; returns whether the next request will differ. A
+    template error is a 400 from vLLM and a 500 from llama.cpp, so the status is ignored."""
     if _refuses_echo(text, body, quirks):
         quirks.echoes_reasoning = False
         return True
@@ -47,13 +47,13 @@ def learn_messages(text: str, body: bytes, quirks: Quirks) -> bool:
     name = _rule(text, orjson.loads(body)["messages"])
     if name is None:
         return False
-    # It may be set already: of two requests at once, the second to be refused finds the lesson learned.
+    # It may be set already: if two concurrent requests are refused, the second finds the rule learned.
     setattr(quirks, name, True)
     return True
 
 
 def wants_reasoning(text: str, quirks: Quirks) -> bool:
-    """Whether a refusal asks for the model's reasoning; it is remembered, with the name it goes by."""
+    """Whether a refusal asks for the model's reasoning; remembers that and the name of the field."""
     match = _WANTS_REASONING.search(text)
     if match is None or quirks.echoes_reasoning is False:
         return False
@@ -62,7 +62,7 @@ def wants_reasoning(text: str, quirks: Quirks) -> bool:
 
 
 def _rule(text: str, messages: Sequence[dict[str, Any]]) -> str | None:
-    """The quirk that these messages lack; None where they keep every rule that is known of."""
+    """The quirk that these messages need; None if they follow every known rule."""
     if _SHORT_IDS.search(text):
         ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
         return "short_call_ids" if any(len(call_id) != SHORT_ID_CHARS for call_id in ids) else None
@@ -77,14 +77,14 @@ def _rule(text: str, messages: Sequence[dict[str, Any]]) -> str | None:
     if not _TURNS.search(text):
         return None
     if has_system and not has_tools and not _AFTER_SYSTEM.search(text):
-        # The template takes the system message for the user's turn.
+        # The template counts the system message as the user's turn.
         return "no_system_role"
     return "tools_as_text" if has_tools else None
 
 
 def may_follow(first: str, second: str) -> bool:
-    """Whether the strictest servers take a message of the role `second` right after one of the role `first`: a user
-    speaks after an assistant, who speaks after a user or results."""
+    """Whether the strictest servers accept a message of role `second` right after one of role `first`: a user after an
+    assistant, an assistant after a user or results."""
     if second == "user":
         return first not in ("user", "tool")
     return second != "assistant" or first != "assistant"

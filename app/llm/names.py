@@ -1,4 +1,4 @@
-"""The names that one model has at several providers, made into one: `openrouter/anthropic/claude-opus-5.5:beta`,
+"""Normalizes the names of one model at several providers: `openrouter/anthropic/claude-opus-5.5:beta`,
 `us.anthropic.claude-opus-5-5-v1:0` and `claude-opus-5-5@20260203` are all `claude-opus-5-5`."""
 
 from __future__ import annotations
@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 
 _VARIANT = re.compile(r":(?:beta|free|thinking|nitro|floor|extended|online|exacto|latest)$")
-"""What OpenRouter and others append for a way of serving a model, and Ollama for its newest tag."""
+"""Suffixes of OpenRouter and others for how a model is served, and Ollama's for the newest tag."""
 
 _OWNERS = re.compile(r"^(?:databricks-|(?:[a-z]+(?:-[a-z]+)*\.)+)")
-"""Regions and vendors in front of a name, as Amazon Bedrock has them: `us.anthropic.`; and Databricks' own."""
+"""Regions and vendors in front of a name, as in Amazon Bedrock: `us.anthropic.`; and Databricks' prefix."""
 
 _REVISION = re.compile(r"-v\d+:\d+(?::\w+)?$|(?<=\d)-v1$")
-"""Amazon Bedrock's revision of a model, with the size of its window where it has several: `-v1:0:200k`."""
+"""Amazon Bedrock's revision of a model, with the size of its window if it has several: `-v1:0:200k`."""
 
 _DATE = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d)$")
 
@@ -20,8 +20,8 @@ _LATEST = re.compile(r"-latest$")
 
 
 def stripped_name(model: str) -> str:
-    """A model's name in lower case without paths, regions, vendors, variants, revisions and dates. A tag that names a
-    size, as Ollama's do, is a part of the name: `gpt-oss:20b` is `gpt-oss-20b`."""
+    """A model's name in lower case without paths, regions, vendors, variants, revisions and dates. A size tag, as in
+    Ollama, is part of the name: `gpt-oss:20b` becomes `gpt-oss-20b`."""
     name = model.lower().rpartition("/")[2].partition("@")[0]
     for part in (_VARIANT, _OWNERS, _REVISION, _DATE, _LATEST):
         name = part.sub("", name)
@@ -29,5 +29,5 @@ def stripped_name(model: str) -> str:
 
 
 def plain_name(model: str) -> str:
-    """The same with `4.5` and `4-5` made equal, for comparing names."""
+    """The stripped name with `4.5` and `4-5` made equal, for comparisons."""
     return stripped_name(model).replace(".", "-")

@@ -1,5 +1,5 @@
-"""The adapter for OpenAI: Chat Completions, which many servers speak, and Responses, by which its newer models are
-called. A model that points to the other endpoint is called there from then on."""
+"""The adapter for OpenAI: Chat Completions, which many servers speak, and Responses, which its newer models use. If one
+endpoint refers a model to the other, the model is called there from then on."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_
 
 OPENAI_URL = "https://api.openai.com/v1"
 _NEW_NAME_HOSTS = ("api.openai.com", ".openai.azure.com")
-"""Who takes `max_completion_tokens`; elsewhere the old name is the safer first guess."""
+"""Hosts that accept `max_completion_tokens`; elsewhere the old name is the safer first guess."""
 
 _SECOND_LOOK_S = 2.0
-"""Longest that a local server may take for a second document: one that loads the model for it says nothing so soon."""
+"""Timeout in seconds for a second document of a local server, which may start loading the model for it."""
 
 
 _MOST_SWITCHES = 2
-"""Switches without an answer in between: a proxy's passing 404 may have been the first of them."""
+"""Maximum switches without an answer in between: the first may be due to a proxy's transient 404."""
 
 
 class OpenAiProvider(HttpProvider):
-    """Any server of Chat Completions at `base_url`, which ends where the provider's own SDK would have it end."""
+    """Any server of Chat Completions at `base_url`, which has the form that the provider's SDK expects."""
 
     path = "/chat/completions"
 
@@ -56,7 +56,7 @@ class OpenAiProvider(HttpProvider):
         self._responses = ResponsesFormat(name, self._client.failure)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
-        """Streams one response; see `Provider`. Calls that a local model writes as text are read as calls."""
+        """Streams one response; see `Provider`. Calls that a local model writes as text are parsed."""
         is_chat = self._is_chat(self.known(request.model))
         calls = TextCalls({tool.name for tool in request.tools if is_chat})
         async with aclosing(super().stream(request)) as events:  # type: ignore[type-var]
@@ -98,8 +98,8 @@ class OpenAiProvider(HttpProvider):
         return self if self._is_chat(quirks) else self._responses
 
     def switches_endpoint(self, error: AnswerError, quirks: Quirks) -> bool:
-        """There, and back where that was a mistake; where both endpoints point to the other, the third refusal is the
-        error. An endpoint that is not the provider's own need not say so: its path may be unknown."""
+        """Switches to the other endpoint, and back if that was a mistake; if each endpoint points to the other, the
+        third refusal is the error. For a non-default endpoint an unknown path is enough to switch back."""
         current = self._endpoint_of(quirks)
         is_gone = current != self._endpoint and is_unknown_path(error, whatever=quirks.trial is not None)
         if quirks.switches >= _MOST_SWITCHES or not (is_gone or points_elsewhere(current, error)):
@@ -116,22 +116,23 @@ class OpenAiProvider(HttpProvider):
         return quirks.trial or quirks.endpoint or self._endpoint
 
     async def window(self, model: str) -> int | None:
-        """As the list of models has it, or what a local server says beside it."""
+        """The window in the list of models, or in a local server's other documents."""
         entry = entry_of(await self._client.document("/models"), model)
         if entry is None:
             return None
         if is_llama_cpp(entry):
-            return props_window(await self._beside(f"/props?model={quote(model, safe='')}")) or listed_window(entry)
+            props = await self._unversioned(f"/props?model={quote(model, safe='')}")
+            return props_window(props) or listed_window(entry)
         if is_lm_studio(entry):
-            found = await self._beside(f"/api/v0/models/{quote(model)}")
+            found = await self._unversioned(f"/api/v0/models/{quote(model)}")
             return listed_window(found) if isinstance(found, dict) else None
         return listed_window(entry)
 
-    async def _beside(self, path: str) -> Any:
-        """A document that the server offers beside the API; None where it does not."""
+    async def _unversioned(self, path: str) -> Any:
+        """A document that the server offers outside the API's `/v1`; None if it does not."""
         try:
             async with asyncio.timeout(_SECOND_LOOK_S):
-                return await self._client.document(path, beside_version=True)
+                return await self._client.document(path, unversioned=True)
         except (ProviderError, TimeoutError):
             return None
 

@@ -1,4 +1,4 @@
-"""Folds the chunks of a Chat Completions stream into neutral events, whatever dialect the server speaks."""
+"""Folds the chunks of a Chat Completions stream into neutral events, for all known dialects."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _STOP_REASONS: dict[str, StopReason] = {
 }
 
 MAX_NAME_CHARS = 1_000
-"""What is kept of a name that comes in pieces; no provider takes more than 64 characters back."""
+"""Maximum length of a name that comes in pieces; no provider accepts more than 64 characters."""
 MAX_LOOKED_AT_CHARS = 20_000_000
-"""Characters of arguments that are parsed, all checks together, to see whether a call is complete: five times the
-longest answer. Servers that send neither index nor id send each call in one piece."""
+"""Total characters of arguments parsed to check whether calls are complete: five times the longest answer. Servers that
+send neither index nor id send each call in one piece."""
 MAX_COST_USD = 1e6
-"""Dollars for one call above which the server must be wrong."""
+"""US dollars for one call; a higher cost is an error of the server."""
 
 ErrorFor = Callable[[int | None, str], ProviderError]
 
 
 @dataclass(slots=True)
 class _Call:
-    """One tool call as it comes in. `block` is None until the call was announced, which waits for its whole name."""
+    """One tool call being received. `block` is None until the call is announced, once its name is complete."""
 
     id: str | None
     name: str = ""
@@ -47,7 +47,7 @@ class _Call:
 
 
 class OpenAiStream:
-    """The state of one response. `error_for` makes an error of an error document inside the stream."""
+    """The state of one response. `error_for` converts an error document inside the stream."""
 
     def __init__(self, error_for: ErrorFor) -> None:
         self._error_for = error_for
@@ -62,11 +62,11 @@ class OpenAiStream:
 
     @property
     def finished(self) -> bool:
-        """Whether the server has said how the response ended; what breaks after that breaks nothing."""
+        """Whether the server has sent the finish reason; a connection error after that does no harm."""
         return self._reason is not None
 
     def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
-        """What the server-sent events mean. Raises `ProviderError` for an error or garbage among them."""
+        """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
         for name, data in events:
             if data == b"[DONE]":
                 self.done = True
@@ -75,11 +75,11 @@ class OpenAiStream:
         return self._blocks.take()
 
     def so_far(self) -> list[StreamEvent]:
-        """What came in front of an error in the same piece."""
+        """The events that preceded an error in the same chunk."""
         return self._blocks.take()
 
     def whole(self, body: bytes) -> list[StreamEvent]:
-        """A response of a server that does not stream, or its error under status 200."""
+        """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
         self._chunk(parse_document(body))
         return self.end()
 
@@ -93,7 +93,7 @@ class OpenAiStream:
             self._choice(choices[0])
 
     def end(self) -> list[StreamEvent]:
-        """The last events. Raises a retryable `ProviderError` where the response stopped without a finish reason."""
+        """The last events. Raises a retryable `ProviderError` if the response ended without a finish reason."""
         if self._reason is None:
             detail = "The provider's stream ended before the response was complete."
             raise ProviderError(detail, code="provider_stream_ended", retryable=True)
@@ -167,7 +167,7 @@ class OpenAiStream:
         self._text = self._reasoning = None
 
     def _stop_reason(self, reason: str) -> StopReason:
-        """Some servers say `stop` after calls; ours says what the response holds."""
+        """Corrects the reason: some servers send `stop` after calls."""
         known = _STOP_REASONS.get(reason, "other")
         if known == "stop" and self._refused:
             return "refusal"
@@ -183,11 +183,11 @@ class OpenAiStream:
 
 
 class _Calls:
-    """Tells which call a delta belongs to.
+    """Finds the call that a delta belongs to.
 
-    The index decides where there is one. Servers are known to leave it out, to send 0 for every call with another id
-    each, to leave the id out, and to repeat or renew it in every delta of one call; a name with a new id begins a call,
-    and so does a name without index and id once the call before it has whole arguments.
+    The index decides, if there is one. Servers are known to omit it, to send 0 for every call with different ids, to
+    omit the id, and to repeat or change it in every delta of one call. A name with a new id starts a call, and so does
+    a name without index and id once the previous call's arguments are complete.
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class _Calls:
         return None if name and last is not None and self._is_whole(last) else last
 
     def _is_whole(self, call: _Call) -> bool:
-        """Whether a call's arguments are complete. Raises `ProviderError` once the checks have cost too much."""
+        """Whether a call's arguments are complete. Raises `ProviderError` if the checks take too much work."""
         text = "".join(call.pieces)
         self._looked_at += len(text)
         if self._looked_at > MAX_LOOKED_AT_CHARS:
@@ -227,9 +227,9 @@ class _Calls:
 
 
 def usage_of(raw: dict[str, Any]) -> Usage:
-    """Usage in the neutral shape: cached tokens are taken out of the prompt's, reasoning stays within the output.
+    """Usage in the neutral shape: the prompt's tokens exclude cached ones, the output's include reasoning.
 
-    Some servers count reasoning beside the completion; their total gives it away. `cost_usd` is what OpenRouter billed.
+    Some servers do not count reasoning as completion, which shows in their total. `cost_usd` is what OpenRouter billed.
     """
     details = raw.get("prompt_tokens_details")
     details = details if isinstance(details, dict) else {}
@@ -256,7 +256,7 @@ def _cost(value: Any) -> float | None:
 
 
 def _plain(content: Any) -> str:
-    """Text out of a delta's content; a few servers (Mistral) send a list of typed pieces."""
+    """The text of a delta's content; a few servers (Mistral) send a list of typed pieces."""
     if isinstance(content, str):
         return content
     pieces = content if isinstance(content, list) else []

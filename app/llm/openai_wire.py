@@ -17,21 +17,21 @@ from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_nam
 from app.messages import ImagePart, Message, ReasoningPart, Role, ToolCallPart
 
 _TAIL = 4
-"""Messages that are not settled yet: another call on the same history, a summary, leaves the newest ones out."""
+"""Newest messages that are not in the cached prefix: a summary of the same history leaves them out."""
 
 ACKNOWLEDGED = "Understood."
-"""What stands for an answer between two messages that a server refuses in a row without one."""
+"""Placeholder answer between two messages, for servers that refuse two in a row."""
 
 GO_ON = "Continue."
-"""What stands for a user's message between two answers."""
+"""Placeholder user message between two answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireForm:
-    """How a server insists on its messages; see `Quirks`. `reasoning_field` is None where it takes no reasoning back.
+    """The form of messages that a server requires; see `Quirks`. `reasoning_field` None sends no reasoning back.
 
-    The form of a message depends on the message and the one before it alone, so a history that grows is sent as the
-    same bytes with more behind them, whatever the form.
+    The form of a message depends only on the message and the one before it, so a growing history keeps its prefix of
+    bytes in every form.
     """
 
     bridges_roles: bool = False
@@ -42,7 +42,7 @@ class WireForm:
 
     @property
     def key(self) -> str:
-        """Under what its bytes are cached: those of two forms never mix."""
+        """The cache key, which keeps the bytes of different forms apart."""
         forms = f"{self.bridges_roles:d}{self.no_system_role:d}{self.tools_as_text:d}{self.short_call_ids:d}"
         return f"openai{forms}{self.reasoning_field or ''}"
 
@@ -53,7 +53,7 @@ PLAIN = WireForm()
 
 
 def form_of(quirks: Quirks) -> WireForm:
-    """The form that these quirks ask for."""
+    """The form required by these quirks."""
     field = quirks.reasoning_field if quirks.echoes_reasoning else None
     return WireForm(
         quirks.bridges_roles, quirks.no_system_role, quirks.tools_as_text, quirks.short_call_ids, reasoning_field=field
@@ -61,7 +61,7 @@ def form_of(quirks: Quirks) -> WireForm:
 
 
 def encode_body(request: ModelRequest, parameters: dict[str, Any], form: WireForm = PLAIN) -> bytes:
-    """The request's JSON; `parameters` are the optional ones that this model takes."""
+    """The request's JSON; `parameters` are the optional ones that this model accepts."""
     head = {"model": request.model, "stream": True, **parameters}
     if request.tools:
         head["tools"] = [_tool(tool) for tool in request.tools]
@@ -69,8 +69,8 @@ def encode_body(request: ModelRequest, parameters: dict[str, Any], form: WireFor
 
 
 def to_openai(message: Message, form: WireForm = PLAIN) -> list[dict[str, Any]]:
-    """One message as none, one or several wire messages (a result each). Reasoning is left out unless the server has
-    asked for it: others take none back."""
+    """One message as zero or more wire messages (one per result). Reasoning is left out unless the server has asked for
+    it: others do not accept it."""
     match message.role:
         case Role.ASSISTANT:
             return [_assistant(message, form)]
@@ -101,8 +101,8 @@ def _messages(request: ModelRequest, form: WireForm) -> bytes:
 
 
 def _lead(request: ModelRequest, form: WireForm) -> tuple[list[dict[str, Any]], Sequence[Message]]:
-    """The wire messages that hold the system text, and the messages that are not among them yet. It is small and made
-    anew each time, so that what is cached does not depend on the system text."""
+    """The wire messages with the system text, and the messages that follow. They are encoded anew each time, so that
+    the cache does not depend on the system text."""
     if not request.system:
         return [], request.messages
     if not form.no_system_role:
@@ -119,7 +119,7 @@ def _lead(request: ModelRequest, form: WireForm) -> tuple[list[dict[str, Any]], 
 
 
 def _encoded(message: Message, before: str, request: ModelRequest, form: WireForm) -> bytes:
-    """One message behind one of the role `before`, which never changes within a context generation."""
+    """One message after one of role `before`, which never changes within a context generation."""
     key = f"{form.key}:{message.id}"
     known = request.wire_cache.get(key)
     if known is None or known[0] != before:
@@ -130,7 +130,7 @@ def _encoded(message: Message, before: str, request: ModelRequest, form: WireFor
 
 
 def _bridged(messages: Iterable[dict[str, Any]], before: str) -> Iterator[dict[str, Any]]:
-    """The messages, with a short one in front of each that may not follow the one before it."""
+    """The messages, with a placeholder before each one that may not follow the previous one."""
     for message in messages:
         if not may_follow(before, role := message["role"]):
             is_answer = role == "assistant"
@@ -140,7 +140,7 @@ def _bridged(messages: Iterable[dict[str, Any]], before: str) -> Iterator[dict[s
 
 
 def _last_role(message: Message, form: WireForm) -> str:
-    """The role of the last wire message that a message becomes; empty where it becomes none."""
+    """The role of the last wire message of a message; empty if it has none."""
     match message.role:
         case Role.ASSISTANT:
             return "assistant"
@@ -162,7 +162,7 @@ def _tool(tool: ToolSchema) -> dict[str, Any]:
 def _assistant(message: Message, form: WireForm) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": "assistant", "content": message.text}
     if form.reasoning_field is not None:
-        # DeepSeek wants the field with calls even where the model has not reasoned.
+        # DeepSeek requires the field with calls even if the model has not reasoned.
         parts = (part for part in message.parts if isinstance(part, ReasoningPart) and part.provider_data is None)
         reasoning = "".join(part.text for part in parts)
         wire |= {form.reasoning_field: reasoning} if reasoning or message.tool_calls else {}
@@ -182,7 +182,7 @@ def _assistant(message: Message, form: WireForm) -> dict[str, Any]:
 
 
 def _tool_results(message: Message, form: WireForm) -> Iterator[dict[str, Any]]:
-    """Results hold text alone in this format, so images follow in a user message."""
+    """Results contain only text in this format, so images follow in a user message."""
     for result in message.tool_results:
         yield {"role": "tool", "tool_call_id": _wire_id(result.call_id, form), "content": result.output}
     if images := _images(message):
@@ -190,8 +190,8 @@ def _tool_results(message: Message, form: WireForm) -> Iterator[dict[str, Any]]:
 
 
 def _wire_id(call_id: str, form: WireForm) -> str:
-    """A call's id as the server takes it. A short one follows from the long one; two calls of one history have the same
-    with a chance of about n² in 10^16 for n calls."""
+    """A call's id in the form that the server accepts. A short one is derived from the long one; the chance of a
+    collision within a history of n calls is about n² in 10^16."""
     if not form.short_call_ids:
         return call_id
     number = int.from_bytes(hashlib.sha256(call_id.encode()).digest()[:8])
@@ -199,7 +199,7 @@ def _wire_id(call_id: str, form: WireForm) -> str:
 
 
 def _call_as_text(call: ToolCallPart) -> str:
-    """As most open models write calls; the arguments are a JSON object to the letter."""
+    """The form in which most open models write calls; the arguments are sent unchanged."""
     name = orjson.dumps(wire_name(call.name)).decode()
     return f'<tool_call>\n{{"name": {name}, "arguments": {wire_arguments(call.arguments_text)}}}\n</tool_call>'
 

@@ -1,7 +1,7 @@
-"""Recognises a context overflow among a provider's errors, and learns the window from it.
+"""Recognizes a context overflow among a provider's errors, and learns the window from it.
 
-There is no common shape: some providers send a code, most only a sentence. The code is looked for first, then the
-sentences; anything about rates is never an overflow, since waiting helps there and compaction does not.
+There is no common shape: some providers send a code, most only a sentence. The code is checked first, then the
+sentences; an error about rates is never an overflow, since it needs waiting and not compaction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from app.errors import ContextOverflowError
 
 _PATTERN_STATUSES = frozenset({400, 413, 422})
-"""Where the status is known, a sentence counts only with one of these."""
+"""If the status is known, a sentence counts only with one of these."""
 
 _RATE = re.compile(
     r"rate.?limit|per[ _-]?min|per[ _-]?(?:hour|day)\b|\btpm\b|\brpm\b|quota|throttl|too many requests", re.I
@@ -46,7 +46,7 @@ _SENTENCES = re.compile(
 )
 
 _N = r"(\d[\d,_]{0,20})"
-"""A number, bounded so that a text of nothing but digits is not gone through from each of them."""
+"""A number, bounded so that a text of only digits is not scanned again from each digit."""
 
 _LIMITS = tuple(
     re.compile(pattern, re.I)
@@ -89,15 +89,15 @@ _PROMPTS = tuple(
         rf"output tokens and your prompt contains (?:at least )?{_N} input tokens",  # vLLM
     )
 )
-"""A prompt's tokens, in sentences that count the room asked for the answer beside them."""
+"""A prompt's tokens, in sentences that count the tokens requested for the answer separately."""
 
 
 def classify(status: int | None, body_text: str) -> ContextOverflowError | None:
-    """The overflow that an error answer means, or None where it means something else.
+    """The overflow reported by an error answer, None if it is another error.
 
     `status` is the HTTP status, None for an error inside a stream. A 413 may be about bytes rather than tokens; it
-    counts as an overflow, because a smaller context mends both, unless it speaks of an image. A 400 or 413 without a
-    body is how one provider (Cerebras) says it.
+    counts as an overflow, because a smaller context fixes both, unless it mentions an image. One provider (Cerebras)
+    sends a 400 or 413 without a body.
     """
     if status == 429 or not _is_overflow(status, body_text):
         return None
@@ -138,5 +138,5 @@ def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
 
 
 def _number(text: str) -> int:
-    """At most 12 digits count: a window is smaller, and the text is not ours."""
+    """The number, of which at most 12 digits count: a window is smaller, and the text is untrusted."""
     return int(re.sub(r"\D", "", text)[:12])

@@ -1,4 +1,4 @@
-"""Prices per million tokens, and what a call costs by them."""
+"""Prices per million tokens, and the cost of a call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MTOK = Decimal(1_000_000)
 
 
 def base_prices(model: PricedModel) -> Prices:
-    """A catalog model's prices as they are today, before any tier begins."""
+    """A catalog model's current prices, without tiers."""
     if not model.prices or (isinstance(model.prices, ModelPrice) and not vars(model.prices)):
         return FREE if model.id.endswith(":free") else Prices()
     price = model.get_prices(datetime.now(UTC))
@@ -29,8 +29,8 @@ def base_prices(model: PricedModel) -> Prices:
 
 
 def flat_cost(prices: Prices, usage: Usage) -> float | None:
-    """The cost in US dollars, or None where the price of input or output is unknown. Cached tokens without a price of
-    their own cost what input costs."""
+    """The cost in US dollars, None if the price of input or output is unknown. Cached tokens without their own price
+    cost the same as input."""
     if prices.input is None or prices.output is None:
         return None
     total = (
@@ -43,7 +43,7 @@ def flat_cost(prices: Prices, usage: Usage) -> float | None:
 
 
 def _price(value: float) -> Decimal:
-    """Through its text, so that 0.1 is a tenth."""
+    """Converts via text, so that 0.1 is exactly a tenth."""
     return Decimal(str(value))
 
 

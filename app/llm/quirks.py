@@ -1,5 +1,5 @@
-"""What a model turned out not to take: parameters that it refuses are renamed, lowered or left out from then on, and
-the roles and reasoning of its messages are written as it insists."""
+"""What a model turned out to refuse: refused parameters are renamed, lowered or left out from then on, and the roles
+and reasoning of messages are written as it requires."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from app.llm.effort import SCALE
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
 EFFORTS = ("reasoning_effort", "reasoning.effort")
 _NESTED = ("reasoning.effort", "reasoning.summary")
-"""Members of a parameter that is an object; each can be left out without the others."""
+"""Members of object parameters; each can be left out separately."""
 _QUOTED = ("stop", "include")
-"""Common words, which count as names only in quotes."""
+"""Common words, which count as parameter names only in quotes."""
 _OPTIONAL = frozenset(
     {
         "temperature",
@@ -34,17 +34,17 @@ _OPTIONAL = frozenset(
         *TOKEN_NAMES,
     }
 )
-"""Parameters that a request can do without; any other refusal is a real error."""
+"""Optional parameters; a refusal of anything else is a real error."""
 
 MOST_FAILURES = 3
-"""Failures after which an endpoint on trial is forgotten; what passes, as a rate limit, has mostly passed by then."""
+"""Failures after which an endpoint on trial is dropped; rate limits and the like have mostly ended by then."""
 
 Endpoint = Literal["chat_completions", "responses"]
 """The two formats of OpenAI's API."""
 
 _EFFORT = re.compile(rf"""['"`](?P<value>{"|".join(SCALE)})\\?['"`]""")
 _WRONG_VALUE = re.compile(r"(?:unsupported|invalid|unknown) value|not (?:a )?valid|should be|must be|one of", re.I)
-"""How a refusal of an effort reads whose parameter is taken."""
+"""Texts that refuse an effort's value but not the parameter."""
 
 _REFUSAL = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|extra (?:fields|inputs)"
@@ -53,9 +53,9 @@ _REFUSAL = re.compile(
 )
 MIN_LIMIT = 256
 """Smallest limit on output tokens that is learned. What is learned applies to every session of a model, and one bad
-answer must not leave the model unable to speak."""
+answer must not make the model unusable."""
 
-# The last way of saying it is a range, as in `[1, 8192]`.
+# The last alternative is a range, as in `[1, 8192]`.
 _MAXIMUM = re.compile(
     r"(?:at most|maximum (?:of|is)|less than or equal to|<=|>|\[\d+,)\s*`?(\d{2,9})\b",
     re.I,
@@ -65,23 +65,23 @@ _NAMED = (
     | {name: re.compile(rf"""['"`]{name}\\?['"`]""") for name in _QUOTED}
     | {name: re.compile(rf"""\b{re.escape(name)}\b|['"`]{name.partition(".")[0]}\\?['"`]""") for name in _NESTED}
 )
-"""How a text names a parameter."""
+"""How error texts name a parameter."""
 
 
 @dataclass
 class Quirks:
-    """What is known of one model behind one base URL. `token_name` is how it calls the output limit, one of
-    `token_names`; `max_tokens` is the largest it takes, `dropped` are the parameters that it refuses,
-    `refused_efforts` the reasoning efforts that it does not take. `endpoint` is the one at which it has answered after
-    the other one pointed there, None for its provider's own. `trial` is one that it was pointed to and has not answered
-    at yet, `failures` how often that has failed, and `switches` how often the model was pointed elsewhere since its
-    last answer; none of these outlives the server.
+    """What is known of one model behind one base URL. `token_name` is its name for the output limit, one of
+    `token_names`; `max_tokens` is the largest limit it accepts, `dropped` are the parameters that it refuses,
+    `refused_efforts` the reasoning efforts that it refuses. `endpoint` is the endpoint at which it has answered after
+    the other one pointed there, None for its provider's default. `trial` is an endpoint that it was pointed to and has
+    not answered at yet, `failures` how often that has failed, and `switches` how often the model was switched since
+    its last answer; these three are not persisted.
 
-    `bridges_roles` puts a short message between two roles that may not follow each other, `no_system_role` moves the
+    `bridges_roles` puts a placeholder between two roles that may not follow each other, `no_system_role` moves the
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
-    that knows user and assistant alone. `short_call_ids` makes the ids of calls nine letters and digits.
-    `echoes_reasoning` is None until a server has asked for its reasoning back, and False for good once it has refused
-    that; `reasoning_field` is how it calls it."""
+    with only user and assistant roles. `short_call_ids` makes the ids of calls nine letters and digits.
+    `echoes_reasoning` is None until a server has asked for its reasoning back, and permanently False once it has
+    refused that; `reasoning_field` is its name for the field."""
 
     token_name: str
     token_names: tuple[str, ...] = TOKEN_NAMES
@@ -101,18 +101,18 @@ class Quirks:
     reasoning_field: str = "reasoning_content"
 
     def to_json(self) -> dict[str, Any]:
-        """All that is known, as JSON values; see `restored`."""
+        """The quirks as JSON values; see `restored`."""
         known: dict[str, Any] = _ADAPTER.dump_python(self, mode="json", exclude={"trial", "switches", "failures"})
         return known
 
     def confirm_trial(self) -> None:
-        """Takes the endpoint on trial for the model's own, now that it has answered."""
+        """Makes the endpoint on trial the model's endpoint, now that it has answered."""
         self.endpoint = self.trial or self.endpoint
         self._end_trial()
 
     def fail_trial(self, *, for_good: bool) -> None:
-        """Counts a failure of the endpoint on trial, and forgets it after a few, or at once where it is `for_good`:
-        whatever pointed there may have been wrong."""
+        """Counts a failure of the endpoint on trial, and drops it after a few, or at once if `for_good`: the refusal
+        that pointed there may have been wrong."""
         self.failures += 1
         if for_good or self.failures >= MOST_FAILURES:
             self._end_trial()
@@ -121,8 +121,8 @@ class Quirks:
         self.trial, self.switches, self.failures = None, 0, 0
 
     def restored(self, known: Mapping[str, Any]) -> Quirks:
-        """These quirks with what was `known` in an earlier life of the server. Unknown keys are ignored, and all of it
-        where a value is not what this version expects: it will be learned again."""
+        """These quirks updated with what was `known` before the restart. Unknown keys are ignored; an unexpected value
+        discards everything, which will be learned again."""
         merged = {**self.to_json(), **known, "token_names": self.token_names}
         try:
             quirks = _ADAPTER.validate_python(merged)
@@ -131,18 +131,18 @@ class Quirks:
         return quirks if quirks.token_name in self.token_names else self
 
     def parameters(self, wanted: dict[str, Any], max_output_tokens: int | None) -> dict[str, Any]:
-        """The optional parameters to send: those of `wanted` that have a value and are not refused, and the limit."""
+        """The optional parameters to send: those of `wanted` with a value and not refused, and the output limit."""
         sent = {name: value for name, value in wanted.items() if value is not None and name not in self.dropped}
         if max_output_tokens is not None and self.token_name not in self.dropped:
             sent[self.token_name] = self.limited(max_output_tokens)
         return sent
 
     def limited(self, max_output_tokens: int) -> int:
-        """The output limit to ask for in place of this one."""
+        """The output limit to send instead of this one."""
         return min(max_output_tokens, self.max_tokens or max_output_tokens)
 
     def learn(self, body: str, sent: dict[str, Any]) -> bool:
-        """Learns from the text of a 400; says whether the next request will differ from the one that had `sent`."""
+        """Learns from the text of a 400; returns whether the next request will differ from the one with `sent`."""
         learned = [self._learn(name, body, sent[name]) for name in _refused(body, sent)]
         return any(learned)
 
@@ -153,7 +153,7 @@ class Quirks:
             return self._learn_limit(name, body, sent)
         if name in EFFORTS and self._learn_efforts(body, sent, SCALE):
             return True
-        # Claude's `none` is no effort there, but thinking switched off.
+        # For Claude, `none` is not an effort but turns thinking off.
         if name == "output_config" and self._learn_efforts(body, sent.get("effort"), SCALE[1:]):
             return True
         if not _REFUSAL.search(body):
@@ -162,8 +162,8 @@ class Quirks:
         return True
 
     def _learn_efforts(self, body: str, sent: str, scale: Sequence[str]) -> bool:
-        """Learns from the refusal of an effort's value, by the list of accepted ones of the `scale` where the server
-        gives it. False where it is the parameter that is refused, or none would be left."""
+        """Learns from the refusal of an effort's value, using the list of accepted values of the `scale` if the server
+        sent one. False if the parameter itself is refused, or no value would be left."""
         named = {match["value"] for match in _EFFORT.finditer(body)} - {sent}
         if not named and not _WRONG_VALUE.search(body):
             return False
@@ -192,32 +192,32 @@ class Quirks:
 
 
 _OTHER_ENDPOINT = "/v1/responses"
-"""Named where a model takes tools there alone, which no other effort changes."""
+"""Mentioned if a model supports tools only there, which no other effort changes."""
 
 
 _ADAPTER = TypeAdapter(Quirks)
 
 
 class QuirkMemory(Protocol):
-    """Where quirks are kept over restarts. A `place` is a model's kind of provider, base URL and name."""
+    """Persists quirks. A `place` is a model's kind of provider, base URL and name."""
 
     def recall(self, place: str) -> Mapping[str, Any] | None:
-        """What was learned of a model, as `Quirks.to_json` gave it; None for one that nothing is known of."""
+        """What was learned of a model, in the form of `Quirks.to_json`; None if nothing is known."""
         ...
 
     async def learned(self, place: str, known: Mapping[str, Any]) -> None:
-        """Keeps what is known now."""
+        """Stores what is known now."""
         ...
 
 
 def says_refused(body: str) -> bool:
-    """Whether a text says of something that it is not accepted."""
+    """Whether a text says that something is not accepted."""
     return bool(_REFUSAL.search(body))
 
 
 def _refused(body: str, sent: dict[str, Any]) -> list[str]:
-    """The optional parameters that the error is about: by its `param` field, which may name an object or a member of
-    one, else by the first name in its text."""
+    """The optional parameters that the error is about: from its `param` field, which may name an object or a member of
+    one, else from the first name in its text."""
     candidates = [name for name in sent if name in _OPTIONAL]
     if (named := _param_field(body)) is not None:
         return [name for name in candidates if f"{named}.".startswith(f"{name}.") or name.startswith(f"{named}.")]

@@ -1,4 +1,4 @@
-"""Whether a provider can be reached: what its newest call met with, and a connection that is opened to look."""
+"""Whether a provider can be reached: the result of its newest call, and a test connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.llm.transport import proxy_url
 CONNECT_S = 2.0
 """How long a provider may take to accept a connection, in seconds."""
 RECENT_S = 60.0
-"""How long a failed call says something, in seconds; a run that goes on calls again sooner."""
+"""How long a failed call counts, in seconds; an active run calls again sooner."""
 USED_S = 600.0
 """How long after its last call a provider counts as used, in seconds."""
 
@@ -24,14 +24,14 @@ State = Literal["ok", "unreachable", "failing"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a provider is, and in what words; the words hold no address."""
+    """The condition of a provider with a description, which contains no address."""
 
     state: State
     detail: str
 
 
 class Reach:
-    """What is known of one provider's answers."""
+    """Tracks the reachability of one provider."""
 
     def __init__(self, name: str, base_url: str) -> None:
         self._name = name
@@ -51,11 +51,11 @@ class Reach:
         self._code = None
 
     def failed(self, code: str) -> None:
-        """A call failed by the provider's fault, or the network's; `code` is the error's."""
+        """Records a call that failed because of the provider or the network; `code` is the error's."""
         self._failed_at, self._code = time.monotonic(), code
 
     async def look(self) -> Condition:
-        """How it is now. What a call met with lately counts, but that a connection failed is found out anew."""
+        """The current condition: the result of a recent call, or a test connection if that call could not connect."""
         if self._code not in (None, UNREACHABLE) and time.monotonic() - self._failed_at < RECENT_S:
             return Condition("failing", f"{self._name} answered the newest call with {self._code}")
         if await _accepts(self._base_url):
@@ -64,7 +64,7 @@ class Reach:
 
 
 async def _accepts(base_url: str) -> bool:
-    """Whether a connection can be opened. Behind a proxy, which alone would be asked, nothing is said against it."""
+    """Whether a connection can be opened. Behind a proxy it is assumed, since only the proxy would be tested."""
     if proxy_url(base_url) is not None:
         return True
     parts = urlsplit(base_url)

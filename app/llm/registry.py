@@ -23,8 +23,8 @@ DEFAULT_IDLE_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
-    """One configured provider. `needs_key` is false for a provider with a base URL of its own. `base_url` and `api_key`
-    mean nothing to the kind `scripted`."""
+    """One configured provider. `needs_key` is false for a provider with its own base URL. `base_url` and `api_key` are
+    ignored for the kind `scripted`."""
 
     name: str
     kind: Literal["openai-responses", "openai", "anthropic", "scripted"]
@@ -42,8 +42,8 @@ class ProviderConfig:
 
 
 class Providers:
-    """All configured providers, each of which serves every session. They are made at once, so that no session waits for
-    certificates to be loaded; connections are opened by calls alone."""
+    """All configured providers, shared by all sessions. They are created at the start, so that no session waits for
+    certificates to be loaded; connections are opened only by calls."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Providers:
         idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S,
         quirks: QuirkMemory | None = None,
     ) -> None:
-        """`quirks` keeps what refusals teach over restarts."""
+        """`quirks` persists what is learned from refusals."""
         self._configs = {config.name: config for config in configs}
         self._catalog = catalog
         self._idle_timeout_s = idle_timeout_s
@@ -65,7 +65,7 @@ class Providers:
         return self._catalog
 
     def resolve(self, model: str) -> tuple[Provider, str]:
-        """The provider of `provider/model` and the model's name there, which may hold slashes of its own.
+        """The provider of `provider/model` and the model's name there, which may contain slashes.
 
         Raises `UnknownModelError` or `MissingApiKeyError`.
         """
@@ -77,7 +77,7 @@ class Providers:
         return self._open[config.name], name
 
     def info(self, model: str) -> ModelInfo:
-        """What is known of a model. Raises `UnknownModelError`; a missing key is no error here."""
+        """What is known of a model. Raises `UnknownModelError`; a missing key is not an error here."""
         config, name = self._split(model)
         info = replace(self._catalog.info(model, config.ready), echoes_reasoning=self._echoes(config, name))
         if self._server_decides(info) and (window := self._server_windows.get(self.place(model))) is not None:
@@ -85,15 +85,15 @@ class Providers:
         return info
 
     def _server_decides(self, info: ModelInfo) -> bool:
-        """Whether the window that a model's server reports is the better one: where nothing else is known, and where
-        the catalog knows a model of that name alone, which a local server may serve with a smaller window."""
+        """Whether the window reported by a model's server takes precedence: if nothing else is known, or if the catalog
+        only knows a model of that name, which a local server may serve with a smaller window."""
         known_elsewhere = info.window_source == "catalog" and self._catalog.is_known_elsewhere(info.name)
         return info.window_source == "assumed" or known_elsewhere
 
     async def ask_window(self, model: str) -> None:
-        """Asks a model's server for its window where neither a setting nor the catalog says it, so that `info` has it.
-        Waits for the first answer of a model, `ASK_TIMEOUT_S` at most. Never raises: a server that does not say, or
-        does not answer, leaves the window assumed, and is asked again later."""
+        """Asks a model's server for its window if neither a setting nor the catalog has it, so that `info` has it.
+        Waits for a model's first answer, at most `ASK_TIMEOUT_S`. Never raises: if the server does not report one or
+        does not answer, the window stays assumed, and the server is asked again later."""
         try:
             config, name = self._split(model)
         except UnknownModelError:
@@ -105,20 +105,20 @@ class Providers:
             await self._server_windows.ask(self.place(model), model, lambda: provider.window(name))
 
     async def conditions(self, default: str) -> list[Condition]:
-        """How the providers are that were called lately, and that of the `default` model where it has its key."""
+        """The conditions of recently used providers, and of the `default` model's provider if it has its key."""
         first = default.partition("/")[0]
         opened = [(name, p) for name, p in self._open.items() if isinstance(p, HttpProvider)]
         asked = [provider.reach.look() for name, provider in opened if name == first or provider.reach.is_used]
         return await asyncio.gather(*asked)
 
     def place(self, model: str) -> str:
-        """A model's place in the world: base URL and name. Two providers may offer one name with different windows."""
+        """A model's unique place: base URL and name. Two providers may offer one name with different windows."""
         config, name = self._split(model)
         return f"{config.base_url} {name}"
 
     def models(self, default: str) -> list[ModelInfo]:
-        """The models worth offering, of the configured providers in their order, the demo last. `default` comes first
-        where it is none of them."""
+        """The models worth offering, in the order of the configured providers, the demo last. `default` comes first if
+        it is not one of them."""
         scripted = [c.name for c in self._configs.values() if c.kind == "scripted"]
         chat_completions = [c.name for c in self._configs.values() if c.kind == "openai"]
         asked = (name for name in self._configs if name not in scripted)

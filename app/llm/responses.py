@@ -1,4 +1,4 @@
-"""OpenAI's Responses endpoint, and how an endpoint says that a model is not called there."""
+"""OpenAI's Responses endpoint, and how endpoints report that a model must be called at the other one."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _NOT_RESPONSES = re.compile(
 )
 _UNKNOWN_PATH = frozenset({404, 405, 501})
 _SOMETHING_ELSE = re.compile(r"model|item|deployment|project|organization|<html", re.I)
-"""What a 404 names where it is not the path that is unknown. A page is a proxy's, which knows nothing of models."""
+"""Words of a 404 that is not about the path. An HTML page is from a proxy, which knows nothing about models."""
 
 _UNREADABLE = "invalid_encrypted_content"
 _UNVERIFIED = re.compile(r"encrypted content .{0,200}could not be (?:verified|decrypted)", re.I | re.S)
 
 
 class ResponsesFormat:
-    """Requests to `/responses` and their streams. The conversation is sent whole each time and not stored there, so
-    reasoning travels encrypted. `stop` does not exist in this format."""
+    """Requests to `/responses` and their streams. The whole conversation is sent each time and not stored there, so
+    reasoning is sent encrypted. `stop` does not exist in this format."""
 
     path: ClassVar[str] = "/responses"
 
@@ -56,15 +56,15 @@ class ResponsesFormat:
         return ResponsesStream(self._error_for)
 
     def corrects(self, error: AnswerError, request: ModelRequest) -> bool:
-        """Encrypted reasoning that the server cannot read (a key that it has retired, another organization) is left
-        out: the same history would be refused for ever."""
+        """Leaves out encrypted reasoning that the server cannot decrypt (a retired key, another organization);
+        otherwise the history would always be refused."""
         if _code(error.body) != _UNREADABLE and not _UNVERIFIED.search(error.body):
             return False
         return leave_reasoning_out(request)
 
 
 def points_elsewhere(endpoint: Endpoint, error: AnswerError) -> bool:
-    """Whether a refusal of this endpoint means that the model is to be called at the other one."""
+    """Whether a refusal of this endpoint means that the model has to be called at the other one."""
     if endpoint == "chat_completions":
         return error.meant_status in (400, 404) and _NOT_CHAT.search(error.body) is not None
     if error.meant_status in (400, 404) and _NOT_RESPONSES.search(error.body):
@@ -73,7 +73,8 @@ def points_elsewhere(endpoint: Endpoint, error: AnswerError) -> bool:
 
 
 def is_unknown_path(error: AnswerError, *, whatever: bool = False) -> bool:
-    """Whether a refusal means that there is no such path; `whatever` else it names, where the path is on trial."""
+    """Whether a refusal means that the path does not exist; with `whatever` (an endpoint on trial) its text is
+    ignored."""
     return error.meant_status in _UNKNOWN_PATH and (whatever or _SOMETHING_ELSE.search(error.body) is None)
 
 

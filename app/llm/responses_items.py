@@ -1,7 +1,7 @@
-"""The output items of a Responses stream: which one an event is about.
+"""The output items of a Responses stream, and which of them an event belongs to.
 
-OpenAI gives each a place in the output and an id. Other servers leave out either or both, give all the same id,
-announce items or do not, and repeat them whole at the end of the response.
+OpenAI gives each item a place in the output and an id. Other servers omit either or both, give all items the same id,
+may not announce items, and repeat complete items at the end of the response.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _KINDS = ("message", "reasoning", "function_call")
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """One output item as it comes in. `block` is ours, None until something of it is shown; `part` is the summary part
-    or content part that was written last, and `data` the item itself once it is complete."""
+    """One output item being received. `block` is the neutral block number, None until it has visible content; `part` is
+    the summary or content part that was written last, and `data` the item itself once it is complete."""
 
     kind: Kind | None
     name: str = ""
@@ -32,30 +32,30 @@ class Item:
     item_id: str = ""
     call_id: str = ""
     is_done: bool = False
-    """Whether the stream has had its end."""
+    """Whether the stream has completed it."""
     is_final: bool = False
-    """Whether it was found in the whole response."""
+    """Whether it was found in the final response."""
 
 
 class Items:
-    """The items of one response, in the order in which they were met."""
+    """The items of one response, in the order of their first appearance."""
 
     def __init__(self) -> None:
         self._all: list[Item] = []
         self._by_place: dict[int, Item] = {}
         self._by_id: dict[str, Item | None] = {}
-        """None for an id that several have."""
+        """None for an id that several items have."""
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._all)
 
     def announced(self, event: dict[str, Any], data: dict[str, Any]) -> Item:
-        """The item that an event announces. Raises `ProviderError` where there are too many."""
+        """The item that an event announces. Raises `ProviderError` if there are too many."""
         place, item_id = _named(event, data)
         return self._named(place, item_id) or self._add(place, item_id, data)
 
     def of_delta(self, event: dict[str, Any], kind: Kind) -> Item | None:
-        """The item that a piece belongs to, which some servers do not announce; None where it is of another kind."""
+        """The item that a delta belongs to, which some servers do not announce; None if it is of another kind."""
         place, item_id = _named(event, {})
         found = self._named(place, item_id)
         if found is None and place is None and not item_id:
@@ -66,7 +66,7 @@ class Items:
         return found if found.kind == kind else None
 
     def of_end(self, event: dict[str, Any], data: dict[str, Any]) -> Item:
-        """The item whose end an event is."""
+        """The item that an event completes."""
         place, item_id = _named(event, data)
         found = self._named(place, item_id)
         if found is None and place is None:
@@ -77,7 +77,7 @@ class Items:
         return found
 
     def of_response(self, place: int, data: dict[str, Any]) -> Item:
-        """The item that one of the whole response is: by its id, its place, or as the next of its kind."""
+        """The item that matches one in the final response: by id, by place, or as the next of its kind."""
         _, item_id = _named({}, data)
         candidates = [self._by_id.get(item_id), self._by_place.get(place)]
         candidates += [item for item in self._all if item.place is None]
@@ -87,7 +87,7 @@ class Items:
         return found
 
     def _named(self, place: int | None, item_id: str) -> Item | None:
-        """The item of this place, else of this id, which then gets the place."""
+        """The item at this place, else with this id, which then gets the place."""
         if place is not None and place in self._by_place:
             return self._by_place[place]
         found = self._by_id.get(item_id)
@@ -113,12 +113,12 @@ class Items:
 
 
 def _named(event: dict[str, Any], data: dict[str, Any]) -> tuple[int | None, str]:
-    """The place and the id that an event gives, None and an empty one where it does not."""
+    """The place and the id in an event; None and an empty string if missing."""
     place, item_id = event.get("output_index"), event.get("item_id") or data.get("id")
     return (place if isinstance(place, int) else None), (item_id if isinstance(item_id, str) else "")
 
 
 def _may_be(item: Item, data: dict[str, Any]) -> bool:
-    """Whether what is known of two items does not tell them apart. Ids may change between the stream and its end."""
+    """Whether two items may be the same. Ids may change between the stream and its end."""
     call_id = data.get("call_id")
     return item.kind == data.get("type") and (not item.call_id or not call_id or item.call_id == call_id)

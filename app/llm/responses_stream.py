@@ -35,20 +35,20 @@ _STATUSES = {
     "permission_error": 403,
     "rate_limit_error": 429,
 }
-"""The HTTP status that each code or type of error has where it is an answer of its own. One that is not here, or no
-code at all, is taken for the server's own fault, which may pass."""
+"""The HTTP status of each code or type of error when it is sent as a separate answer. Unknown and missing codes count
+as server errors, which may be transient."""
 
 MAX_HELD_BYTES = 16 * 1024 * 1024
-"""Bytes of items with encrypted reasoning, which are kept to be sent back; the provider sends some kilobytes."""
+"""Maximum bytes of items with encrypted reasoning kept to be sent back; the provider sends a few kilobytes."""
 MAX_SEALED_BYTES = 4 * 1024 * 1024
-"""Bytes of encrypted reasoning in one answer, which stays in the history; the provider sends some kilobytes."""
+"""Maximum bytes of encrypted reasoning stored in the history from one answer; providers send a few kilobytes."""
 MAX_PHASE_CHARS = 64
 
 ErrorFor = Callable[[int | None, str], ProviderError]
 
 
 class ResponsesStream:
-    """The state of one response. `error_for` makes an error of an error document inside the stream."""
+    """The state of one response. `error_for` converts an error document inside the stream."""
 
     def __init__(self, error_for: ErrorFor) -> None:
         self._error_for = error_for
@@ -63,11 +63,11 @@ class ResponsesStream:
 
     @property
     def finished(self) -> bool:
-        """Whether the server has said how the response ended; what breaks after that breaks nothing."""
+        """Whether the server has sent the response's outcome; a connection error after that does no harm."""
         return self._reason is not None
 
     def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
-        """What the server-sent events mean. Raises `ProviderError` for an error or garbage among them."""
+        """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
         for name, data in events:
             if data == b"[DONE]":
                 self.done = True
@@ -76,11 +76,11 @@ class ResponsesStream:
         return self._out.take()
 
     def so_far(self) -> list[StreamEvent]:
-        """What came in front of an error in the same piece."""
+        """The events that preceded an error in the same chunk."""
         return self._out.take()
 
     def whole(self, body: bytes) -> list[StreamEvent]:
-        """A response of a server that does not stream, or its error under status 200."""
+        """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
         response = parse_document(body)
         if response.get("status") is None and response.get("error"):
             raise self._error(response)
@@ -88,7 +88,7 @@ class ResponsesStream:
         return self.end()
 
     def end(self) -> list[StreamEvent]:
-        """The last events. Raises a retryable `ProviderError` where the response stopped before its end."""
+        """The last events. Raises a retryable `ProviderError` if the stream ended before the response."""
         if self._reason is None:
             detail = "The provider's stream ended before the response was complete."
             raise ProviderError(detail, code="provider_stream_ended", retryable=True)
@@ -128,7 +128,7 @@ class ResponsesStream:
                 raise self._error(event)
 
     def _response(self, response: dict[str, Any]) -> None:
-        """A response with its outcome, whose items may hold what the stream left out."""
+        """Handles a finished response, whose items may contain what the stream left out."""
         if isinstance(usage := response.get("usage"), dict):
             self._usage = responses_usage(usage)
         status = response.get("status")
@@ -181,12 +181,12 @@ class ResponsesStream:
                 self._out.arguments(block, text)
 
     def _write_whole(self, item: Item | None, text: str) -> None:
-        """What a server sent at the end alone."""
+        """Adds text that a server sent only at the end."""
         if item is not None and not item.is_written:
             self._write(item, text)
 
     def _add_reasoning(self, event: dict[str, Any], part: tuple[str, int]) -> None:
-        """Adds to the item's reasoning; parts of a summary become paragraphs."""
+        """Adds to an item's reasoning; parts of a summary become paragraphs."""
         item, text = self._items.of_delta(event, "reasoning"), _text(event.get("delta"))
         if item is None or not text:
             return
@@ -196,7 +196,7 @@ class ResponsesStream:
         self._write(item, text)
 
     def _complete(self, item: Item, data: dict[str, Any]) -> None:
-        """Takes an item as the server has it at its end."""
+        """Completes an item with the server's final version of it."""
         if item.data is not None or item.kind != data.get("type"):
             return
         self._describe(item, data)
@@ -205,7 +205,7 @@ class ResponsesStream:
         if item.kind == "function_call":
             self._open(item)
         if item.kind != "reasoning" or data.get("encrypted_content"):
-            # Reasoning without it is waited for: some servers send it with the end of the response alone.
+            # Otherwise the item stays open: some servers send this only at the end of the response.
             item.data = data
             self._close(item)
 
@@ -222,7 +222,7 @@ class ResponsesStream:
         self._out.end(item.block, held or phase)
 
     def _hold(self, size: int) -> None:
-        """Counts what is kept in addition to the text, which others count. Raises `ProviderError` beyond that."""
+        """Counts held bytes other than text, which is counted elsewhere. Raises `ProviderError` over the limit."""
         self._held += size
         if self._held > MAX_HELD_BYTES:
             raise ProviderError("The answer's items are too large.", code="provider_bad_response")
@@ -235,7 +235,7 @@ class ResponsesStream:
 
 
 def responses_usage(raw: dict[str, Any]) -> Usage:
-    """Usage in the neutral shape: as Chat Completions has it, under other names."""
+    """Usage in the neutral shape: the same as in Chat Completions, under other names."""
     return usage_of(
         {
             **raw,
@@ -248,7 +248,7 @@ def responses_usage(raw: dict[str, Any]) -> Usage:
 
 
 def _reasoning(data: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The item as it has to go back: whole and encrypted, or not at all."""
+    """The item as it must be sent back: complete and encrypted, or not at all."""
     return data if data is not None and isinstance(data.get("encrypted_content"), str) else None
 
 

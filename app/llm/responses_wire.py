@@ -1,5 +1,5 @@
 """Messages in the form of OpenAI's Responses API: a flat list of items. Each message is encoded once per context
-generation, and nothing is left to the server's own memory of the conversation."""
+generation; the server stores nothing of the conversation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_nam
 from app.messages import ImagePart, Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
 
 _TAIL = 4
-"""Messages that are not settled yet: another call on the same history, a summary, leaves the newest ones out."""
+"""Newest messages that are not in the cached prefix: a summary of the same history leaves them out."""
 
 
 def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str) -> bytes:
-    """The request's JSON; `parameters` are the optional ones that this model takes, those of an object with a dot in
-    their name. `provider` is our name for it, by which reasoning of this very model is known from another's."""
+    """The request's JSON; `parameters` are the optional ones that this model accepts, with dotted names for members of
+    objects. `provider` is its configured name, which identifies reasoning written by this model."""
     head = {"model": request.model, "stream": True, "store": False, **_nested(parameters)}
     if request.system.strip():
         head["instructions"] = request.system
@@ -28,9 +28,9 @@ def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str
 
 
 def to_items(message: Message, *, own_reasoning: bool) -> list[dict[str, Any]]:
-    """One message's items. `own_reasoning` says that the request goes to the model that wrote it: its encrypted
-    reasoning goes back whole, in front of what it led to. Reasoning that led to nothing is left out: the API refuses
-    it ("was provided without its required following item")."""
+    """One message's items. `own_reasoning` means that the request goes to the model that wrote the message: encrypted
+    reasoning is sent back unchanged before the item it belongs to. Reasoning without a following item is left out,
+    since the API refuses it ("was provided without its required following item")."""
     if message.role is Role.ASSISTANT:
         return _assistant(message, own_reasoning)
     items = [_output(result.call_id, result.output) for result in message.tool_results]
@@ -41,8 +41,8 @@ def to_items(message: Message, *, own_reasoning: bool) -> list[dict[str, Any]]:
 
 
 def leave_reasoning_out(request: ModelRequest) -> bool:
-    """Has the reasoning of all messages so far left out for the rest of the generation, since the server cannot read
-    it; says whether any was sent."""
+    """Leaves out the reasoning of all messages so far for the rest of the generation, since the server cannot decrypt
+    it; returns whether any was sent."""
     cache, prefix = request.wire_cache, _cache_prefix(request)
     unreadable = frozenset(message.id for message in request.messages if _has_reasoning(message))
     if unreadable <= cache.get(_unreadable_key(prefix), frozenset()):
@@ -69,7 +69,7 @@ def _items(request: ModelRequest, provider: str) -> bytes:
 
 
 def _cache_prefix(request: ModelRequest) -> str:
-    """By model, since a history looks otherwise to another one: a summary may be asked of a cheaper model."""
+    """Per model, since a history is encoded differently for another one: summaries may use a cheaper model."""
     return f"responses:{request.model}:"
 
 
@@ -98,7 +98,8 @@ def _nested(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tool(tool: ToolSchema) -> dict[str, Any]:
-    """`strict` is on unless switched off, and wants schemas in which all is required."""
+    """A tool definition. `strict` is on by default and requires schemas without optional fields, so it is turned
+    off."""
     return {
         "type": "function",
         "name": tool.name,
@@ -124,7 +125,7 @@ def _assistant(message: Message, own_reasoning: bool) -> list[dict[str, Any]]:
 
 
 def _text(message: Message, part: TextPart) -> dict[str, Any]:
-    """The id is made up and of no meaning to the server, which stores nothing; its form wants one."""
+    """A text item. The format requires an id; it is made up, since the server stores nothing."""
     item: dict[str, Any] = {
         "type": "message",
         "id": f"msg_{message.id.replace('-', '')}_{part.index}"[:64],
@@ -164,6 +165,6 @@ def _has_reasoning(message: Message) -> bool:
 
 
 def _is_reasoning(part: ReasoningPart) -> bool:
-    """Whether it is a whole item of this API. Without its encrypted content the server could not find it."""
+    """Whether it is a complete item of this API. Without its encrypted content the server could not find it."""
     data = part.provider_data or {}
     return not part.interrupted and data.get("type") == "reasoning" and bool(data.get("encrypted_content"))

@@ -1,4 +1,4 @@
-"""How long to wait before a failed model call is tried again."""
+"""How long to wait before a failed model call is retried."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MAX_ATTEMPTS = 5
 BASE_S = 1.0
 """The first wait, before jitter; each later one is twice as long."""
 CAP_S = 30.0
-"""The longest wait that backoff alone asks for."""
+"""The longest wait by backoff alone."""
 RETRY_AFTER_CAP_S = 120.0
-"""The longest wait that a provider can ask for; a run should not stand still for an hour because of one header."""
+"""The longest wait that a provider can request; a run should not pause for an hour because of one header."""
 
 
 def delay_s(
@@ -25,8 +25,8 @@ def delay_s(
 ) -> float | None:
     """Seconds to wait after attempt number `attempt` (from 1) failed with `error`, or None to give up.
 
-    Exponential backoff with jitter between half and the whole of the step. A provider's `retry_after` is honoured up to
-    `RETRY_AFTER_CAP_S`, with up to a tenth on top, so that sessions told the same second do not all come back at once.
+    Exponential backoff with jitter between half and all of the step. A provider's `retry_after` is honored up to
+    `RETRY_AFTER_CAP_S`, plus up to a tenth, so that sessions with the same `retry_after` do not all retry at once.
     """
     if not error.retryable or attempt >= max_attempts:
         return None

@@ -1,4 +1,4 @@
-"""The provider `scripted`, whose model `demo` needs no key: the real loop, tools and sandbox with a model by script."""
+"""The provider `scripted`, whose model `demo` needs no key: the real loop, tools and sandbox with a scripted model."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from app.messages import ImagePart, Message, ReasoningPart, TextPart, ToolCallPa
 
 DEMO_MODEL = "demo"
 WORD_DELAY_S = 0.015
-"""About the pace of a fast model, 65 words a second."""
+"""About the speed of a fast model, 65 words per second."""
 _ARGUMENT_CHARS = 32
 
 
 class ScriptedProvider:
-    """Streams the demo's replies at the pace of a model; `word_delay_s` 0 is for tests. Usage is an estimate of four
-    characters a token, and costs nothing."""
+    """Streams the demo's replies at the speed of a model; `word_delay_s` 0 is for tests. Usage is estimated at four
+    characters per token, and costs nothing."""
 
     def __init__(self, name: str = "scripted", *, word_delay_s: float = WORD_DELAY_S) -> None:
         self.name = name
@@ -43,7 +43,7 @@ class ScriptedProvider:
             raise ProviderError(f"{self.name} has no model but {DEMO_MODEL}.", code="provider_not_found")
         reply = next_reply(request.messages, frozenset(tool.name for tool in request.tools))
         for event in _events(reply):
-            # What a search found is nothing to watch being written.
+            # Search results are sent at once.
             await asyncio.sleep(0 if reply.searched else self._delay_s)
             yield event
         yield UsageReport(_usage(request, reply))
@@ -78,7 +78,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _usage(request: ModelRequest, reply: Reply) -> Usage:
-    """Everything but what came since the last response counts as read from a cache, as with a real model."""
+    """Everything before the last response counts as read from a cache, as with a real model."""
     tools = sum(len(tool.description) + len(orjson.dumps(tool.parameters)) for tool in request.tools)
     sizes = [_size(message) for message in request.messages]
     fresh = next((i for i, m in enumerate(reversed(request.messages)) if m.tool_calls), len(sizes))

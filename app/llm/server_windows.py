@@ -1,4 +1,4 @@
-"""The windows that model servers report of themselves: asked for once, remembered for a while."""
+"""The windows that model servers report: requested once and cached for a while."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import structlog
 from app.errors import PalimpsestError
 
 ASK_TIMEOUT_S = 5.0
-"""Longest that a server may take to answer; the first run of a model waits for it."""
+"""Timeout in seconds for a server's answer; the first run of a model waits for it."""
 
 BELIEVED_S = 3_600.0
-"""How long a window is taken as it was reported. A local server may be started again with another one."""
+"""How long a reported window is trusted, in seconds. A local server may be restarted with another one."""
 
 ASK_AGAIN_S = 60.0
-"""How long nobody asks again after a failure, or an answer without a window: a model may still be loading."""
+"""Seconds before a retry after a failure or an answer without a window: a model may still be loading."""
 
 MAX_REMEMBERED = 1_000
-"""Models that are remembered; callers choose the names."""
+"""Maximum models remembered; callers choose the names."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """What is known of one model; `until` is when it is asked for again."""
+    """What is known of one model; it is requested again at `until`."""
 
     window: int | None
     until: float
 
 
 class ServerWindows:
-    """By place, which is a base URL and a model's name there. `clock` counts seconds."""
+    """Windows by place, which is a base URL and a model's name there. `clock` counts seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, timeout_s: float = ASK_TIMEOUT_S) -> None:
         self._clock = clock
@@ -44,13 +44,13 @@ class ServerWindows:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def get(self, place: str) -> int | None:
-        """The window in tokens, as it was last reported; None where none was."""
+        """The window in tokens last reported, None if none was."""
         report = self._known.get(place)
         return report.window if report is not None else None
 
     async def ask(self, place: str, model: str, question: Callable[[], Awaitable[int | None]]) -> None:
-        """Asks by `question`, if it is time to, and waits for the answer if there was none before. Never raises: a
-        server that says nothing leaves what was known. `model` is for the log, since a base URL may hold a secret."""
+        """Asks with `question`, if it is due, and waits for the answer if there was none before. Never raises: without
+        an answer the known window is kept. `model` is for the log, since a base URL may contain a secret."""
         report = self._known.get(place)
         if report is not None and self._clock() < report.until:
             return
@@ -58,11 +58,11 @@ class ServerWindows:
         if task is None:
             task = self._asking[place] = asyncio.create_task(self._learn(place, model, question))
         if report is None:
-            # Not the task itself: whoever waits may be cancelled, and others wait for it too.
+            # Not the task itself: this waiter may be cancelled while others also wait for it.
             await asyncio.wait({task})
 
     async def aclose(self) -> None:
-        """Ends the questions that are under way."""
+        """Cancels pending questions."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()
@@ -74,8 +74,8 @@ class ServerWindows:
             async with asyncio.timeout(self._timeout_s):
                 window = await question()
         except Exception as error:
-            # Of whatever kind: nothing depends on the answer so much as to fail a run.
-            log.info("window_not_reported", model=model, reason=_reason(error))
+            # Any error: a run must not fail because of this question.
+            log.info("window_request_failed", model=model, reason=_reason(error))
             self._remember(place, self.get(place), ASK_AGAIN_S)
         else:
             log.debug("window_reported", model=model, tokens=window)
@@ -93,7 +93,7 @@ class ServerWindows:
 
 
 def _reason(error: Exception) -> str:
-    """A sentence without secrets, which the words of other errors may hold."""
+    """A description without secrets, which the texts of other errors may contain."""
     if isinstance(error, PalimpsestError):
         return error.detail
     return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__

@@ -1,4 +1,4 @@
-"""An incremental parser of server-sent events over raw bytes, as a model's stream sends them."""
+"""An incremental parser for server-sent events from raw bytes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 from app.errors import ProviderError
 
 MAX_EVENT_BYTES = 5 * 1024 * 1024
-"""The largest event that is taken; a whole tool call with a large file in it is the biggest that providers send."""
+"""The largest accepted event; the largest that providers send is a complete tool call with a large file."""
 
 _BOM = b"\xef\xbb\xbf"
 
 _BLANK_LINES = re.compile(rb"\n{3,}")
-"""What costs as much as an event each where a stream sends millions."""
+"""Blank lines that cost as much as an event each if a stream sends millions."""
 
 
 class SseParser:
     """Turns chunks of bytes, split anywhere, into `(event, data)` pairs of bytes.
 
     Follows the WHATWG algorithm: LF, CRLF and CR end a line, a leading BOM is dropped, comments and unknown fields are
-    ignored, several `data` lines are joined by LF, an event without `data` is none. `event` is empty where the stream
-    names no type. Works on bytes alone, so a character split between chunks needs no care. `id` and `retry` mean
-    nothing for a model's stream and are ignored.
+    ignored, several `data` lines are joined by LF, an event without `data` is dropped. `event` is empty if the stream
+    names no type. Works only on bytes, so a character split between chunks needs no care. `id` and `retry` are ignored,
+    since they mean nothing in a model's stream.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -32,19 +32,19 @@ class SseParser:
 
     def feed(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
         """The events that `chunk` completes. Raises `ProviderError` for an event over the limit."""
-        chunk = self._normalise(self._without_bom(chunk) if self._head is not None else chunk)
+        chunk = self._normalize(self._without_bom(chunk) if self._head is not None else chunk)
         whole = self._complete_part(chunk)
         if len(self._buffer) > self._limit:
             raise _too_large(self._limit)
         return self._events(whole) if whole else []
 
     def close(self) -> list[tuple[bytes, bytes]]:
-        """The event that the stream's end left without its blank line; several servers end `[DONE]` that way."""
+        """The last event if its blank line is missing; several servers end `[DONE]` that way."""
         rest, self._buffer = bytes(self._buffer), bytearray()
         return self._events(rest) if rest else []
 
     def _without_bom(self, chunk: bytes) -> bytes:
-        """Holds the first bytes back until it is known whether they are a BOM."""
+        """Buffers the first bytes until it is known whether they are a BOM."""
         head = (self._head or b"") + chunk
         if len(head) < len(_BOM) and _BOM.startswith(head):
             self._head = head
@@ -52,8 +52,8 @@ class SseParser:
         self._head = None
         return head.removeprefix(_BOM)
 
-    def _normalise(self, chunk: bytes) -> bytes:
-        """Line ends as LF. A CR at a chunk's end ends the line at once; a LF that follows belongs to it."""
+    def _normalize(self, chunk: bytes) -> bytes:
+        """Converts line ends to LF. A CR at a chunk's end ends the line at once; a following LF belongs to it."""
         if self._skip_lf and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._skip_lf = False
@@ -63,7 +63,7 @@ class SseParser:
         return chunk
 
     def _complete_part(self, chunk: bytes) -> bytes:
-        """Cuts off everything up to the last blank line; the rest waits in the buffer."""
+        """Removes and returns everything up to the last blank line; the rest stays in the buffer."""
         buffer = self._buffer
         if not buffer:
             end = chunk.rfind(b"\n\n")

@@ -1,4 +1,4 @@
-"""Tool calls that a local model has written as text, because its server did not read them."""
+"""Tool calls that arrive as text, because a local model's server did not parse them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from app.llm.base import BlockEnd, Finish, StreamEvent, TextDelta, ToolArguments
 _TAG, _END_TAG = "<tool_call>", "</tool_call>"
 _FENCE = "```"
 _OPENINGS = (_TAG, f"{_FENCE}json", _FENCE)
-"""What a call may stand in; nothing else than the call's object follows them."""
+"""Markers that may precede a call; only the call's object may follow them."""
 _FIRST_KEYS = ("name", "type", "function", "arguments", "parameters", "id")
 _FIRST_KEY = re.compile(r'\{\s*"([^"]{0,12})')
 _BLANKS = re.compile(r"\s*")
 
 HELD_CHARS = 1_000_000
-"""Characters of a text that may be held back as a call; the largest file that a model writes in one call is smaller."""
+"""Maximum characters held back as a possible call; the largest file that a model writes in one call is smaller."""
 
 _HEAD_CHARS = 200
-"""What decides whether a text may be a call; whitespace in front of a tag or a key is shorter."""
+"""Characters that decide whether a text may be a call; whitespace in front of a tag or a key is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call that was found; `arguments` is the JSON of an object."""
+    """A call found in text; `arguments` is the JSON of an object."""
 
     name: str
     arguments: str
 
 
 class TextCalls:
-    """Filters one response. A text that begins like a call is held back until it cannot be one any more, so that what
-    turns out to be a call was never shown as an answer; one that is nothing but calls of offered tools becomes calls.
-    Where it is `done`, events pass as they are."""
+    """Filters one response. A text that starts like a call is held back until it can no longer be one, so that a call
+    is never shown as an answer; a text with nothing but calls of offered tools becomes calls. Once `done`, events pass
+    unchanged."""
 
     def __init__(self, offered: Collection[str]) -> None:
         self._offered = offered
@@ -48,14 +48,14 @@ class TextCalls:
         self.done = not offered
 
     def feed(self, event: StreamEvent) -> Iterator[StreamEvent]:
-        """What the event comes to: itself, nothing yet, or what was held."""
+        """Returns the event itself, nothing yet, or the held events."""
         match event:
             case _ if self.done:
                 yield event
             case TextDelta(block, text) if self._block in (None, block):
                 yield from self._hold(event, block, text)
             case TextDelta() | ToolCallStart():
-                # The text is not all there is.
+                # The response has other content than the text.
                 yield from self.release()
                 yield event
             case BlockEnd(block) if block == self._block:
@@ -66,7 +66,7 @@ class TextCalls:
                 yield event
 
     def release(self) -> Iterator[StreamEvent]:
-        """Gives back what is held, and holds nothing any more."""
+        """Returns the held events and clears them."""
         held, self._held, self.done = self._held, [], True
         yield from held
 
@@ -94,7 +94,7 @@ class TextCalls:
 
 
 def may_be_call(head: str) -> bool:
-    """Whether a text that begins so, without whitespace in front, may still become nothing but calls."""
+    """Whether a text with this start, stripped of leading whitespace, may still consist only of calls."""
     for opening in _OPENINGS:
         if opening.startswith(head):
             return True
@@ -104,7 +104,7 @@ def may_be_call(head: str) -> bool:
 
 
 def _may_begin_object(head: str) -> bool:
-    """Whether the first key of an object, as far as it is there, is one that a call begins with."""
+    """Whether the first key of an object, as far as it was received, may be the first key of a call."""
     if not head or (head[0] == "{" and head[1:].lstrip() in ("", '"')):
         return True
     key = _FIRST_KEY.match(head)
@@ -112,8 +112,8 @@ def _may_begin_object(head: str) -> bool:
 
 
 def calls_in(text: str, offered: Collection[str]) -> list[TextCall]:
-    """The calls of offered tools that a text consists of; none where there is anything else in it. Takes time in
-    proportion to the text, which a model may have filled with anything."""
+    """The calls of offered tools that a text consists of; none if it contains anything else. Takes linear time, since
+    the text is untrusted."""
     text = text.strip()
     if text.startswith(_TAG):
         documents = _tagged(text)
@@ -126,7 +126,7 @@ def calls_in(text: str, offered: Collection[str]) -> list[TextCall]:
 
 
 def _tagged(text: str) -> list[str]:
-    """What stands between the tags of a text that has nothing else, the last of which may be left open."""
+    """The contents of the tags of a text that has nothing else; the last tag may be left open."""
     documents = []
     at = 0
     while at < len(text):

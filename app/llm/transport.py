@@ -1,4 +1,4 @@
-"""How bytes get to a provider: connections, certificates and the proxy of the environment."""
+"""The transport to a provider: connections, certificates and the proxy of the environment."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from httpx_aiohttp import AiohttpTransport
 
 @cache
 def _ssl_context() -> ssl.SSLContext:
-    """One for all providers: loading the certificates takes some 30 ms."""
+    """Shared by all providers: loading the certificates takes about 30 ms."""
     return httpx.create_ssl_context()
 
 
 def make_transport(base_url: str) -> AiohttpTransport:
-    """aiohttp's parser under httpx's interface: measured at 0.56 of the CPU of the default transport per delta.
+    """aiohttp's parser behind httpx's interface: measured at 0.56 of the default transport's CPU time per delta.
 
-    No limit on connections, since a session that streams holds one for minutes, and no cookies. A proxy of the
-    environment is looked up once; aiohttp's own lookup would also send credentials from a netrc file.
+    No limit on connections, since a streaming session holds one for minutes, and no cookies. The environment's proxy is
+    looked up once; aiohttp's own lookup would also send credentials from a netrc file.
     """
     proxy = proxy_url(base_url)
 
@@ -35,7 +35,7 @@ def make_transport(base_url: str) -> AiohttpTransport:
 
 
 def proxy_url(base_url: str) -> str | None:
-    """The proxy that the environment names for this URL, None for a direct way."""
+    """The proxy that the environment names for this URL, None for a direct connection."""
     parts = urlsplit(base_url)
     if not parts.hostname or proxy_bypass(parts.hostname):
         return None

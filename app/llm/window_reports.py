@@ -1,9 +1,9 @@
-"""What servers say of the windows of their models, each in its own words. Functions of JSON documents, which may hold
-anything.
+"""The windows of models in the reports of their servers, in their various formats. Pure functions of untrusted JSON
+documents.
 
-From the servers' documentation and sources: vLLM and SGLang say `max_model_len`, OpenRouter and others
+From the servers' documentation and sources: vLLM and SGLang use `max_model_len`, OpenRouter and others
 `context_length`, Groq `context_window`, Mistral `max_context_length`, Anthropic `max_input_tokens`; for llama.cpp's
-server and LM Studio see below. Ollama's list says nothing.
+server and LM Studio see below. Ollama's list has no window.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from app.llm.base import LEAST_WINDOW, MOST_WINDOW
 _NAMES = ("max_model_len", "context_length", "context_window", "max_context_length", "max_input_tokens")
 
 _LM_STUDIO = ("organization_owner", "organization-owner")
-"""Whom LM Studio names as the owner of every model."""
+"""The owner of every model in LM Studio's list."""
 
 
 def entry_of(listing: Any, model: str) -> dict[str, Any] | None:
-    """What a list of models says of one, by its id or an alias. A llama.cpp server with one model answers to every
-    name with it."""
+    """A model's entry in a list of models, by its id or an alias. A llama.cpp server with one model serves it under
+    every name."""
     if isinstance(listing, dict):
         listing = listing.get("data")
     entries = [entry for entry in listing if isinstance(entry, dict)] if isinstance(listing, list) else []
@@ -32,8 +32,8 @@ def entry_of(listing: Any, model: str) -> dict[str, Any] | None:
 
 
 def listed_window(entry: dict[str, Any]) -> int | None:
-    """The window in tokens that an entry of a list names. What a model was trained for (`n_ctx_train`, and LM Studio's
-    maximum of a model that is not loaded) is no window that is served."""
+    """The window in tokens in an entry of a list. The window that a model was trained for (`n_ctx_train`, and LM
+    Studio's maximum of a model that is not loaded) does not count: it may not be served."""
     if "loaded_context_length" in entry or "compatibility_type" in entry:
         return plausible(entry.get("loaded_context_length"))
     meta = entry.get("meta")
@@ -43,24 +43,24 @@ def listed_window(entry: dict[str, Any]) -> int | None:
 
 
 def is_llama_cpp(entry: dict[str, Any]) -> bool:
-    """Whether a llama.cpp server wrote the entry, whose `/props` name the window of a slot."""
+    """Whether the entry is from a llama.cpp server, whose `/props` contain the window of a slot."""
     meta = entry.get("meta")
     return entry.get("owned_by") == "llamacpp" or (isinstance(meta, dict) and "n_ctx_train" in meta)
 
 
 def is_lm_studio(entry: dict[str, Any]) -> bool:
-    """Whether LM Studio wrote the entry, which names windows in an API of its own alone."""
+    """Whether the entry is from LM Studio, which reports windows only in its own API."""
     return entry.get("owned_by") in _LM_STUDIO
 
 
 def props_window(props: Any) -> int | None:
-    """The window in tokens in the `/props` of a llama.cpp server; 0 stands there for a model that is not loaded."""
+    """The window in tokens in the `/props` of a llama.cpp server, where 0 means that the model is not loaded."""
     settings = props.get("default_generation_settings") if isinstance(props, dict) else None
     return plausible(settings.get("n_ctx")) if isinstance(settings, dict) else None
 
 
 def plausible(value: Any) -> int | None:
-    """The value, if it is a number that can be a window."""
+    """The value, if it is a plausible window."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and LEAST_WINDOW <= value <= MOST_WINDOW else None
 

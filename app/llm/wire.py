@@ -1,5 +1,5 @@
-"""What both wire formats share: names that providers accept, arguments as a JSON object, documents from bytes, and the
-memory of what was encoded before."""
+"""Shared by the wire formats: names that providers accept, arguments as a JSON object, parsing of documents, and the
+cache of encoded messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.json_bounds import has_more_values
 from app.messages import Message, clean_text, is_deeper, parse_arguments
 
 MAX_DOCUMENT_DEPTH = 200
-"""Levels of nesting in an event; providers need ten, and arguments that come as an object a hundred at most. What is
-read deeper than 254 levels cannot be written again."""
+"""Maximum nesting in an event; providers need ten levels, and arguments sent as an object at most a hundred. orjson
+cannot write more than 254 levels."""
 
 MAX_DOCUMENT_VALUES = 50_000
-"""Values in an event or a whole answer: fifty for each part that it may have."""
+"""Maximum values in an event or a complete answer: fifty for each part that it may have."""
 
 _LENIENT_BYTES = 1024 * 1024
 """Largest document, in bytes, that is parsed a second time to replace halves of surrogate pairs."""
@@ -30,10 +30,10 @@ _NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The encoded front of a history, `count` messages of which the last has the id `last_id`, as one piece of bytes.
+    """The encoded prefix of a history as one piece of bytes: `count` messages, the last of which has the id `last_id`.
 
-    Within a context generation a request extends the one before, so all but a short tail of it is taken from here and
-    the work per step does not grow with the history.
+    Within a context generation a request extends the previous one, so all but a short tail of it is reused and the work
+    per step does not grow with the history.
     """
 
     count: int = 0
@@ -41,12 +41,12 @@ class Settled:
     data: bytes = b""
 
     def extended(self, count: int, last_id: str, pieces: Sequence[bytes]) -> Settled:
-        """With `pieces` behind it, which bring it to `count` messages."""
+        """The prefix extended by `pieces` to `count` messages."""
         return Settled(count, last_id, joined([self.data, *pieces]))
 
 
 def settled_front(cache: Mapping[str, Any], key: str, messages: Sequence[Message]) -> Settled:
-    """What the cache holds of the front of these messages; nothing where they are another history."""
+    """The cached prefix of these messages; empty if they are from another history."""
     known = cache.get(key)
     if (
         isinstance(known, Settled)
@@ -58,7 +58,7 @@ def settled_front(cache: Mapping[str, Any], key: str, messages: Sequence[Message
 
 
 def forget(cache: MutableMapping[str, Any], prefix: str, messages: Sequence[Message]) -> None:
-    """Drops the bytes of single messages, which have settled."""
+    """Drops the bytes of single messages that are now part of the prefix."""
     for message in messages:
         cache.pop(prefix + message.id, None)
 
@@ -69,20 +69,20 @@ def joined(pieces: Sequence[bytes]) -> bytes:
 
 
 def wire_name(name: str) -> str:
-    """A tool's name as providers accept it: a model can invent a name that its own provider refuses in the history."""
+    """A tool's name in a form that providers accept: a model can invent a name that its provider refuses later."""
     return _NAME.sub("_", name)[:64] or "unknown"
 
 
 def wire_arguments(text: str) -> str:
-    """A call's arguments for the history: to the letter where they are a JSON object, so that the provider's prompt
-    cache finds them again; else an object that carries the raw text as `_invalid`."""
+    """A call's arguments for the history: unchanged if they are a JSON object, so that the provider's prompt cache
+    matches; else an object with the raw text as `_invalid`."""
     if not isinstance(parse_arguments(text), dict):
         return orjson.dumps({"_invalid": text}).decode()
     return text if text.strip() else "{}"
 
 
 def parse_document(data: bytes) -> dict[str, Any]:
-    """An event's JSON object. Raises a retryable `ProviderError` where it is none: the stream was cut or garbled.
+    """An event's JSON object. Raises a retryable `ProviderError` if it is not one: the stream was cut or garbled.
 
     Proxies written in JavaScript cut text between the halves of a surrogate pair, which orjson refuses; the halves
     become U+FFFD.
@@ -102,7 +102,7 @@ def parse_document(data: bytes) -> dict[str, Any]:
 
 
 def _is_too_deep(data: bytes, document: dict[str, Any]) -> bool:
-    """Looks into the document only where its brackets would do: nearly all events have a handful."""
+    """Whether a document is nested too deeply; checked only if it has enough brackets, which almost none has."""
     brackets = data.count(b"{") + data.count(b"[")
     return brackets > MAX_DOCUMENT_DEPTH and is_deeper(document, MAX_DOCUMENT_DEPTH)
 
@@ -116,5 +116,5 @@ def _parse_leniently(data: bytes) -> Any:
 
 
 def count(value: Any) -> int:
-    """A number of tokens out of a provider's usage, 0 where it is missing or nonsense."""
+    """A number of tokens from a provider's usage, 0 if it is missing or invalid."""
     return int(value) if isinstance(value, int | float) and 0 <= value < 1e12 else 0

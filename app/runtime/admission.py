@@ -1,4 +1,4 @@
-"""What a session may have: the checks of a request before it makes or changes one."""
+"""Admission: validates requests that create or change a session."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from app.runtime.values.sessions import HistoryImport, LimitsPatch, SessionCreat
 from app.sessions import Approval, Limits
 
 TITLE_CHARS = 80
-"""Characters of a task's first line that stand in for a title."""
+"""Maximum characters of a task's first line used as the title."""
 
 MAX_METADATA_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRules:
-    """The server's own defaults and bounds: default model, compaction and limits of a session, the most that a session
-    may ask for, how many messages may wait, and which calls wait for a person at least."""
+    """The server's defaults and bounds: default model, compaction and limits of a session, the upper bounds that a
+    session may request (`most`), the maximum number of pending messages, and the minimum approval policy."""
 
     default_model: str
     compaction: CompactionSettings
@@ -44,7 +44,7 @@ class ServiceRules:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A session that has been checked and is to be made."""
+    """A validated session that has not been created yet."""
 
     session_id: str
     task: str | None
@@ -54,7 +54,7 @@ class Draft:
 
 
 async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
-    """Checks all that a request asks for. Raises the error that says what cannot be had."""
+    """Validates everything that a request asks for. Raises an error for what is not available."""
     fields = _checked_fields(body, setup, rules)
     session_id = body.id or new_id()
     task_tokens = text_tokens(body.task) if body.task is not None else 0
@@ -63,8 +63,8 @@ async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -
     check_fits(setup.agents, DraftedRow(fields), task_tokens)
     if body.history is None:
         return Draft(session_id, body.task, request_fingerprint(body), fields)
-    # In a thread: a history has up to 64 MiB, and the event loop has others to serve.
-    fingerprint, imported = await asyncio.to_thread(_take_over, body, body.history)
+    # In a thread: a history has up to 64 MiB, which must not block the event loop.
+    fingerprint, imported = await asyncio.to_thread(_import, body, body.history)
     fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
     check_fits(setup.agents, DraftedRow(fields), _last_request_tokens(imported.messages))
     budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
@@ -73,11 +73,11 @@ async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -
 
 
 def _last_request_tokens(history: Sequence[Message]) -> int:
-    """Estimated tokens of a history's last user message, 0 without one; of the others a summary can tell."""
+    """Estimated tokens of a history's last user message, 0 without one; all others can be summarized."""
     return next((counted_tokens(message) for message in reversed(history) if is_request(message)), 0)
 
 
-def _take_over(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:
+def _import(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:
     keep_system = body.system_prompt is not None
     return request_fingerprint(body), import_history(history.format, history.messages, keep_system=keep_system)
 
@@ -108,14 +108,14 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
 
 
 def request_fingerprint(body: SessionCreate) -> str:
-    """What tells a repeated request from another one under the same id."""
+    """Distinguishes a repeated request from another one with the same id."""
     asked = body.model_dump(mode="json", exclude={"id"}, exclude_unset=True)
     return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
-    """The columns that a patch sets; limits, compaction and approval apart, whose values depend on what the session
-    has, so that they are only checked. Raises as `draft` does."""
+    """The columns that a patch sets, except limits, compaction and approval: their values depend on the session's, so
+    they are only validated here. Raises the same errors as `draft`."""
     checked_rules(body.approval, setup.agents.registry.names())
     given = body.model_fields_set
     fields: dict[str, Any] = {}
@@ -123,7 +123,7 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
         fields["model"] = body.model or rules.default_model
         setup.agents.models.resolve(fields["model"])
     if body.compaction is not None:
-        _check_summariser(resolve(body.compaction), setup)
+        _check_summarizer(resolve(body.compaction), setup)
     if "tools" in given:
         fields["tools"] = _checked_tools(body.tools, setup.agents.registry.names())
     if "metadata" in given:
@@ -135,12 +135,12 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
 
 def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: ServiceRules) -> CompactionSettings:
     settings = resolve(asked, rules.compaction)
-    _check_summariser(settings, setup)
+    _check_summarizer(settings, setup)
     return settings
 
 
-def _check_summariser(settings: CompactionSettings, setup: RuntimeSetup) -> None:
-    """Raises `InvalidRequestError` for a model that there is not."""
+def _check_summarizer(settings: CompactionSettings, setup: RuntimeSetup) -> None:
+    """Raises `InvalidRequestError` for an unknown model."""
     if settings.model is not None:
         setup.agents.models.resolve(settings.model)
 
@@ -148,7 +148,7 @@ def _check_summariser(settings: CompactionSettings, setup: RuntimeSetup) -> None
 def changed_compaction(
     asked: str | dict[str, Any] | None, own: CompactionSettings, rules: ServiceRules
 ) -> CompactionSettings:
-    """The settings that a session gets by a patch: what that names over its `own`, or the server's for null."""
+    """A session's settings after a patch: the patch applied to its `own`, or the server's for null."""
     return rules.compaction if asked is None else resolve(asked, own)
 
 
@@ -158,20 +158,20 @@ def _title(task: str | None) -> str | None:
 
 
 def limits_within(asked: LimitsPatch | None, base: Limits, most: Limits) -> Limits:
-    """The limits that a session gets: what it names over what it has, within what the operator allows."""
+    """The limits of a session: the requested ones applied to `base`, within the operator's bounds."""
     changes = asked.model_dump(include=asked.model_fields_set) if asked is not None else {}
     limits = base.model_copy(update=changes)
     for name, bound in most.model_dump().items():
         value = getattr(limits, name)
         if bound is not None and (value is None or value > bound):
             if name in changes:
-                raise ForbiddenError(f"limits.{name} may be {bound:g} at most.", code="limit_not_allowed")
+                raise ForbiddenError(f"limits.{name} may be at most {bound:g}.", code="limit_not_allowed")
             limits = limits.model_copy(update={name: bound})
     return limits
 
 
 def _checked_tools(asked: list[str] | None, known: tuple[str, ...]) -> list[str] | None:
-    """The names of tools that a session asks for. Raises `InvalidRequestError` for one that does not exist."""
+    """The names of the requested tools. Raises `InvalidRequestError` for one that does not exist."""
     for name in asked or ():
         if name not in known:
             raise InvalidRequestError(
@@ -182,5 +182,5 @@ def _checked_tools(asked: list[str] | None, known: tuple[str, ...]) -> list[str]
 
 def _checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
     if metadata and len(orjson.dumps(metadata)) > MAX_METADATA_BYTES:
-        raise InvalidRequestError(f"metadata may have {MAX_METADATA_BYTES:,} bytes.", code="metadata_too_large")
+        raise InvalidRequestError(f"metadata may have at most {MAX_METADATA_BYTES:,} bytes.", code="metadata_too_large")
     return metadata or {}

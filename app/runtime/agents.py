@@ -1,4 +1,4 @@
-"""Makes the agent of a session from its row: what it is told, which model and tools it has, what it may spend."""
+"""Builds the agent of a session from its row: its prompt, model, tools and limits."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from app.tools.registry import ToolRegistry
 
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
-    """What all agents of this server share. Times are in seconds, `output_chars` in characters. `template` are the
-    instructions of the system prompt, `summary_template` an operator's sections of a summary. `ask_window` has a
-    model's server asked for its window where nothing else tells it; then `model_info` knows it."""
+    """Shared by all agents of this server. Times are in seconds, `output_chars` in characters. `template` are the
+    instructions of the system prompt, `summary_template` an operator's sections of a summary. `ask_window` asks a
+    model's server for its window if it is not known otherwise; `model_info` then has it."""
 
     models: ModelCalls
     model_info: Callable[[str], ModelInfo]
@@ -49,22 +49,21 @@ class AgentSetup:
     output_chars: int
     windows: LearnedWindows
     calibrations: dict[str, Calibration] = field(default_factory=dict)
-    """By model; learnt while the server runs."""
+    """By model; learned while the server runs."""
     summary_template: str | None = None
     places: Places = field(default_factory=Places)
-    """Of summaries that are prepared in the background."""
+    """Slots for summaries that are prepared in the background."""
     last_step_s: float = 0.0
     guard: GuardRules = NO_GUARD
 
     async def ask_windows(self, *models: str | None) -> None:
-        """Has the servers of a session's models asked for their windows, where nothing else tells them."""
+        """Asks the servers of a session's models for their windows, if they are not known otherwise."""
         for model in dict.fromkeys(models):
             if model is not None:
                 await self.ask_window(model)
 
     def window(self, model: str) -> tuple[int, BelievedSource]:
-        """The window in tokens that budgets of a model are made for, and where it comes from. Raises
-        `UnknownModelError`."""
+        """The window in tokens used for a model's budgets, and its source. Raises `UnknownModelError`."""
         return believed_window(self.model_info(model), self.windows.get(model))
 
     def budget(self, model: str, settings: CompactionSettings) -> Budget:
@@ -72,13 +71,13 @@ class AgentSetup:
         return make_budget(self.model_info(model), settings, self.windows.get(model))
 
     def config(self, row: Row[Any], notes: Notes | None = None) -> AgentConfig:
-        """What a session's row says of its agent; `notes` take the place of those that are kept there."""
+        """The agent's configuration from a session's row; `notes` replace the stored ones."""
         settings = CompactionSettings(**row.compaction)
         budget = self.budget(row.model, settings)
         info = self.model_info(row.model)
         return AgentConfig(
             model=row.model,
-            # Tools that a session names are its own choice, also where few would suit the window better.
+            # Explicitly named tools are offered even if fewer would suit the window better.
             tools=tuple(self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools)),
             system=self.system(row, budget, notes),
             budget=budget,
@@ -92,7 +91,7 @@ class AgentSetup:
         )
 
     def system(self, row: Row[Any], budget: Budget, notes: Notes | None = None) -> str:
-        """The system text of a session, the plan apart, with notes that this budget has room for."""
+        """The system text of a session without the plan, with as much of the notes as this budget has room for."""
         environment = PromptEnvironment(
             sandbox=row.sandbox["kind"],
             network=SandboxSpec(**row.sandbox).network or False,
@@ -106,16 +105,16 @@ class AgentSetup:
         return render_system(template, environment, row.system_prompt, shown)
 
     def calibration(self, model: str) -> Calibration:
-        """How far estimates are off for a model, as far as this server has learnt."""
+        """How far estimates are off for a model, as learned by this server."""
         return self.calibrations.get(model) or Calibration.starting(model.partition("/")[0])
 
     def learn(self, conversation: Conversation) -> None:
-        """Remembers what a conversation has shown of the tokenizers of its models."""
+        """Remembers what was learned in a conversation about its models' tokenizers."""
         if conversation.has_generation:
             self.calibrations.update(conversation.take_calibrations())
 
     def conversation(self, stored: StoredConversation, row: Row[Any]) -> Conversation:
-        """A session's conversation, as it was left. What it counts for is the model that it was left with."""
+        """A session's stored conversation, with token counts for the model it last used."""
         model = stored.generation.model if stored.generation is not None else row.model
         return Conversation(
             stored.history,
@@ -136,12 +135,12 @@ class AgentSetup:
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """What the database holds of a conversation; with an `outline`, `history` is only what its context is made of; see
-    `reading`. `last_usage` is the size of the context after the last step of this generation, if its provider reported
-    it; it covers the history up to and with the seq `reported_until`. `checkpoints` and `pruned` are those in force,
-    `shown_pruned` the outputs that the generation clears, and `first_queued` is the message that was posted first,
-    which carries the task of a session made with one. `repairs` were made in its requests. `unused` is the size of the
-    context, in tokens, when the last background summary was discarded, 0 if none was."""
+    """A conversation in the database; with an `outline`, `history` has only the messages of its context; see `reading`.
+    `last_usage` is the size of the context after the last step of this generation, if its provider reported it; it
+    covers the history up to and including the seq `reported_until`. `checkpoints` and `pruned` are those in force,
+    `shown_pruned` the outputs cleared in the generation, and `first_queued` is the first message posted, which is the
+    task of a session created with one. `repairs` were made in its requests. `unused` is the size of the context in
+    tokens when the last background summary was discarded, 0 if none was."""
 
     history: list[Message]
     generation: Generation | None
@@ -157,8 +156,7 @@ class StoredConversation:
 
 
 def load_conversation(connection: Connection, session_id: str, *, whole: bool = False) -> StoredConversation:
-    """Reads what a conversation's context is made of, or the `whole` of it; for the start of a run, never for a
-    step."""
+    """Reads the messages of a conversation's context, or the `whole` history; at the start of a run, never per step."""
     row = steps.generation(connection, session_id)
     checkpoints = rounds.checkpoints(connection, session_id)
     outline = read_outline(connection, session_id) if checkpoints and not whole else None
@@ -169,11 +167,11 @@ def load_conversation(connection: Connection, session_id: str, *, whole: bool = 
         return StoredConversation(history, None, None, 0, checkpoints, pruned, pruned, first, outline=outline)
     read = {result.call_id for message in history for result in message.tool_results}
     shown = compactions.pruned_in(connection, session_id, row.number) & read
-    mended = tuple(Repair(**repair) for repair in steps.repairs(connection, session_id))
+    repairs = tuple(Repair(**repair) for repair in steps.repairs(connection, session_id))
     unused = compactions.prepared_in_vain(connection, session_id)
     reported, until = _reported(connection, session_id, row, history, checkpoints)
     return StoredConversation(
-        history, generation_of(row), reported, until, checkpoints, pruned, shown, first, mended, unused, outline
+        history, generation_of(row), reported, until, checkpoints, pruned, shown, first, repairs, unused, outline
     )
 
 
@@ -184,8 +182,8 @@ def _reported(
     history: Sequence[Message],
     checkpoints: Sequence[Checkpoint],
 ) -> tuple[Usage | None, int]:
-    """What a provider has counted of a generation's context, and the seq up to which the count goes: at its last step,
-    or before the first one when the round was made that it began with."""
+    """The provider's count of a generation's context, and the seq up to which it goes: from its last step, or before
+    the first one from the round that started the generation."""
     newest = steps.newest(connection, session_id)
     is_waiting = newest is not None and newest.finish_reason is None
     last = steps.last_closed(connection, session_id) if is_waiting else newest
@@ -193,8 +191,7 @@ def _reported(
         if not _was_reported(last):
             return None, 0
         waiting = newest.message_id if newest is not None and is_waiting else None
-        # What a step leaves in the context was counted at its end, its results included; only what was said to the
-        # model since then comes on top.
+        # A step's count at its end includes its results; only later messages are added to it.
         until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.id != waiting), default=0)
         return Usage(input_tokens=last.context["tokens"]), until
     if generation.reason == "checkpoint" and checkpoints:
@@ -205,7 +202,7 @@ def _reported(
 
 
 def _was_reported(step: Row[Any]) -> bool:
-    """Whether the provider has counted a step's context; where the window is assumed, its usage tells."""
+    """Whether the provider has counted a step's context; if the window is assumed, its usage shows that."""
     source = step.context["source"]
     return source == "reported" or (source == "assumed" and Usage(**step.usage).prompt_tokens > 0)
 

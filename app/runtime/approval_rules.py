@@ -1,4 +1,4 @@
-"""Which approvals a session gets: what it asks for, over what it has, and no less than the operator's settings say."""
+"""The approval policy of a session: its requests applied to what it has, at least as strict as the operator's."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Policy = Literal["never", "always"] | ApprovalRules
 
 
 def approval_within(asked: ApprovalRequest | None, base: Approval, least: Approval) -> Approval:
-    """The approvals that a session gets: what it names over what it has. Raises `ForbiddenError` for a policy under
-    which a call would not wait that the operator's waits; one that was not asked for is made as strict."""
+    """The approvals of a session: the requested ones applied to `base`. Raises `ForbiddenError` if the requested policy
+    lets calls pass that need approval under the operator's; a policy that was not requested is made as strict."""
     changes = asked.model_dump(include=asked.model_fields_set) if asked is not None else {}
     approval = Approval.model_validate({**base.model_dump(), **changes})
     if covers(approval.policy, least.policy):
         return approval
     if "policy" in changes:
         raise ForbiddenError(
-            f"approval.policy may only ask for more than this server does ({told(least.policy)}).",
+            f"approval.policy must be at least as strict as the server's ({told(least.policy)}).",
             code="approval_not_allowed",
         )
     return approval.model_copy(update={"policy": joined(approval.policy, least.policy)})
 
 
 def covers(policy: Policy, least: Policy) -> bool:
-    """Whether every call waits under `policy` that waits under `least`. Two patterns are the same or they differ: what
-    they match is not compared."""
+    """Whether every call that needs approval under `least` also needs it under `policy`. Patterns are compared as text,
+    not by what they match."""
     if least == "never" or policy == "always":
         return True
     ours = policy if isinstance(policy, ApprovalRules) else ApprovalRules()
@@ -43,7 +43,7 @@ def covers(policy: Policy, least: Policy) -> bool:
 
 
 def joined(policy: Policy, least: Policy) -> Policy:
-    """A policy under which a call waits that waits under one of the two."""
+    """The union: a policy under which a call needs approval if it does under one of the two."""
     if "always" in (policy, least):
         return "always"
     rules = [each for each in (policy, least) if isinstance(each, ApprovalRules)]
@@ -54,7 +54,7 @@ def joined(policy: Policy, least: Policy) -> Policy:
 
 
 def told(policy: Policy) -> str:
-    """A policy in words."""
+    """A description of a policy."""
     if not isinstance(policy, ApprovalRules):
         return policy
     named = [*policy.tools, *(f"commands like {pattern}" for pattern in policy.commands)]
@@ -62,7 +62,7 @@ def told(policy: Policy) -> str:
 
 
 def checked_rules(asked: ApprovalRequest | None, known: Sequence[str]) -> None:
-    """Raises `InvalidRequestError` for a tool that does not exist: a slip would else let its calls pass."""
+    """Raises `InvalidRequestError` for a tool that does not exist: otherwise a typo would let its calls pass."""
     tools = asked.policy.tools if asked is not None and not isinstance(asked.policy, str) else ()
     for name in tools:
         if name not in known:
@@ -73,8 +73,7 @@ def checked_rules(asked: ApprovalRequest | None, known: Sequence[str]) -> None:
 
 
 def operators_approval(setting: str | dict[str, Any], known: Sequence[str]) -> Approval:
-    """The approval that the operator's setting says, a policy's name or an object as in a request. Raises
-    `InvalidRequestError`."""
+    """The operator's setting, a policy's name or an object as in a request. Raises `InvalidRequestError`."""
     try:
         asked = ApprovalRequest.model_validate({"policy": setting} if isinstance(setting, str) else setting)
     except ValidationError as error:

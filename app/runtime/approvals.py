@@ -1,6 +1,6 @@
-"""Calls that wait for a person: the transactions that hold, decide and release them.
+"""Calls that need approval: the transactions that hold, decide and release them.
 
-A session is `awaiting_approval` exactly while one of its approvals is open; both change in the same transaction.
+A session is `awaiting_approval` exactly while one of its approvals is pending; both change in the same transaction.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from app.sessions import ApprovalDecision, ApprovalEnd, Status
 
 
 def events_of(change: CallsHeld) -> int:
-    """How many events it has: one a call, and the session's."""
+    """The number of events: one per call, and the session's."""
     return len(change.calls) + 1
 
 
 def hold(connection: Connection, appender: Appender, seq: int, change: CallsHeld) -> None:
-    """Has calls wait, in the transaction that would have started them."""
+    """Puts calls on hold, in the transaction that would have started them."""
     session_id, at = appender.session_id, appender.at
     expires_at = None if change.timeout_s is None else at + timedelta(seconds=change.timeout_s)
     ids = [call.call_id for call in change.calls]
@@ -48,30 +48,30 @@ def hold(connection: Connection, appender: Appender, seq: int, change: CallsHeld
 
 
 def release(connection: Connection, appender: Appender, change: CallsReleased) -> None:
-    """Marks the calls of a message that were not denied as started; their results tell of them."""
+    """Marks the calls of a message that were not denied as started; they have no event until their results."""
     parts.start_calls(connection, appender.session_id, change.message_id)
 
 
 def decide(
     connection: Connection, session_id: str, call_id: str, answer: ApprovalAnswer
 ) -> tuple[None, list[StreamItem]]:
-    """Takes a person's decision. Raises `NotFoundError` for a call that never waited, and `ConflictError` for one that
-    waits no more or whose time is over."""
+    """Stores a decision. Raises `NotFoundError` for a call that never needed approval, and `ConflictError` for one that
+    is already decided or has expired."""
     sessions.row(connection, session_id)
     row = approvals.get(connection, session_id, call_id)
     if row is None:
         raise NotFoundError(f"No call {call_id} of this session waits for approval.", code="approval_not_found")
     if row.decision is not None:
-        raise ConflictError(f"The call waits no more: {_ending(row)}.", code="approval_resolved")
+        raise ConflictError(f"The call no longer waits: {_ending(row)}.", code="approval_resolved")
     appender = Appender(connection, session_id)
     if is_over(row, appender.at):
-        raise ConflictError("The time to answer is over: the call is denied.", code="approval_resolved")
+        raise ConflictError("The approval has expired: the call is denied.", code="approval_resolved")
     resolve(connection, appender, [row], answer.decision, "user", answer.reason)
     return None, appender.flush()
 
 
 def is_over(row: Row[Any], at: datetime) -> bool:
-    """Whether the time to answer is over."""
+    """Whether the approval has expired."""
     return row.expires_at is not None and row.expires_at <= at
 
 
@@ -89,7 +89,7 @@ def resolve(
     by: ApprovalEnd,
     reason: str | None = None,
 ) -> None:
-    """Ends approvals that are open. With the last of them the session runs again."""
+    """Resolves pending approvals. After the last of them the session is running again."""
     if not rows:
         return
     session_id = appender.session_id
@@ -103,19 +103,19 @@ def resolve(
 
 
 def withdraw(connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
-    """Ends all that is open in a session, undecided."""
+    """Cancels all pending approvals of a session."""
     resolve(connection, appender, approvals.open_ones(connection, appender.session_id), "cancelled", by)
 
 
 def _set_status(connection: Connection, appender: Appender, seq: int, status: Status) -> None:
-    """Told to those too who follow all sessions and hear of no approvals."""
+    """Also notifies readers of all sessions, who get no approval events."""
     sessions.change(connection, appender.session_id, status=status)
     session = sessions.snapshot(connection, appender.session_id)
     appender.add(seq, SessionUpdated(session_id=appender.session_id, at=appender.at, session=session))
 
 
 async def read_pending(database: Database, session_id: str) -> ApprovalList:
-    """What waits in a session, and its last seq, from one transaction."""
+    """The pending approvals of a session, and its last seq, from one transaction."""
 
     def query(connection: Connection) -> ApprovalList:
         row = sessions.row(connection, session_id)

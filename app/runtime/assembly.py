@@ -1,4 +1,4 @@
-"""Puts together what a session's agent works with: its conversation with the compactor, and its step with the tools."""
+"""Assembles a session's agent: its conversation with the compactor, and its step with the tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from app.sandbox.base import Sandbox
 async def open_conversation(
     setup: RuntimeSetup, session: OwnedSession, recorder: Recorder, stored: StoredConversation, interrupt: Interrupt
 ) -> tuple[Conversation, Compactor]:
-    """A session's conversation as it was left, and what keeps it within its window."""
+    """A session's stored conversation, and the compactor that keeps it within its window."""
     agents = setup.agents
     conversation = await apart(stored.history, agents.conversation, stored, session.row)
     last_seq = stored.history[-1].seq if stored.history else 0
@@ -62,25 +62,25 @@ def make_step(
     interrupt: Interrupt,
     desk: ApprovalDesk,
 ) -> Step:
-    """What calls the model and runs its tools, in the session's sandbox."""
+    """The step, which calls the model and runs its tools in the session's sandbox."""
 
     async def set_plan(items: tuple[PlanItem, ...]) -> None:
         conversation.plan = items
-        # Not waited for: it is committed before the call's result, or with it.
+        # Not awaited: it is committed before the call's result, or with it.
         recorder.record(PlanChanged(items))
 
     async def sandbox() -> Sandbox:
-        """Looks once more when it is ready, which may be long after the call was stored as begun: where the server was
-        frozen meanwhile, another one has closed the call and told its model so."""
+        """The sandbox. Checks ownership again when it is ready, which may be long after the call was stored as started:
+        if this server was frozen meanwhile, another one has already closed the call and reported that to the model."""
         ready = await session.sandbox()
         if not await setup.holds_database():
             interrupt.fire("shutdown")
-            # What was fired ends the call here.
+            # An interrupt ends the call here.
             await asyncio.Event().wait()
         return ready
 
     def offered() -> list[str]:
-        """The tools that the step's model was shown, whatever a change of the session says by now."""
+        """The tools offered to the step's model, even if the session was changed since."""
         return [tool.name for tool in conversation.generation.tools]
 
     agents = setup.agents

@@ -1,4 +1,4 @@
-"""Bounds how fast something can be tried in vain."""
+"""Rate limit for failed attempts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 
 class Attempts:
-    """Failures that may still be made: `most` at once, and then `per_s` in a second. `clock` counts seconds, from
-    anywhere and never backwards."""
+    """Allows a burst of `most` failures, and then `per_s` per second. `clock` is monotonic and counts seconds."""
 
     def __init__(self, most: int, per_s: float, clock: Callable[[], float]) -> None:
         self._most = most
@@ -18,12 +17,12 @@ class Attempts:
 
     @property
     def allowed(self) -> bool:
-        """Whether there may be another attempt now."""
+        """Whether another attempt is allowed now."""
         now = self._clock()
         self._left = min(float(self._most), self._left + (now - self._at) * self._per_s)
         self._at = now
         return self._left >= 1
 
     def failed(self) -> None:
-        """Counts an attempt that was allowed and failed."""
+        """Counts a failed attempt."""
         self._left -= 1

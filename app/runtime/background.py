@@ -1,4 +1,4 @@
-"""Work that goes on beside what a server does, as long as that lasts."""
+"""Background work for the lifetime of a context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @asynccontextmanager
 async def in_background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Runs `work` in a task of this name while the context lasts, and ends it with that."""
+    """Runs `work` in a task with this name until the context is left, which cancels it."""
     task = asyncio.create_task(work, name=name)
     try:
         yield

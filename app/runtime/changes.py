@@ -41,15 +41,15 @@ _EVENTS: dict[type[Change], int] = {
 
 
 def events_of(change: Change) -> int:
-    """How many events a change has."""
+    """The number of events of a change."""
     return approvals.events_of(change) if isinstance(change, CallsHeld) else _EVENTS.get(type(change), 1)
 
 
 def commit_changes(
     connection: Connection, session_id: str, epoch: int, changes: Sequence[Change]
 ) -> tuple[int, list[StreamItem]]:
-    """Writes changes with their events; gives the seq of the first event (0 without one) and the events to publish.
-    Raises `StaleOwnerError` where the session has another owner by now."""
+    """Writes changes with their events; returns the seq of the first event (0 without one) and the events to publish.
+    Raises `StaleOwnerError` if the session has another owner now."""
     appender = Appender(connection, session_id, epoch=epoch)
     first = appender.take(sum(map(events_of, changes)))
     after = write_changes(connection, appender, first, changes)
@@ -57,7 +57,7 @@ def commit_changes(
 
 
 def write_changes(connection: Connection, appender: Appender, seq: int, changes: Sequence[Change]) -> int:
-    """Writes changes, whose events get `seq` and what follows; gives the next free seq."""
+    """Writes changes, whose events get `seq` and the following numbers; returns the next free seq."""
     for change in changes:
         _write(connection, appender, seq, change)
         seq += events_of(change)

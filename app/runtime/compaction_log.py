@@ -1,4 +1,4 @@
-"""Log lines of compactions, made of committed events: when a round begins, and how it ends."""
+"""Logs compactions from committed events: when a round starts, and how it ends."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _FIELDS = (
 
 
 class CompactionLog:
-    """Logs the rounds of all sessions. What a round began with is kept until it ends, since the events of its end do
-    not all repeat it."""
+    """Logs the rounds of all sessions. The fields of a round's start are kept until it ends, since not all final events
+    repeat them."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, int], dict[str, Any]] = {}
 
     def observe(self, items: Sequence[StreamItem]) -> None:
-        """Takes committed events, in the order of their session."""
+        """Handles committed events, in the order of their session."""
         for item in news(items):
             if (line := _LINES.get(item.type)) is not None:
                 self._write(item.type, line, orjson.loads(item.data))
@@ -53,19 +53,19 @@ class CompactionLog:
                 self._forget(orjson.loads(item.data)["session_id"])
 
     def _forget(self, session_id: str) -> None:
-        """Drops the rounds of a session that went in the middle of them."""
+        """Drops the rounds of a session that was deleted during them."""
         for key in [key for key in self._open if key[0] == session_id]:
             del self._open[key]
 
     def _write(self, type_: str, line: str, data: dict[str, Any]) -> None:
-        """A rung that failed is a line too: `next` is the rung that is tried instead, null where the round is given
-        up. No text of a person or a model is logged."""
+        """Logs an event. A failed rung is also logged: `next` is the rung tried next, null if the round failed. No text
+        of a user or a model is logged."""
         key = (data["session_id"], data["round"])
         if type_ == _STARTED:
             self._open[key] = data
         shown = {name: data[name] for name in _FIELDS if name in data}
-        begun = self._open.get(key, {})
-        shown = {name: begun[name] for name in ("reason", "policy", "tokens_before") if name in begun} | shown
+        started = self._open.get(key, {})
+        shown = {name: started[name] for name in ("reason", "policy", "tokens_before") if name in started} | shown
         if type_ == _FAILED:
             log.warning(line, **shown)
         else:

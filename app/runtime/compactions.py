@@ -1,4 +1,4 @@
-"""The transactions of compaction: how a round is asked for, begins and ends."""
+"""The transactions of compaction: how a round is requested, starts and ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from app.sessions import CompactionEvent
 def open_round(
     connection: Connection, session_id: str, epoch: int, opening: RoundOpening
 ) -> tuple[int, list[StreamItem]]:
-    """Begins a round that the agent makes by itself; gives its number."""
+    """Starts an automatic round; returns its number."""
     appender = Appender(connection, session_id, epoch=epoch)
     number = _open(connection, appender, opening)
     return number, appender.flush()
@@ -77,10 +77,10 @@ def request(
     settings: CompactionSettings,
     instructions: str | None,
 ) -> tuple[CompactionEvent, list[StreamItem]]:
-    """Accepts a round that somebody asks for. Raises `ConflictError` while another is under way."""
+    """Accepts a manual round. Raises `ConflictError` while another one is running."""
     sessions.row(connection, session_id)
     if compactions.is_running(connection, session_id):
-        raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
+        raise ConflictError("A compaction of this session is already running.", code="compaction_in_progress")
     appender = Appender(connection, session_id)
     number = _open(connection, appender, opening, instructions=instructions, settings=settings.model_dump())
     row = compactions.find(connection, session_id, number)
@@ -89,16 +89,15 @@ def request(
 
 
 def claim(connection: Connection, session_id: str) -> tuple[Row[Any] | None, list[StreamItem]]:
-    """Takes a session over from its earlier owner, and closes the rounds that one had under way by itself; gives the
-    row as it is then, None if the session is gone."""
+    """Takes a session over from its previous owner, and closes its running automatic rounds; returns the new row, None
+    if the session is gone."""
     row = sessions.claim(connection, session_id)
     items = [] if row is None else abandon(connection, session_id, row.epoch, asked_too=False)
     return (sessions.row(connection, session_id) if items else row), items
 
 
 def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked_too: bool) -> list[StreamItem]:
-    """Closes the rounds that an owner who went away had under way; those that somebody asked for only if
-    `asked_too`."""
+    """Closes the running rounds of a previous owner; manual ones only if `asked_too`."""
     appender = Appender(connection, session_id, epoch=epoch)
     for row in compactions.all_rounds(connection, session_id, status="running"):
         if asked_too or row.reason != "manual":
@@ -107,21 +106,21 @@ def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked
 
 
 def abandon_all(connection: Connection) -> None:
-    """Closes all rounds that an earlier life of the server had under way, those that somebody asked for too; for the
-    start, while nobody listens."""
+    """Closes all rounds that were running before a restart, including manual ones; called at the start, before there
+    are any readers."""
     for session_id in compactions.sessions_with_running(connection):
         abandon(connection, session_id, None, asked_too=True)
 
 
 def requested(connection: Connection, session_id: str) -> Row[Any] | None:
-    """The round that somebody asked for and nobody has made yet."""
+    """The manual round that is requested but not made yet."""
     rows = compactions.all_rounds(connection, session_id, status="running")
     return next((row for row in rows if row.reason == "manual"), None)
 
 
 def add_usage(connection: Connection, appender: Appender, change: ModelUsed) -> None:
-    """Bills a round's model call: to the session, to the day, and to the round, which may be made by more than one
-    life of the server."""
+    """Adds the usage of a round's model call to the session, the day, and the round, which may continue after a
+    restart."""
     add_to_session(connection, appender, change.model, change.usage)
     row = compactions.find(connection, appender.session_id, change.round)
     assert row is not None
@@ -130,7 +129,7 @@ def add_usage(connection: Connection, appender: Appender, change: ModelUsed) -> 
 
 
 def fail_rung(connection: Connection, appender: Appender, seq: int, change: RungFailed) -> None:
-    """Says that a rung did not do; without a next one the round is over."""
+    """Records that a rung failed; without a next one the round has failed."""
     if change.next is None:
         error = {"code": change.code, "detail": change.detail}
         compactions.change(connection, appender.session_id, change.round, status="failed", error=error)
@@ -149,7 +148,7 @@ def fail_rung(connection: Connection, appender: Appender, seq: int, change: Rung
 
 
 def complete_round(connection: Connection, appender: Appender, seq: int, change: RoundCompleted) -> None:
-    """Stores a summary with its checkpoint and marks; two events, under `seq` and the next."""
+    """Stores a summary with its checkpoint and marks; two events, with `seq` and the next one."""
     session_id, at = appender.session_id, appender.at
     checkpoint = change.checkpoint
     summary = change.summary.model_copy(update={"seq": seq, "created_at": at})
@@ -206,13 +205,13 @@ def end_round(connection: Connection, appender: Appender, seq: int, change: Roun
 
 
 def in_force(connection: Connection, session_id: str) -> InForce:
-    """What shapes the session's context now."""
+    """What determines the session's context now."""
     pruned = compactions.pruned_calls(connection, session_id)
     return InForce(tuple(checkpoints(connection, session_id)), pruned)
 
 
 def checkpoints(connection: Connection, session_id: str, rounds: Collection[int] | None = None) -> list[Checkpoint]:
-    """The checkpoints in force, or those of the rounds named, whether in force or not; as they were made."""
+    """The checkpoints in force, or those of the named rounds, whether in force or not; in the order of creation."""
     found = compactions.checkpoints(connection, session_id, rounds)
     return [
         Checkpoint(
@@ -238,7 +237,7 @@ def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def cover(connection: Connection, session_id: str, checkpoint: Checkpoint, round: int | None) -> None:
-    """Says of the messages of a checkpoint which round covers them now."""
+    """Sets the round that covers the messages of a checkpoint."""
     compactions.cover(connection, session_id, checkpoint.first_seq, checkpoint.last_seq, checkpoint.kept, round)
 
 

@@ -1,4 +1,4 @@
-"""How large a session says that its context is, whatever is taken back while a step is under way."""
+"""The reported size of a session's context, also if rounds are reverted during a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.sessions import ContextState
 
 
 def note_size(connection: Connection, session_id: str, tokens: int, *, counted: bool = False) -> None:
-    """Says how large the context is now, until the next step's report; `counted` by the provider itself."""
+    """Sets the context's size until the next step's report; `counted` if the provider counted it."""
     state = _sized(connection, session_id, tokens)
     if counted and state.source == "estimated":
         state = state.model_copy(update={"source": "reported"})
@@ -19,14 +19,14 @@ def note_size(connection: Connection, session_id: str, tokens: int, *, counted: 
 
 
 def note_owners_size(connection: Connection, session_id: str, tokens: int) -> None:
-    """The same by the word of the session's owner; see `with_reverts`."""
+    """Sets the size reported by the session's owner; see `with_reverts`."""
     state = with_reverts(connection, session_id, _sized(connection, session_id, tokens))
     sessions.change(connection, session_id, context=state.model_dump())
 
 
 def with_reverts(connection: Connection, session_id: str, state: ContextState) -> ContextState:
-    """What an owner says of its context, with the rounds that were taken back since its generation began: it learns of
-    them before its next step only, and by then the context is as large as without them."""
+    """Corrects the owner's report for rounds reverted since its generation started: the owner applies them only before
+    its next step, when the context is as large as without them."""
     saved = compactions.saved_by_reverted(connection, session_id)
     if not saved:
         return state
@@ -41,6 +41,6 @@ def _sized(connection: Connection, session_id: str, tokens: int) -> ContextState
 
 
 def _estimated(context: ContextState, tokens: int) -> ContextState:
-    """Where the window is a guess, it stays one."""
+    """An estimate of the size; an assumed window stays assumed."""
     source: Literal["estimated", "assumed"] = "assumed" if context.source == "assumed" else "estimated"
     return context.model_copy(update={"tokens": max(0, tokens), "source": source})

@@ -1,4 +1,4 @@
-"""Places in lists as clients hand them back: `next_cursor` of sessions, and the seq of messages and steps."""
+"""Pagination cursors: `next_cursor` of sessions, and the seq of messages and steps."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from app.sessions import Session
 MAX_SEQ = 2**62
 
 _PLACE = re.compile(r"(?P<ms>[0-9]{1,15})/(?P<id>[0-9a-f-]{36})")
-"""What a cursor holds: when a session was created, in milliseconds, and its id."""
+"""The content of a cursor: when a session was created, in milliseconds, and its id."""
 
 
 def session_cursor(session: Session) -> str:
-    """Where a page of sessions ended, in a form that clients need not understand."""
+    """An opaque cursor for the end of a page of sessions."""
     place = f"{round(session.created_at.timestamp() * 1000)}/{session.id}"
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
 
 
 def read_session_cursor(text: str | None) -> tuple[datetime, str] | None:
-    """The place that a cursor names. Raises `MalformedRequestError`."""
+    """The place in a cursor. Raises `MalformedRequestError`."""
     if text is None:
         return None
     try:
@@ -33,7 +33,7 @@ def read_session_cursor(text: str | None) -> tuple[datetime, str] | None:
         seconds, rest = divmod(int(place["ms"]), 1000)
         return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000), place["id"]
     except (ValueError, binascii.Error, OverflowError, OSError) as error:
-        raise MalformedRequestError("The cursor is not one of this server's.", code="malformed_cursor") from error
+        raise MalformedRequestError("The cursor is invalid.", code="malformed_cursor") from error
 
 
 def read_seq(text: str | None) -> int:
@@ -41,5 +41,5 @@ def read_seq(text: str | None) -> int:
     if text is None:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < MAX_SEQ):
-        raise MalformedRequestError("`after` is a seq, or a `next_cursor`.", code="malformed_cursor")
+        raise MalformedRequestError("`after` must be a seq or a `next_cursor`.", code="malformed_cursor")
     return int(text)

@@ -1,4 +1,4 @@
-"""Where a run waits for a person, and what an earlier owner of its session has left waiting."""
+"""Where a run waits for approvals, including those left pending by a previous owner of its session."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from app.runtime.recorder import Recorder
 from app.sessions import ApprovalEnd, ContextState, QueueMode
 
 RECHECK_S = 10.0
-"""How often, in seconds, a wait looks at the clock that approvals expire by: that one may be set, and goes on while the
-machine sleeps, which the clock of timers does not."""
+"""How often, in seconds, a wait checks the wall clock for expired approvals: that clock may be set, and it advances
+while the machine sleeps, unlike the clock of timers."""
 
 
 class StoredDesk:
-    """The desk of one owner of one session: what is decided is in the database, so that a restart asks nobody again.
-    `ring` says that there may be a decision."""
+    """The approvals of one owner of one session: decisions are stored in the database, so they survive a restart.
+    `ring` signals that there may be a new decision."""
 
     def __init__(self, recorder: Recorder, session_id: str, epoch: int, rest: Callable[[bool], None]) -> None:
-        """`rest` hears when the run begins to wait, so that it lets go of what it does not need, and when it waits no
-        more."""
+        """`rest` is called with True when the run starts to wait, so that it can release what it does not need, and
+        with False when it continues."""
         self._recorder = recorder
         self._rest = rest
         self._session_id = session_id
@@ -46,7 +46,7 @@ class StoredDesk:
         """See `ports.ApprovalDesk.decisions`."""
         try:
             while True:
-                # Before it is read: what is decided later rings again.
+                # Cleared before reading: a later decision sets it again.
                 self._rung.clear()
                 rows = await self._recorder.submit(lambda c: self._settle(c, message_id))
                 waiting = [row for row in rows if row.decision is None]
@@ -55,11 +55,11 @@ class StoredDesk:
                 self._rest(True)
                 await self._wait_until(min((row.expires_at for row in waiting if row.expires_at), default=None))
         finally:
-            # Before anything that was approved begins.
+            # Before any approved call starts.
             self._rest(False)
 
     def _settle(self, connection: Connection, message_id: str) -> tuple[Sequence[Row[Any]], list[StreamItem]]:
-        """Denies what nobody has answered in time; gives all approvals of the message as they are then."""
+        """Denies expired approvals; returns all approvals of the message."""
         appender = Appender(connection, self._session_id, epoch=self._epoch)
         appender.take(0)
         rows = approvals.of_message(connection, self._session_id, message_id)
@@ -70,7 +70,7 @@ class StoredDesk:
         return rows, appender.flush()
 
     async def _wait_until(self, moment: datetime | None) -> None:
-        """Waits for a ring, or for the moment."""
+        """Waits for `ring`, or until `moment`."""
         if moment is None:
             await self._rung.wait()
             return
@@ -92,7 +92,7 @@ class StoredDesk:
 
 
 def waiting_step(connection: Connection, row: Row[Any]) -> WaitingStep | None:
-    """The step whose calls a session's earlier owner held and did not start, None where there is none."""
+    """The step whose calls were held by a session's previous owner and not started, None without one."""
     attempt = steps.last_attempt(connection, row.id, row.steps)
     if attempt is None or attempt.finish_reason is not None:
         return None
@@ -104,7 +104,7 @@ def waiting_step(connection: Connection, row: Row[Any]) -> WaitingStep | None:
     first = held[0]
     timeout_s = (first.expires_at - first.requested_at).total_seconds() if first.expires_at is not None else None
     usage = steps.usage_of(connection, row.id, attempt.step)
-    # A session whose cost is not known has what is known of it read from its steps, this one included.
+    # If a session's total cost is unknown, the known part is read from its steps, including this one.
     known = row.usage["cost_usd"] is not None
     return WaitingStep(
         opened=_opened(attempt),
@@ -130,7 +130,7 @@ def _opened(attempt: Row[Any]) -> StepOpened:
 
 
 def ended_by(connection: Connection, row: Row[Any]) -> StopReason | None:
-    """What was to end the step that was left waiting, and could not any more."""
+    """The reason to end the waiting step, if one arrived before the restart."""
     if row.cancel_requested:
         return "cancel"
     modes = {message.mode for message in queue.pending(connection, row.id)}

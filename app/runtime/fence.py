@@ -1,8 +1,8 @@
-"""Keeps a server that was taken over from working on: the one that started last holds the database.
+"""Stops a superseded server: the most recently started server holds the database.
 
-The epoch of a session's row refuses a stale owner's writes. This tells the whole server, so that it ends what it runs
-without waiting for a write, claims no session back and accepts no work that another one would have to do. It matters
-where two servers have one database: the first one was frozen, or cut off, and another was started in its place.
+The epoch of a session's row refuses a stale owner's writes. The fence applies to the whole server, so that it ends its
+runs without waiting for a write, reclaims no sessions and accepts no new work. It matters if two servers share a
+database: the first one was frozen or disconnected, and another was started in its place.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from app.runtime.background import in_background
 log = structlog.get_logger(__name__)
 
 LOOK_S = 1.0
-"""How often a server looks whether it still holds the database, in seconds; what it runs is to end within two more. A
-look is one read of one row."""
+"""How often a server checks whether it still holds the database, in seconds; its runs should end within two more. A
+check reads one row."""
 
 
 async def holds(database: Database, check: Callable[[Connection], None]) -> bool:
-    """Whether a server holds its database still, as its `Fence.check` tells. Where that cannot be read, nothing is
-    known and it does: whatever is written meanwhile is checked by itself."""
+    """Whether a server still holds its database, according to its `Fence.check`. True if that cannot be read: every
+    write is checked separately."""
     try:
         await database.read(check)
     except SupersededError:
@@ -47,18 +47,18 @@ class Fence:
         self._holder = new_id()
 
     async def take(self) -> None:
-        """Takes the database over from whoever held it."""
+        """Takes over the database."""
         await self._database.writer.write(lambda c: holders.take(c, self._holder))
 
     def check(self, connection: Connection) -> None:
-        """Raises `SupersededError` where another server holds the database; inside a write, so that what the write
-        does is done by the holder."""
+        """Raises `SupersededError` if another server holds the database; called inside a write, so that only the holder
+        writes."""
         if holders.current(connection) != self._holder:
-            raise SupersededError("Another server has been started on this database; it has the sessions now.")
+            raise SupersededError("Another server was started on this database and has taken over the sessions.")
 
     @asynccontextmanager
     async def watched(self, on_loss: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-        """Looks at the hold while the context lasts; `on_loss` is awaited once it is lost."""
+        """Checks the hold while the context lasts; `on_loss` is awaited once it is lost."""
         async with in_background(self._watch(on_loss), "fence"):
             yield
 
@@ -66,8 +66,8 @@ class Fence:
         while await holds(self._database, self.check):  # noqa: ASYNC110 - the other server is another process
             await asyncio.sleep(LOOK_S)
         log.error(
-            "superseded",
-            detail="Another server has been started on this database. This one has ended its runs and accepts no more"
-            " work; stop it, or start it again to take the sessions back.",
+            "server_superseded",
+            detail="Another server was started on this database. This one has ended its runs and accepts no more work;"
+            " stop it, or restart it to take the sessions back.",
         )
         await on_loss()

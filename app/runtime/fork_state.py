@@ -1,5 +1,5 @@
-"""What shaped a session's context at a point of its log, and the seqs that messages and events get in a fork. Values
-alone, without the database."""
+"""The state of a session's context at a point of its log, and the seqs of messages and events in a fork. Pure functions
+of values, without the database."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from app.db.repositories.events import StoredEvent
 from app.messages import Message, Part, ToolResultPart, Usage
 
 FIRST = 2
-"""The seq of the first thing that a fork takes over; 1 is its own `session.created`."""
+"""The seq of the first copied message or event in a fork; 1 is its own `session.created`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastEvent:
-    """An event of the parent's log, read."""
+    """A decoded event of the parent's log."""
 
     seq: int
     type: str
@@ -33,7 +33,7 @@ class PastEvent:
 
     @property
     def round(self) -> int | None:
-        """The round of compaction that it is about."""
+        """The number of its round of compaction."""
         return self.data["round"] if self.type.startswith("compaction.") else None
 
     @property
@@ -43,7 +43,7 @@ class PastEvent:
 
 
 def read_log(stored: Iterable[StoredEvent]) -> list[PastEvent]:
-    """The events of a log, without those of rounds that were under way at its end."""
+    """The events of a log, without those of rounds that were still running at its end."""
     log = [PastEvent(event.seq, event.type, orjson.loads(event.data)) for event in stored]
     ended = {event.round for event in log if event.ends_round}
     return [event for event in log if event.round is None or event.round in ended]
@@ -51,8 +51,8 @@ def read_log(stored: Iterable[StoredEvent]) -> list[PastEvent]:
 
 @dataclass(slots=True)
 class Shape:
-    """What a log comes to: the rounds of compaction that have ended, those that were completed, with their times, and
-    those of them that were reverted; the calls whose outputs were cleared, with the times; the plan."""
+    """The state at the end of a log: ended rounds of compaction, completed ones with their times, reverted ones; calls
+    whose outputs were cleared, with the times; the plan."""
 
     ended: set[int] = field(default_factory=set)
     made: dict[int, datetime] = field(default_factory=dict)
@@ -62,12 +62,12 @@ class Shape:
 
     @property
     def in_force(self) -> list[int]:
-        """The rounds that shape the context, ascending."""
+        """The rounds in force, ascending."""
         return sorted(self.made.keys() - self.reverted)
 
 
 def shape_of(log: Iterable[PastEvent], cleared_by: Mapping[int, Sequence[str]]) -> Shape:
-    """What the events of a log come to; `cleared_by` are the calls whose outputs each round has cleared."""
+    """The state after the events of a log; `cleared_by` are the calls whose outputs each round has cleared."""
     shape = Shape()
     for event in log:
         number = event.round
@@ -88,28 +88,28 @@ def shape_of(log: Iterable[PastEvent], cleared_by: Mapping[int, Sequence[str]]) 
 
 
 class Numbers:
-    """The seqs of a fork: those of its parent, without the holes that what stays behind would leave."""
+    """The seqs of a fork: those of its parent without the gaps of what is not copied."""
 
     def __init__(self, seqs: Iterable[int]) -> None:
-        """`seqs` are the parent's, of all that is taken over."""
+        """`seqs` are the parent's seqs of everything that is copied."""
         self._old = sorted(seqs)
 
     def __len__(self) -> int:
         return len(self._old)
 
     def at(self, seq: int) -> int:
-        """The new seq of what had this one, or of the first thing after it."""
+        """The new seq for this one, or for the first copied one after it."""
         return bisect_left(self._old, seq) + FIRST
 
     def until(self, seq: int) -> int:
-        """The new seq of what had this one, or of the last thing before it."""
+        """The new seq for this one, or for the last copied one before it."""
         return bisect_right(self._old, seq) + FIRST - 1
 
 
 def renumbered(
     history: Sequence[Message], numbers: Numbers, shape: Shape, checkpoints: Sequence[Checkpoint]
 ) -> list[Message]:
-    """The messages as a fork has them: with its seqs, and the marks and rounds of the point at which it begins."""
+    """The messages of a fork: with its seqs, and the marks and rounds of the point at which it starts."""
     covering = _covering(history, checkpoints)
     return [
         message.model_copy(
@@ -124,7 +124,7 @@ def renumbered(
 
 
 def _covering(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> dict[str, int]:
-    """The round that covers each message, the one made last where there are several."""
+    """The round that covers each message, the latest one if there are several."""
     return {
         message.id: checkpoint.round
         for checkpoint in checkpoints
@@ -149,7 +149,7 @@ def moved(checkpoint: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
 
 
 def copied(event: PastEvent, session_id: str, numbers: Numbers) -> StoredEvent:
-    """An event as it stands in a fork's log: what it cost was the parent's."""
+    """An event as copied into a fork's log, without its cost, which was the parent's."""
     data = {**event.data, "session_id": session_id}
     if data.get("usage") is not None:
         data["usage"] = Usage().model_dump()

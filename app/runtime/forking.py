@@ -1,10 +1,9 @@
-"""Forks: what of a session goes into a new one. `lifecycle.fork` makes it.
+"""Forks: what is copied from a session into a new one. `lifecycle.fork` stores it.
 
-A fork has messages, parts and calls under the ids that they have in its parent, and a log of its own: seq 1 is
+A fork's messages, parts and calls have the same ids as in its parent, but its log is its own: seq 1 is
 `session.created`, then one `message.created` for each message, with the events between them that cleared outputs, made
-or reverted rounds of compaction, or changed the plan; those keep their times. So who reads the log from its beginning
-sees all that the fork knows, and a fork of the fork finds what it needs in the same place. What was used stays with
-the parent.
+or reverted rounds of compaction, or changed the plan; those keep their times. So the log contains everything that the
+fork knows, and a fork of the fork finds what it needs in the same place. Usage stays with the parent.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import ForkCreate
 from app.sessions import Approval, Limits, SandboxSpec, Status
 
-_TAKEN_OVER = ("model", "reasoning_effort", "system_prompt", "tools", "compaction", "metadata", "notes")
-"""Columns that a fork has from its parent as they are now, at whatever point it begins; `_held_to_bounds` are more."""
+_COPIED = ("model", "reasoning_effort", "system_prompt", "tools", "compaction", "metadata", "notes")
+"""Columns copied from the parent's current row, whatever the fork's starting point; see also `_held_to_bounds`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A session that is to be made of another one, complete: columns of its rows, messages and events in its own seqs.
-    `source` is the parent's sandbox. `outputs` are the columns that say where raw outputs are, by call, and `files` the
-    keys of those to be copied, each with its new one."""
+    """The complete content of a fork: columns of its rows, messages and events with its own seqs. `source` is the
+    parent's sandbox. `outputs` are the columns with the locations of raw outputs, by call, and `files` maps the keys of
+    outputs to be copied to new ones."""
 
     session_id: str
     parent_id: str
@@ -65,9 +64,9 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class _Excerpt:
-    """What of a parent's history and log comes before the point at which its fork begins, in the parent's seqs.
-    `before` is the seq of the first message that stays behind. `generation` is the one that the context had there:
-    with it, the model's provider finds the parent's prompt in its cache; None where the next step has to begin one."""
+    """The part of a parent's history and log before the fork's starting point, in the parent's seqs. `before` is the
+    seq of the first message that is not copied. `generation` is the context's generation there: with it, the parent's
+    prompt is found in the provider's cache; None if the next step has to start a new one."""
 
     row: Row[Any]
     history: Sequence[Message]
@@ -87,24 +86,24 @@ def draft(
     setup: RuntimeSetup,
     rules: ServiceRules,
 ) -> Fork:
-    """Reads all that a fork takes over, the workspace apart. Raises `NotFoundError` for a message that is not in the
-    parent's history, `ConflictError` for one of a step that is still under way, and `SandboxUnavailableError` where the
-    parent's kind of sandbox is not here."""
-    taken = _excerpt(connection, parent_id, body.after_message_id)
-    history = renumbered(taken.history, taken.numbers, taken.shape, taken.checkpoints)
+    """Reads everything that a fork copies, except the workspace. Raises `NotFoundError` for a message that is not in
+    the parent's history, `ConflictError` for a message of a step that is still running, and `SandboxUnavailableError`
+    if the parent's kind of sandbox is not available."""
+    excerpt = _excerpt(connection, parent_id, body.after_message_id)
+    history = renumbered(excerpt.history, excerpt.numbers, excerpt.shape, excerpt.checkpoints)
     outputs, files = _outputs(connection, parent_id, session_id, history)
     queued = _first_queued(connection, parent_id, history)
     return Fork(
         session_id,
         parent_id,
-        SandboxSpec(**taken.row.sandbox),
-        _fields(taken, queued, body, setup.agents) | _held_to_bounds(taken.row, setup, rules),
+        SandboxSpec(**excerpt.row.sandbox),
+        _fields(excerpt, queued, body, setup.agents) | _held_to_bounds(excerpt.row, setup, rules),
         history,
-        _log(session_id, taken, history),
+        _log(session_id, excerpt, history),
         outputs,
         files,
-        _rounds(connection, taken),
-        _generation(connection, taken),
+        _rounds(connection, excerpt),
+        _generation(connection, excerpt),
         queued,
     )
 
@@ -119,13 +118,13 @@ def _excerpt(connection: Connection, parent_id: str, after: str | None) -> _Exce
     shape = shape_of(log, cleared_by)
     checkpoints = rounds.checkpoints(connection, parent_id, shape.in_force)
     numbers = Numbers([*(message.seq for message in history), *(event.seq for event in log)])
-    begun = forks.generations_until(connection, parent_id, before)
-    generation = next((found for found in begun if list(found.rounds or ()) == shape.in_force), None)
+    started = forks.generations_until(connection, parent_id, before)
+    generation = next((found for found in started if list(found.rounds or ()) == shape.in_force), None)
     return _Excerpt(row, history, log, numbers, shape, checkpoints, before, generation)
 
 
 def _until(rows: Sequence[Message], message_id: str) -> list[Message]:
-    """The history up to a message, with the results of its calls: they are never parted."""
+    """The history up to a message, including the results of its calls."""
     place = next((place for place, message in enumerate(rows) if message.id == message_id), None)
     if place is None:
         raise NotFoundError(f"The session's history has no message {message_id}.", code="message_not_found")
@@ -133,23 +132,23 @@ def _until(rows: Sequence[Message], message_id: str) -> list[Message]:
     while end < len(rows) and rows[end].role is Role.TOOL:
         end += 1
     if len(settled(rows[:end])) < end:
-        raise ConflictError(f"The step of message {message_id} is still under way.", code="message_open")
+        raise ConflictError(f"The step of message {message_id} is still running.", code="message_open")
     return list(rows[:end])
 
 
-def _generation(connection: Connection, taken: _Excerpt) -> dict[str, Any] | None:
-    """The row of the fork's first generation. Its history is its parent's, so that a provider that verifies thinking is
-    asked to drop what it does not know rather than to refuse."""
-    row = taken.generation
+def _generation(connection: Connection, excerpt: _Excerpt) -> dict[str, Any] | None:
+    """The row of the fork's first generation. Its history is its parent's, so a provider that verifies thinking is
+    asked to drop unknown thinking rather than to refuse it."""
+    row = excerpt.generation
     if row is None:
         return None
     return {
         **{name: getattr(row, name) for name in ("id", "reason", "model", "system", "tools", "rounds", "created_at")},
         "number": 1,
-        "first_seq": taken.numbers.at(row.first_seq),
-        "pruned": sorted(compactions.pruned_in(connection, taken.row.id, row.number)),
+        "first_seq": excerpt.numbers.at(row.first_seq),
+        "pruned": sorted(compactions.pruned_in(connection, excerpt.row.id, row.number)),
         "restored": [],
-        "repairs": steps.repairs(connection, taken.row.id) or None,
+        "repairs": steps.repairs(connection, excerpt.row.id) or None,
         "echo_reasoning": bool(row.echo_reasoning),
         "drop_block": bool(row.drop_block) or binds_thinking(row.model),
     }
@@ -158,7 +157,7 @@ def _generation(connection: Connection, taken: _Excerpt) -> dict[str, Any] | Non
 def _outputs(
     connection: Connection, parent_id: str, session_id: str, history: Sequence[Message]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The columns of the fork's raw outputs, and the files that it needs of its own."""
+    """The columns of the fork's raw outputs, and the files to copy."""
     calls = {result.call_id for message in history for result in message.tool_results}
     found = {call: place for call, place in forks.outputs(connection, parent_id).items() if call in calls}
     own = {call: {**place, "output_ref": f"{session_id}/{call}"} for call, place in found.items()}
@@ -167,7 +166,7 @@ def _outputs(
 
 
 def _first_queued(connection: Connection, parent_id: str, history: Sequence[Message]) -> dict[str, Any] | None:
-    """The row of the message that carries the parent's task, where the fork has it."""
+    """The row of the message with the parent's task, if the fork includes it."""
     row = forks.first_queued(connection, parent_id)
     message = next((m for m in history if row is not None and m.id == row.id), None)
     if row is None or message is None:
@@ -175,25 +174,25 @@ def _first_queued(connection: Connection, parent_id: str, history: Sequence[Mess
     return {**row._mapping, "ordinal": message.seq, "status": queue.DELIVERED}
 
 
-def _rounds(connection: Connection, taken: _Excerpt) -> list[dict[str, Any]]:
-    """The rows of the rounds that had ended, as they were then and with their ranges in the fork's seqs. What they cost
+def _rounds(connection: Connection, excerpt: _Excerpt) -> list[dict[str, Any]]:
+    """The rows of the ended rounds, in their state at that point and with their ranges in the fork's seqs; their cost
     was the parent's."""
-    shape = taken.shape
+    shape = excerpt.shape
     return [
         {
             **row._mapping,
             "status": "completed" if row.round in shape.made and row.round not in shape.reverted else row.status,
-            "checkpoint": moved(row.checkpoint, taken.numbers) if row.checkpoint is not None else None,
+            "checkpoint": moved(row.checkpoint, excerpt.numbers) if row.checkpoint is not None else None,
             "usage": Usage().model_dump(),
         }
-        for row in compactions.all_rounds(connection, taken.row.id)
+        for row in compactions.all_rounds(connection, excerpt.row.id)
         if row.round in shape.ended
     ]
 
 
-def _log(session_id: str, taken: _Excerpt, history: Sequence[Message]) -> list[StoredEvent]:
+def _log(session_id: str, excerpt: _Excerpt, history: Sequence[Message]) -> list[StoredEvent]:
     found = [_created(session_id, message) for message in history]
-    found += [copied(event, session_id, taken.numbers) for event in taken.log]
+    found += [copied(event, session_id, excerpt.numbers) for event in excerpt.log]
     return sorted(found)
 
 
@@ -202,30 +201,32 @@ def _created(session_id: str, message: Message) -> StoredEvent:
     return StoredEvent(message.seq, event.type, event.__pydantic_serializer__.to_json(event).decode())
 
 
-def _fields(taken: _Excerpt, queued: Mapping[str, Any] | None, body: ForkCreate, agents: AgentSetup) -> dict[str, Any]:
-    """The columns of the new session; nothing was used in it and no run was made."""
-    row, made = taken.row, taken.shape.made
+def _fields(
+    excerpt: _Excerpt, queued: Mapping[str, Any] | None, body: ForkCreate, agents: AgentSetup
+) -> dict[str, Any]:
+    """The columns of the new session, which has no usage and no runs yet."""
+    row, made = excerpt.row, excerpt.shape.made
     request = f"fork {row.id} {now().isoformat()} {body.model_dump_json()}"
     return {
-        **{name: getattr(row, name) for name in _TAKEN_OVER},
+        **{name: getattr(row, name) for name in _COPIED},
         "title": body.title or row.title,
         "task": row.task if queued is not None else None,
         "status": Status.IDLE,
-        "plan": taken.shape.plan,
+        "plan": excerpt.shape.plan,
         "parent_id": row.id,
         "usage": Usage().model_dump(),
         "run_usage": Usage().model_dump(),
-        "context": context_state(agents.config(row).budget, _tokens(taken, agents), reported=False).model_dump(),
+        "context": context_state(agents.config(row).budget, _tokens(excerpt, agents), reported=False).model_dump(),
         "compaction_count": len(made),
         "compaction_last_at": max(made.values(), default=None),
-        "generation": 0 if taken.generation is None else 1,
+        "generation": 0 if excerpt.generation is None else 1,
         "fingerprint": hashlib.sha256(request.encode()).hexdigest(),
     }
 
 
 def _held_to_bounds(row: Row[Any], setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
-    """The columns that a fork has from its parent as far as a new session may have them now: the operator may have
-    become stricter since that one was made."""
+    """The columns copied from the parent within the bounds for a new session, which may have become stricter since the
+    parent was created."""
     return {
         "sandbox": setup.sandboxes.within(SandboxSpec(**row.sandbox)).model_dump(),
         "limits": limits_within(None, Limits(**row.limits), rules.most).model_dump(),
@@ -233,17 +234,17 @@ def _held_to_bounds(row: Row[Any], setup: RuntimeSetup, rules: ServiceRules) -> 
     }
 
 
-def _tokens(taken: _Excerpt, agents: AgentSetup) -> int:
-    """How large the fork's context is: as the parent's was last told where that is the same, else by our own count."""
-    if taken.before is None:
-        return int(taken.row.context["tokens"])
-    if taken.generation is None:
-        return sum(message.tokens for message in taken.history)
+def _tokens(excerpt: _Excerpt, agents: AgentSetup) -> int:
+    """The size of the fork's context: the parent's last report if the contexts are the same, else an estimate."""
+    if excerpt.before is None:
+        return int(excerpt.row.context["tokens"])
+    if excerpt.generation is None:
+        return sum(message.tokens for message in excerpt.history)
     shown = Transcript(
-        generation_of(taken.generation),
-        taken.history,
-        taken.checkpoints,
-        taken.shape.cleared.keys(),
-        per_message=CompactionSettings(**taken.row.compaction).per_message,
+        generation_of(excerpt.generation),
+        excerpt.history,
+        excerpt.checkpoints,
+        excerpt.shape.cleared.keys(),
+        per_message=CompactionSettings(**excerpt.row.compaction).per_message,
     )
-    return agents.calibration(taken.generation.model).apply(shown.request_tokens)
+    return agents.calibration(excerpt.generation.model).apply(shown.request_tokens)

@@ -1,8 +1,8 @@
-"""Whether the parts that the server stands on work now: database, disk, sandbox and providers, each by name.
+"""Health checks of the server's components: database, disk, sandbox and providers.
 
-Each part is really used: a row is written, a sandbox is asked for, a provider is connected to. Whoever asks waits for
-one look at most, however many ask; a part that does not answer in time is said to be out of order, and the look goes
-on, so that its end is seen as soon as it comes.
+Each check really uses its component: it writes a row, asks for a sandbox, connects to a provider. Concurrent requests
+share one check. A component that does not answer in time is reported as unavailable; the check continues, so that a
+recovery is noticed at once.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from app.runtime.sandboxes import Sandboxes
 from app.runtime.values.server import Component, ComponentStatus, Readiness
 
 PATIENCE_S = 2.5
-"""How long one look may take before its part is said not to answer, in seconds."""
+"""Seconds that a check may take before its component is reported as not answering."""
 FRESH_S = 1.0
-"""How long what a look has found is not looked at again, in seconds; with the above, the truth is told within five."""
+"""Seconds that a result is reused; with the above, a change is reported within five seconds."""
 RESERVE_BYTES = 16 * 1024 * 1024
-"""Free space below which a disk counts as full: the database's log grows to some megabytes between its clearings."""
+"""Free space below which a disk counts as full: the database's WAL grows to several megabytes between checkpoints."""
 
 NEEDED = ("database", "disk", "sandbox")
-"""The parts without which the server is not ready. A provider is none of them: a balancer that took all servers away
-because of a provider would make it worse."""
+"""The components without which the server is not ready. Providers are not among them: a load balancer that removed all
+servers because of a provider would make it worse."""
 
 Look = Callable[[], Awaitable[Component]]
 
@@ -40,14 +40,14 @@ log = structlog.get_logger(__name__)
 
 
 class Health:
-    """Looks at the parts when it is asked. `aclose` ends looks under way."""
+    """Checks the components on request. `aclose` cancels running checks."""
 
     def __init__(self, parts: Mapping[str, Look]) -> None:
-        """`parts` are looks that tell all that they find as a component, by the part's name."""
-        self._watched = {name: _Watched(name, look) for name, look in parts.items()}
+        """`parts` are the checks, by the component's name; they report failures in their result."""
+        self._watched = {name: _CachedCheck(name, look) for name, look in parts.items()}
 
     async def readiness(self) -> Readiness:
-        """How all parts are."""
+        """The status of all components."""
         names = list(self._watched)
         found = await asyncio.gather(*(watched.component() for watched in self._watched.values()))
         components = dict(zip(names, found, strict=True))
@@ -59,8 +59,8 @@ class Health:
             await watched.aclose()
 
 
-class _Watched:
-    """One part, and the newest look at it."""
+class _CachedCheck:
+    """One component, and its newest check."""
 
     def __init__(self, name: str, look: Look) -> None:
         self._name = name
@@ -76,23 +76,23 @@ class _Watched:
             return self._found
         if self._task is None:
             self._begun = now
-            self._task = asyncio.create_task(self._see(), name=f"look-at-{self._name}")
+            self._task = asyncio.create_task(self._check_now(), name=f"check-{self._name}")
         left = max(0.0, PATIENCE_S - (now - self._begun))
         done, _ = await asyncio.wait({self._task}, timeout=left)
         if done and self._found is not None:
             return self._found
         waited = time.monotonic() - self._begun
         status: ComponentStatus = "locked" if self._name == "database" else "unavailable"
-        return Component(ok=False, status=status, detail=f"It has not answered for {waited:.1f} seconds.")
+        return Component(ok=False, status=status, detail=f"No answer for {waited:.1f} seconds.")
 
-    async def _see(self) -> Component:
+    async def _check_now(self) -> Component:
         try:
             self._found = await self._look()
         except PalimpsestError as error:
             self._found = Component(ok=False, status=_status(error), detail=error.detail)
         except Exception:
-            log.exception("look_failed", part=self._name)
-            self._found = Component(ok=False, status="unavailable", detail="The look at it failed; the log says why.")
+            log.exception("health_check_failed", part=self._name)
+            self._found = Component(ok=False, status="unavailable", detail="The check failed; see the log.")
         finally:
             self._found_at = time.monotonic()
             self._task = None
@@ -120,8 +120,8 @@ def looks(
     directories: Sequence[Path],
     providers: Callable[[], Awaitable[Sequence[Condition]]],
 ) -> dict[str, Look]:
-    """The looks at the parts of a server. `fence` raises in a write of one that holds its database no more;
-    `directories` are where its data lie; `providers` tells how those are that it calls."""
+    """The checks of a server. `fence` raises in a write if the server no longer holds its database; `directories`
+    contain its data; `providers` returns the conditions of the providers in use."""
 
     def touch(connection: Connection) -> None:
         fence(connection)
@@ -131,7 +131,7 @@ def looks(
         await asyncio.to_thread(database.check_file)
         await database.read(_read)
         await database.writer.write(touch)
-        return _ok("writes and reads")
+        return _ok("readable and writable")
 
     async def disk_look() -> Component:
         return await asyncio.to_thread(_disk, directories)
@@ -155,7 +155,7 @@ def _read(connection: Connection) -> None:
 
 
 def free_bytes(directories: Sequence[Path]) -> float:
-    """Free space in bytes where it is least. It blocks."""
+    """Free space in bytes of the fullest of the directories' disks. Blocks."""
     found = [os.statvfs(directory) for directory in directories if directory.exists()]
     return min((status.f_bavail * status.f_frsize for status in found), default=0)
 
@@ -164,16 +164,17 @@ def _disk(directories: Sequence[Path]) -> Component:
     try:
         free = free_bytes(directories)
     except OSError as error:
-        return Component(ok=False, status="unavailable", detail=f"The data cannot be reached: {error.strerror}.")
+        detail = f"The data directory is not accessible: {error.strerror}."
+        return Component(ok=False, status="unavailable", detail=detail)
     full = free < RESERVE_BYTES
     detail = f"{free / (1 << 20):,.0f} MiB free"
     return Component(ok=not full, status="full" if full else "ok", detail=detail)
 
 
 def _providers(found: Sequence[Condition]) -> Component:
-    """One component for all of them: the worst, with a word on each that is not well."""
+    """One component for all providers: the worst status, with a description of each failing one."""
     ill = [condition for condition in found if condition.state != "ok"]
     if not ill:
-        return _ok("; ".join(condition.detail for condition in found) or "no provider is called")
+        return _ok("; ".join(condition.detail for condition in found) or "no provider in use")
     worst: ComponentStatus = "unreachable" if any(condition.state == "unreachable" for condition in ill) else "failing"
     return Component(ok=False, status=worst, detail="; ".join(condition.detail for condition in ill))

@@ -1,5 +1,4 @@
-"""What the API shows of a session's past: messages, steps, contexts, tool calls, usage. All of it reads, in one
-transaction each."""
+"""Reads a session's past for the API: messages, steps, contexts, tool calls, usage, in one transaction each."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ from app.runtime.values.server import UsageByModel, UsageReport
 from app.sessions import ContextState
 
 PAGE_BYTES = 512 * 1024
-"""Bytes of messages after which a page is full: it is in memory until its reader has taken it."""
+"""Bytes of messages after which a page is full: it stays in memory until it is sent."""
 
 
 def message_page(connection: Connection, session_id: str, after: int, limit: int) -> MessagePage:
@@ -79,7 +78,7 @@ def _step_view(row: Row[Any]) -> StepView:
 
 
 def reads_notes(connection: Connection, session_id: str) -> Row[Any] | None:
-    """The session's row where its next step begins by reading the workspace's notes."""
+    """The session's row if its next step starts by reading the workspace's notes, else None."""
     row = sessions.row(connection, session_id)
     has_generation = steps.generation(connection, session_id) is not None
     return row if notes_are_due(row, has_generation=has_generation) else None
@@ -88,15 +87,14 @@ def reads_notes(connection: Connection, session_id: str) -> Row[Any] | None:
 def context_view(
     connection: Connection, session_id: str, step: int | None, agents: AgentSetup, notes: Notes | None = None
 ) -> ContextView:
-    """What the next step would send, or what step N sent, built from what is stored; `notes` are those that the next
-    step would begin with, if not the stored ones. After an answer the next step sends a message more, the one that
-    brings it about."""
+    """What the next step would send, or what step N sent, rebuilt from stored data; `notes` replace the stored ones for
+    the next step. After an answer the next step sends one more message: the one that triggers it."""
     row = sessions.row(connection, session_id)
     if step is None:
         return _next_context(connection, row, agents, notes)
     attempt = steps.last_attempt(connection, session_id, step)
     if attempt is None:
-        raise NotFoundError(f"The session has made no step {step}.", code="step_not_found")
+        raise NotFoundError(f"The session has no step {step}.", code="step_not_found")
     stored = steps.generation(connection, session_id, attempt.generation)
     assert stored is not None
     generation = generation_of(stored)
@@ -121,9 +119,9 @@ def _next_context(connection: Connection, row: Row[Any], agents: AgentSetup, not
 
 
 def _settle(conversation: Conversation) -> None:
-    """Mends the conversation as its next step would, but for an answer at its end: the step after an answer comes with
-    a message that is not there yet, and so without the line that would have to follow the answer if it were sent now.
-    Where that line is all that there is to mend, nothing is, and what the last step reported still counts."""
+    """Repairs the conversation as its next step would, except for an answer at its end: the step after it comes with a
+    new message, so the control message that would have to follow the answer now is not needed. If that is the only
+    repair, none is made, and the size reported by the last step still applies."""
     transcript = conversation.transcript
     _, repairs = repair(transcript.messages, transcript.generation.reasoning)
     ends_with_answer = bool(repairs) and repairs[-1].kind == "last_message"
@@ -183,8 +181,7 @@ def tool_call(connection: Connection, session_id: str, call_id: str) -> ToolCall
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """A raw output: `ref` names where it is stored, None where `text` is all of it; `swept_at` says when it was
-    removed."""
+    """A raw output: `ref` is its key in the store, None if `text` is complete; `swept_at` is when it was removed."""
 
     text: bytes
     ref: str | None
@@ -192,11 +189,11 @@ class StoredOutput:
 
 
 def stored_output(connection: Connection, session_id: str, call_id: str) -> StoredOutput:
-    """Where a call's raw output is. Raises `NotFoundError`, or `ConflictError` while the call is open."""
+    """The location of a call's raw output. Raises `NotFoundError`, or `ConflictError` while the call is open."""
     _, result = _call_rows(connection, session_id, call_id)
     if result is None:
         raise ConflictError(f"Call {call_id} has no result yet.", code="call_open")
-    # What is shown starts with the raw output where that is short; only notes of ours follow.
+    # A short raw output is the start of the shown one; only notes added by Palimpsest follow.
     text = result.body["output"].encode()[: result.body["bytes"]]
     return StoredOutput(text, result.output_ref, result.output_swept_at)
 
@@ -210,8 +207,8 @@ def _call_rows(connection: Connection, session_id: str, call_id: str) -> tuple[R
 
 
 def usage_report(connection: Connection) -> UsageReport:
-    """Tokens and cost of all sessions, deleted ones included, by model and day. A sum with an unpriced step in it has
-    no cost."""
+    """Tokens and cost of all sessions, including deleted ones, by model and day. A sum with an unpriced step has no
+    cost."""
     total: dict[str, int] = defaultdict(int)
     items = []
     cost: float | None = 0.0

@@ -22,30 +22,30 @@ from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueRe
 from app.sessions import QueueMode, Status
 
 Check = Callable[[Row[Any], str], None]
-"""Raises for a text that the session of this row cannot take."""
+"""Raises for a text that is too large for the session of this row."""
 
 
 MAX_WAITING_CHARS = 1_000_000
-"""Most characters that may be waiting when another message is accepted: ten thousand for each of a hundred messages.
-The whole queue is one response, and a thousand readers may ask for it."""
+"""Maximum pending characters when another message is accepted: ten thousand for each of a hundred messages. The whole
+queue is one response, and a thousand clients may request it."""
 
 
-def _takes_all(row: Row[Any], content: str) -> None:
-    """A session that takes every text."""
+def _accept_any(row: Row[Any], content: str) -> None:
+    """A check that accepts every text."""
 
 
 def _check_room(chars: int) -> None:
-    """Raises `QueueFullError` where the other waiting messages have more characters than may wait."""
+    """Raises `QueueFullError` if the other pending messages have too many characters."""
     if chars > MAX_WAITING_CHARS:
         raise QueueFullError(
-            f"The waiting messages have more than {MAX_WAITING_CHARS:,} characters together; "
+            f"The pending messages have more than {MAX_WAITING_CHARS:,} characters in total; "
             "try again when some are delivered.",
             limit=MAX_WAITING_CHARS,
         )
 
 
 def fingerprint(content: str) -> str:
-    """What tells a retry from another message under the same id."""
+    """Distinguishes a retry from another message with the same id."""
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -56,17 +56,17 @@ def enqueue(
     *,
     limit: int,
     no_room: Callable[[], PalimpsestError] | None = None,
-    check: Check = _takes_all,
+    check: Check = _accept_any,
 ) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
-    """Accepts a message; the answer says too whether it is new. An idle session is set running with it; `no_room` gives
-    what is raised for one where no run may begin, and `check` raises for a text that the session cannot take."""
+    """Accepts a message; also returns whether it is new. It starts a run of an idle session; if no run may start,
+    raises the error from `no_room`. `check` raises for a text that is too large for the session."""
     row = sessions.row(connection, session_id)
     if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body.content)) is not None:
         return (receipt, False), []
     check(row, body.content)
     waiting, chars = queue.size(connection, session_id)
     if waiting >= limit:
-        raise QueueFullError(f"{limit} messages are waiting already; try again when some are delivered.", limit=limit)
+        raise QueueFullError(f"{limit} messages are already pending; try again when some are delivered.", limit=limit)
     _check_room(chars)
     if no_room is not None and row.status == Status.IDLE:
         raise no_room()
@@ -76,7 +76,7 @@ def enqueue(
 
 
 def accept(connection: Connection, appender: Appender, row: Row[Any], body: QueueAdd) -> QueueReceipt:
-    """Adds a message to the queue of a session whose row is given, and begins a run if it is idle."""
+    """Adds a message to the queue of the session with this row, and starts a run if it is idle."""
     message_id = body.id or new_id()
     idle = row.status == Status.IDLE
     seq = appender.take(2 if idle else 1)
@@ -108,14 +108,14 @@ def accept(connection: Connection, appender: Appender, row: Row[Any], body: Queu
 
 
 def _repeated(connection: Connection, session_id: str, message_id: str, content: str) -> QueueReceipt | None:
-    """The record of a message that was posted before, None for a new one."""
+    """The receipt of a message that was posted before, None for a new one."""
     known = queue.get(connection, session_id, message_id)
     if known is None:
         if messages.exists(connection, session_id, message_id):
-            raise ConflictError(f"{message_id} is the id of another message.", code="id_in_use")
+            raise ConflictError(f"The id {message_id} is used by another message.", code="id_in_use")
         return None
     if known.fingerprint != fingerprint(content):
-        raise ConflictError(f"Message {message_id} was posted with other content.", code="id_in_use")
+        raise ConflictError(f"Message {message_id} was already posted with different content.", code="id_in_use")
     return _receipt(connection, known)
 
 
@@ -137,13 +137,13 @@ def pending_view(row: Row[Any], position: int) -> QueuedMessage:
 
 
 def _pending(connection: Connection, session_id: str, message_id: str) -> Row[Any]:
-    """A message that may still be changed."""
+    """The row of a message that may still be changed."""
     sessions.row(connection, session_id)
     found = queue.get(connection, session_id, message_id)
     if found is None:
         raise NotFoundError(f"There is no queued message {message_id}.", code="message_not_found")
     if found.status != queue.PENDING:
-        raise ConflictError(f"Message {message_id} is {found.status} already.", code="message_not_pending")
+        raise ConflictError(f"Message {message_id} is already {found.status}.", code="message_not_pending")
     return found
 
 
@@ -153,10 +153,10 @@ def edit(
     message_id: str,
     body: QueueEdit,
     *,
-    check: Check = _takes_all,
+    check: Check = _accept_any,
 ) -> tuple[QueuedMessage, list[StreamItem]]:
     """Changes a pending message's content or mode; it keeps its place in the order of acceptance. `check` raises for a
-    text that the session cannot take."""
+    text that is too large for the session."""
     old = _pending(connection, session_id, message_id)
     if body.content is not None:
         check(sessions.row(connection, session_id), body.content)
@@ -176,7 +176,7 @@ def edit(
 
 
 def withdraw(connection: Connection, session_id: str, message_id: str) -> tuple[None, list[StreamItem]]:
-    """Takes a pending message back."""
+    """Withdraws a pending message."""
     _pending(connection, session_id, message_id)
     appender = Appender(connection, session_id)
     withdraw_rows(connection, appender, [_pending(connection, session_id, message_id)])
@@ -184,7 +184,7 @@ def withdraw(connection: Connection, session_id: str, message_id: str) -> tuple[
 
 
 def withdraw_rows(connection: Connection, appender: Appender, rows: Sequence[Row[Any]]) -> None:
-    """Takes pending messages back, each with its event."""
+    """Withdraws pending messages, each with its event."""
     queue.set_status(connection, appender.session_id, [row.id for row in rows], queue.WITHDRAWN)
     for row in rows:
         event = MessageWithdrawn(
@@ -196,8 +196,8 @@ def withdraw_rows(connection: Connection, appender: Appender, rows: Sequence[Row
 def deliver(
     connection: Connection, session_id: str, epoch: int, *, first: bool
 ) -> tuple[list[Message], list[StreamItem]]:
-    """Moves messages from the queue into the history: all steers and interrupts, in order; the `first` time in a run
-    that has none, one follow-up."""
+    """Moves messages from the queue into the history: all steers and interrupts, in order; if there are none at the
+    `first` delivery of a run, one follow-up."""
     rows = queue.pending(connection, session_id)
     due = [row for row in rows if row.mode != QueueMode.FOLLOW_UP]
     if first and not due:
@@ -226,8 +226,8 @@ def _deliver_one(connection: Connection, appender: Appender, seq: int, row: Row[
 
 
 class RunInbox:
-    """The queue as a run sees it. `ring` says that there may be something; `delivered` remembers what was, so that a
-    late interrupt for it does no harm."""
+    """The queue as a run sees it. `ring` signals that there may be messages; `delivered` remembers delivered ones, so
+    that a late interrupt for one does no harm."""
 
     def __init__(self, recorder: Recorder, session_id: str, epoch: int) -> None:
         self._recorder = recorder
@@ -241,7 +241,7 @@ class RunInbox:
         self._rung = True
 
     def begin_run(self, *, takes_follow_up: bool) -> None:
-        """The next delivery is the first of a run; one that goes on with earlier work leaves follow-ups to later
+        """The next delivery is the first of a run; a run that continues earlier work leaves follow-ups to later
         runs."""
         self._first = takes_follow_up
         self._rung = True
@@ -251,7 +251,7 @@ class RunInbox:
         return self._rung
 
     async def deliver(self) -> Sequence[Message]:
-        # Lowered before the queue is read: what comes later rings again.
+        # Cleared before the queue is read: a later message sets it again.
         self._rung = False
         first, self._first = self._first, False
         messages = await self._recorder.submit(lambda c: deliver(c, self._session_id, self._epoch, first=first))

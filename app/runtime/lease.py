@@ -12,24 +12,24 @@ from app.errors import SandboxAwayError
 from app.sandbox.base import Sandbox
 
 AWAY_RETRY_S = 1.0
-"""How often what makes sandboxes is asked again while it does not answer, in seconds."""
+"""Seconds between retries while the sandbox engine does not answer."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class Lease:
-    """A session's hold on its sandbox: while it lasts, the sandbox is not stopped for being idle."""
+    """A session's hold on its sandbox: while it lasts, the sandbox is not stopped as idle."""
 
     sandbox: Sandbox
     release: Callable[[], None] = field(repr=False)
     admit: Callable[[float], Awaitable[None]] = field(repr=False)
-    """Waits so many seconds at most until the sandbox may run."""
+    """Waits at most this many seconds until the sandbox may run."""
     wait_s: float
 
     async def start(self) -> Sandbox:
-        """The sandbox, ready. Waits for its turn, and for what makes sandboxes to answer, `wait_s` seconds at most;
-        raises `SandboxUnavailableError` after that."""
+        """The started sandbox. Waits at most `wait_s` seconds for a free slot and for the sandbox engine; then raises
+        `SandboxUnavailableError`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.wait_s
         await self.admit(self.wait_s)
@@ -39,7 +39,7 @@ class Lease:
             except SandboxAwayError as error:
                 if loop.time() >= deadline:
                     raise
-                log.warning("sandbox_awaited", error=error.detail)
+                log.warning("sandbox_waiting", error=error.detail)
                 await asyncio.sleep(AWAY_RETRY_S)
             else:
                 return self.sandbox

@@ -1,4 +1,4 @@
-"""What calls had printed when their server died: the store keeps it, and the model is shown some of it."""
+"""Stored outputs of calls that were interrupted by a crash of the server; the model is shown a part of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from app.errors import NotFoundError
 
 SHOWN_BYTES = 4096
-"""What is shown of such an output, half of it from its start and half from its end; the rest is a `recall` away."""
+"""Bytes shown of such an output, half from its start and half from its end; `recall` returns the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class LeftOutput:
 
     @property
     def shown(self) -> str:
-        """As much of it as the model sees at once."""
+        """The part of it that the model sees."""
         if not self.is_clipped:
             return _text(self.head + self.tail).removesuffix("\n")
         missing = self.size - len(self.head) - len(self.tail)
@@ -37,9 +37,9 @@ class LeftOutput:
 
     @property
     def note(self) -> str:
-        """How the model reads it."""
+        """The note that tells the model how to read it."""
         return (
-            f"[what it had printed until shortly before is kept, {self.size:,} bytes:"
+            f"[its output until shortly before is kept, {self.size:,} bytes:"
             f' recall("{self.call_id}") returns it, by lines or by grep]'
         )
 
@@ -51,7 +51,7 @@ def _text(data: bytes) -> str:
 async def left_outputs(
     session_id: str, call_ids: Sequence[str], output_path: Callable[[str], Path] | None
 ) -> Mapping[str, LeftOutput]:
-    """What is stored of these calls, by their ids; nothing of those that had printed nothing for long enough."""
+    """The stored outputs of these calls, by id; calls without stored output are left out."""
     if not call_ids or output_path is None:
         return {}
     return await asyncio.to_thread(_read_all, session_id, call_ids, output_path)

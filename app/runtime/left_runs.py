@@ -1,4 +1,4 @@
-"""A run that an earlier owner of its session has left: put in order, then read by the owner that goes on with it."""
+"""Interrupted runs: recovered and then read by the owner that continues them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from app.sessions import Outcome
 async def put_in_order(
     setup: RuntimeSetup, session: OwnedSession, recorder: Recorder, claimed: Row[Any]
 ) -> tuple[RunResult | None, StoredConversation | None]:
-    """Puts right what the earlier owner left; a result is there if the run ends with it, and the conversation if
-    nothing had to be changed. `claimed` is the session's row as it was taken over."""
+    """Recovers the state left by the previous owner; returns a result if the run ends with that, and the conversation
+    if nothing had to be changed. `claimed` is the session's row at the takeover."""
 
     def look(connection: Connection) -> StoredConversation | None:
         return None if recovery.is_needed(connection, claimed) else load_conversation(connection, session.id)
@@ -45,5 +45,5 @@ async def put_in_order(
 
 
 def read(connection: Connection, row: Row[Any]) -> tuple[StoredConversation, WaitingStep | None, StopReason | None]:
-    """The conversation; a step that was left waiting, and what was to end it."""
+    """The conversation; a step that is waiting for approval, and the reason to end it, if any."""
     return load_conversation(connection, row.id), waiting_step(connection, row), ended_by(connection, row)

@@ -1,4 +1,4 @@
-"""The transactions that make and change sessions."""
+"""The transactions that create and change sessions."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from app.sessions import Approval, Limits, Outcome, Session, Status
 
 
 def made_before(connection: Connection, body: SessionCreate) -> Session | None:
-    """The session that this request made before. Raises `ConflictError` where its id was used with other content."""
+    """The session that this request created before. Raises `ConflictError` if its id has different content."""
     found = sessions.find(connection, body.id) if body.id is not None else None
     if found is None:
         return None
     if found.fingerprint != request_fingerprint(body):
-        raise ConflictError(f"Session {found.id} was made with other content.", code="id_in_use")
+        raise ConflictError(f"Session {found.id} was already created with different content.", code="id_in_use")
     return sessions.snapshot(connection, found.id)
 
 
 def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[tuple[Session, bool], list[StreamItem]]:
-    """Makes a session, with the history that it goes on from and its first message if it has a task; or finds the one
-    that this request made before."""
+    """Creates a session, with its imported history and its first message if it has a task; or returns the one that this
+    request created before."""
     if (found := made_before(connection, body)) is not None:
         return (found, False), []
     at = now()
@@ -74,14 +74,13 @@ def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[t
 
 
 def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]:
-    """Stores a fork whose workspace and outputs are there. Raises `NotFoundError` where its parent was deleted
-    meanwhile."""
+    """Stores a fork after its workspace and outputs. Raises `NotFoundError` if its parent was deleted meanwhile."""
     sessions.row(connection, made.parent_id)
     at = now()
     sessions.add(connection, id=made.session_id, created_at=at, updated_at=at, **made.fields)
     appender = Appender(connection, made.session_id)
     seq = appender.take()
-    # The events that follow tell of the rounds, one by one.
+    # The events that follow contain the rounds one by one.
     found = sessions.snapshot(connection, made.session_id)
     before = found.compaction.model_copy(update={"count": 0, "last_at": None})
     created = found.model_copy(update={"compaction": before})
@@ -109,7 +108,7 @@ def patch(
     fields: dict[str, Any],
     rules: ServiceRules,
 ) -> tuple[tuple[Session, Row[Any]], list[StreamItem]]:
-    """Changes a session's row; gives the session and the row."""
+    """Changes a session's row; returns the session and the row."""
     row = sessions.row(connection, session_id)
     if "limits" in body.model_fields_set:
         base = rules.limits if body.limits is None else Limits(**row.limits)
@@ -131,8 +130,7 @@ def patch(
 
 
 def cancel(connection: Connection, session_id: str, *, clear_queue: bool) -> tuple[Session, list[StreamItem]]:
-    """Asks for the end of the run and holds what is pending; the wish itself is stored, so that a crash does not lose
-    it."""
+    """Requests the end of the run and holds pending messages; the request is stored, so that it survives a crash."""
     row = sessions.row(connection, session_id)
     appender = Appender(connection, session_id)
     if clear_queue:
@@ -146,15 +144,15 @@ def cancel(connection: Connection, session_id: str, *, clear_queue: bool) -> tup
 def resume(
     connection: Connection, session_id: str, *, no_room: Callable[[], PalimpsestError] | None = None
 ) -> tuple[Session, list[StreamItem]]:
-    """Sets a session running again after a run that did not complete, with a control message that says so; `no_room`
-    gives the error to raise where nothing else stands in the way. Raises `ConflictError`."""
+    """Starts a run after one that did not complete, with a control message that says so; raises the error from
+    `no_room`, if any, after all other checks. Raises `ConflictError`."""
     row = sessions.row(connection, session_id)
     if row.status != Status.IDLE:
         raise ConflictError("The session is running.", code="session_running")
     if row.outcome is None:
         raise ConflictError("The session has not run yet: post a message.", code="nothing_to_resume")
     if row.outcome == Outcome.COMPLETED:
-        raise ConflictError("The last run completed: there is nothing to resume.", code="nothing_to_resume")
+        raise ConflictError("Nothing to resume: the last run completed.", code="nothing_to_resume")
     _refuse_used_up(connection, row)
     if no_room is not None:
         raise no_room()
@@ -171,21 +169,20 @@ _RAISE_IT = "Raise that limit with PATCH /v1/sessions/{id}, then resume."
 
 
 def _refuse_used_up(connection: Connection, row: Row[Any]) -> None:
-    """Raises `ConflictError` for a session that has come to a limit of its own: its run would end before it began."""
+    """Raises `ConflictError` for a session that has reached one of its limits: a run would end at once."""
     usage = Usage(**row.usage)
     cost = steps.known_cost_usd(connection, row.id) if usage.cost_usd is None else usage.cost_usd
     match used_up(Limits(**row.limits), usage.total_tokens, cost):
         case UsedUp("max_tokens", limit, used):
             raise ConflictError(
-                f"The session has used {used:,} of the {limit:,} tokens that limits.max_tokens allows. {_RAISE_IT}",
+                f"The session has used {used:,} of {limit:,} tokens (limits.max_tokens). {_RAISE_IT}",
                 code="max_tokens",
                 limit=limit,
                 used=used,
             )
         case UsedUp("max_cost_usd", limit, used):
             raise ConflictError(
-                f"The session has cost {used:,.10g} of the {limit:,.10g} US dollars that limits.max_cost_usd allows."
-                f" {_RAISE_IT}",
+                f"The session has cost {used:,.10g} of {limit:,.10g} US dollars (limits.max_cost_usd). {_RAISE_IT}",
                 code="max_cost_usd",
                 limit=limit,
                 used=round(used, 10),

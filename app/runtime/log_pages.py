@@ -1,4 +1,4 @@
-"""Pages of a session's log, for whoever reads it as data: of some types alone, and from either end."""
+"""Pages of a session's log as data: optionally only of some types, and from either end."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from app.db.repositories import events, sessions
 from app.runtime.values.events import LogPage, StreamItem
 
 MAX_BYTES = 512 * 1024
-"""Bytes of events after which a page is full: it is in memory until its reader has taken it."""
+"""Bytes of events after which a page is full: it stays in memory until it is sent."""
 
 SCANNED = 50_000
-"""Events that a page looks through at most for its types, which is 50 ms of a reading thread's time."""
+"""Maximum events scanned for a page of some types, which takes 50 ms of a reading thread's time."""
 
 
 def log_page(
@@ -25,8 +25,7 @@ def log_page(
     types: Collection[str] = (),
     newest_first: bool = False,
 ) -> LogPage:
-    """Events that come after a seq in the order of reading, of these types, or of any where there are none. Raises
-    `NotFoundError`."""
+    """Events after a seq in the order of reading, only of `types`, if any are given. Raises `NotFoundError`."""
     last_seq = sessions.row(connection, session_id).last_seq
     if newest_first:
         last = last_seq if after is None else min(after - 1, last_seq)
@@ -35,7 +34,7 @@ def log_page(
         first = (after or 0) + 1
         last = min(first + SCANNED - 1, last_seq)
     items, size = [], 0
-    # How far the log was read, whatever was found.
+    # How far the log was read, with or without results.
     reached = first if newest_first else last
     for event in events.between(connection, session_id, first, last, types, newest_first=newest_first):
         data = event.data.encode()

@@ -12,7 +12,7 @@ from app.messages import Message, ReasoningPart, Role, TextPart, ToolCallPart
 
 
 def add_message(connection: Connection, appender: Appender, message: Message) -> None:
-    """Adds a whole message to the history, under the seq that it carries."""
+    """Adds a complete message to the history with its own seq."""
     messages.add(connection, appender.session_id, message)
     event = MessageCreated(session_id=appender.session_id, at=appender.at, message=message)
     appender.add(message.seq, event)
@@ -24,7 +24,7 @@ def add_control(connection: Connection, appender: Appender, seq: int, change: Co
 
 
 def close_part(connection: Connection, appender: Appender, seq: int, change: PartClosed) -> None:
-    """Stores a part of an answer whole."""
+    """Stores a complete part of an answer."""
     part = change.part
     parts.put(connection, appender.session_id, change.message_id, part, closed=True)
     appender.add(seq, _part_event(appender, change.message_id, part), closes=part.id)
@@ -48,7 +48,7 @@ def _part_event(
 
 
 def close_result(connection: Connection, appender: Appender, seq: int, change: ResultClosed) -> None:
-    """Stores a call's result; the first of a message makes its message."""
+    """Stores a call's result; the first one of a message creates the message."""
     session_id, part = appender.session_id, change.part
     if not messages.exists(connection, session_id, change.message_id):
         message = Message(id=change.message_id, seq=seq, role=Role.TOOL, parts=(), created_at=appender.at)

@@ -1,7 +1,7 @@
-"""What this server has done and holds now, for Prometheus.
+"""The server's metrics for Prometheus.
 
-Counts are taken from committed events as they are published, so a crash never counts what was lost. No label comes from
-a model or a client: their number has to stay small, and a metric is no place for a person's text.
+Counters are updated from committed events when they are published, so uncommitted work is never counted. No label comes
+from a model or a client: cardinality has to stay low, and user data does not belong in metrics.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from app.runtime.observed import news
 from app.sessions import CompactionReason, Outcome, Rung
 
 LAG_PERIOD_S = 0.1
-"""How often the event loop's lag is measured: what holds the loop up for longer is always seen, and a minute gives
-enough of them to speak of a percentile."""
+"""How often the event loop's lag is measured, in seconds: longer blocking is always seen, and a minute gives enough
+samples for a percentile."""
 COMMIT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 5.0)
-"""Seconds; five is how long another process may keep the writer waiting."""
+"""Seconds; another process may block the writer for up to five."""
 BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200)
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 TOOL_BUCKETS = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
 """Seconds; a command may run for an hour."""
 OTHER = "other"
-"""Stands for names that models invent."""
+"""Label for tool names that models invent."""
 
 TOKEN_KINDS = ("input", "cache_read", "cache_write", "output", "reasoning")
 
@@ -43,7 +43,7 @@ Reading = Callable[[], float]
 
 
 class Metrics:
-    """The metrics of one server. `tools` are the names that get a label of their own."""
+    """The metrics of one server. `tools` are the names that get their own label."""
 
     def __init__(self, tools: Collection[str] = ()) -> None:
         self._tools = frozenset(tools)
@@ -55,13 +55,13 @@ class Metrics:
         self._queued = Counter("palimpsest_messages_queued", "Messages accepted.", ("mode",), registry=registry)
         self._runs = Counter("palimpsest_runs", "Runs that ended.", ("outcome",), registry=registry)
         self._steps = Counter("palimpsest_steps", "Steps that ended.", ("finish_reason",), registry=registry)
-        self._retries = Counter("palimpsest_step_retries", "Model calls made again.", ("code",), registry=registry)
+        self._retries = Counter("palimpsest_step_retries", "Retried model calls.", ("code",), registry=registry)
         self._tokens = Counter(
             "palimpsest_tokens", "Tokens; reasoning is part of output.", ("kind",), registry=registry
         )
         self._repairs = Counter(
             "palimpsest_context_repairs",
-            "What was mended in requests before they were sent, each once.",
+            "Repairs of requests before they were sent, each counted once.",
             ("kind",),
             registry=registry,
         )
@@ -79,13 +79,13 @@ class Metrics:
             "palimpsest_compactions", "Rounds that made a context smaller.", ("rung", "reason"), registry=registry
         )
         self._rungs_failed = Counter(
-            "palimpsest_compaction_failures", "Rungs that did not do.", ("rung", "code"), registry=registry
+            "palimpsest_compaction_failures", "Compaction rungs that failed.", ("rung", "code"), registry=registry
         )
         self._compaction_tokens = Counter(
-            "palimpsest_compaction_tokens", "Tokens of the calls for summaries.", ("kind",), registry=registry
+            "palimpsest_compaction_tokens", "Tokens of summary calls.", ("kind",), registry=registry
         )
         self._compaction_cost = Counter(
-            "palimpsest_compaction_cost_usd", "Cost of calls for summaries with a known price.", registry=registry
+            "palimpsest_compaction_cost_usd", "Cost of summary calls with a known price.", registry=registry
         )
         self._pruned = Counter("palimpsest_outputs_pruned", "Tool outputs cleared from contexts.", registry=registry)
         self._commit_seconds = Histogram(
@@ -99,14 +99,14 @@ class Metrics:
         )
         self._lag = Histogram(
             "palimpsest_event_loop_lag_seconds",
-            "How late the event loop wakes a sleeper.",
+            "How late the event loop wakes a sleeping task.",
             buckets=LAG_BUCKETS,
             registry=registry,
         )
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
-        """Shows counts that alarms look at before there is anything to count: the first time would be no increase."""
+        """Initializes counters used by alerts: otherwise their first count would not be an increase."""
         for outcome in Outcome:
             self._runs.labels(outcome)
         for reason in get_args(CompactionReason):
@@ -116,11 +116,11 @@ class Metrics:
             self._refused.labels(refusal.code)
 
     def gauge(self, name: str, documentation: str, read: Reading) -> None:
-        """A number that is read when the metrics are asked for, from a thread."""
+        """Adds a gauge whose value is read when the metrics are rendered, in a thread."""
         self._readings.gauges.append((name, documentation, read))
 
     def counter(self, name: str, documentation: str, read: Reading) -> None:
-        """As `gauge`, for a number that only grows; `_total` is put after the name."""
+        """Like `gauge`, for a number that only grows; `_total` is appended to the name."""
         self._readings.counters.append((name, documentation, read))
 
     def observe(self, items: Sequence[StreamItem]) -> None:
@@ -162,7 +162,7 @@ class Metrics:
         self._batch.observe(commit.writes)
 
     def repaired(self, repairs: Iterable[Repair]) -> None:
-        """Counts repairs that are stored; they have no event."""
+        """Counts stored repairs, which have no event."""
         for repair in repairs:
             self._repairs.labels(repair.kind).inc()
 
@@ -192,12 +192,12 @@ class Metrics:
         self._call_seconds.labels(tool).observe(duration_ms / 1000)
 
     def render(self) -> bytes:
-        """Everything in Prometheus' text format. It reads files of the system, so it belongs in a thread."""
+        """All metrics in Prometheus' text format. Reads system files, so it should run in a thread."""
         return generate_latest(self._registry)
 
     @asynccontextmanager
     async def measuring_lag(self) -> AsyncIterator[None]:
-        """While entered, measures how late the running event loop is."""
+        """Measures the lag of the running event loop while the context lasts."""
         async with in_background(self._measure_lag(), "event-loop-lag"):
             yield
 
@@ -210,7 +210,7 @@ class Metrics:
 
 
 class _Readings(Collector):
-    """Numbers that others keep."""
+    """Metrics whose values are kept elsewhere."""
 
     def __init__(self) -> None:
         self.gauges: list[tuple[str, str, Reading]] = []
@@ -227,7 +227,7 @@ class _Readings(Collector):
 
 
 def _value(read: Reading) -> float:
-    """What cannot be read now is no number, so that all others are still told."""
+    """A value, NaN if it cannot be read, so that all other metrics are still reported."""
     try:
         return read()
     except (PalimpsestError, OSError):

@@ -1,4 +1,4 @@
-"""Which of the events that are published are news, for those who count or trace what this server does."""
+"""Selects the published events that are new, for metrics and tracing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ _NEWS = (BEGINNING, "session.running", "message.queued")
 
 
 def news(items: Sequence[StreamItem]) -> Sequence[StreamItem]:
-    """Of the events with which a session begins, those that are not of its past: a fork's log begins with a copy of
-    what happened in its parent, and was counted there. All others as they are."""
+    """The events without those that a fork copies from its parent at its start, which were already counted there."""
     if not items or items[0].type != BEGINNING:
         return items
     return [item for item in items if item.type in _NEWS]

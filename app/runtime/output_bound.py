@@ -1,4 +1,4 @@
-"""Keeps the raw outputs of each session within a size: the oldest are removed for newer ones."""
+"""Bounds the total size of each session's raw outputs: the oldest are removed to make room for newer ones."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from app.runtime.observed import news
 from app.runtime.setup import RuntimeSetup
 
 BLOCK_BYTES = 4096
-"""What a usual file system takes for the smallest file."""
+"""Disk space that a common file system uses for the smallest file."""
 
 BATCH = 100
-"""Outputs that are marked in one write, some milliseconds of the writer's time."""
+"""Outputs marked in one write, which takes some milliseconds of the writer's time."""
 
 LEFT_BEHIND = timedelta(days=1)
-"""How far back a start looks for outputs that were marked as removed just before a crash, for whatever reason."""
+"""How far back a start looks for outputs marked as removed just before a crash, for any reason."""
 
 log = structlog.get_logger(__name__)
 
 
 class SizedOutputs(Protocol):
-    """The files of raw outputs, as far as their sizes are concerned."""
+    """The files of raw outputs and their sizes."""
 
     async def sizes(self, keys: Sequence[str]) -> list[int]:
-        """Bytes that each of these keys takes on the disk, 0 where there is nothing."""
+        """Bytes on disk for each of these keys, 0 for missing files."""
         ...
 
     async def delete(self, keys: Iterable[str]) -> None:
-        """Removes those under these keys; what is gone already is no error."""
+        """Removes the outputs with these keys; missing ones are ignored."""
         ...
 
 
 class OutputBound:
-    """Observes results of calls, and removes a session's oldest raw outputs where all together have too many bytes.
-    Outputs of calls under way come on top: each has a bound of its own."""
+    """Observes results of calls, and removes a session's oldest raw outputs if their total size is too large. Outputs
+    of running calls are not counted: each has its own bound."""
 
     def __init__(self, setup: RuntimeSetup, outputs: SizedOutputs, most: int) -> None:
-        """`most` is in bytes, for the outputs of one session."""
+        """`most` is the maximum size in bytes of one session's outputs."""
         self._setup = setup
         self._outputs = outputs
         self._most = most
         self._room: dict[str, int] = {}
-        """Bytes that a running session may still print before its outputs are looked at again."""
+        """Bytes that a running session may still print before its outputs are checked again."""
         self._due: set[str] = set()
         self._has_due = asyncio.Event()
 
     def observe(self, items: Sequence[StreamItem]) -> None:
-        """Takes committed events."""
+        """Handles committed events."""
         for item in news(items):
             if item.type == "tool.result":
                 data = orjson.loads(item.data)
@@ -75,7 +75,7 @@ class OutputBound:
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """Removes what is too much in the background while the context lasts."""
+        """Removes excess outputs in the background while the context lasts."""
         async with in_background(self._run(), "output-bound"):
             yield
 
@@ -88,11 +88,11 @@ class OutputBound:
                 await self._attempt(self.enforce(self._due.pop()))
 
     async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
-        """Logs an error: the next result of the session tries again."""
+        """Runs `work` and logs errors: the next result of the session retries."""
         try:
             await work
         except PalimpsestError as error:
-            log.warning("outputs_not_removed", reason=error.detail)
+            log.warning("output_removal_failed", reason=error.detail)
         except Exception:
             log.exception("output_bound_crashed")
 
@@ -101,12 +101,12 @@ class OutputBound:
         await self._outputs.delete(await self._setup.database.read(lambda c: rows.swept_since(c, since)))
 
     async def enforce(self, session_id: str) -> None:
-        """Removes a session's oldest outputs until the rest is within the bound. Raises `SupersededError` where another
+        """Removes a session's oldest outputs until the rest is within the bound. Raises `SupersededError` if another
         server has the database."""
         stored = await self._setup.database.read(lambda c: rows.outputs_of(c, session_id))
         sizes = await self._outputs.sizes([output.key for output in stored])
         total, due = sum(sizes), []
-        # The newest stays in any case: what a file takes on the disk is a little more than its bound.
+        # The newest is always kept: a file on disk is slightly larger than its bound.
         for output, size in zip(stored[:-1], sizes[:-1], strict=True):
             if total <= self._most:
                 break
@@ -124,5 +124,5 @@ class OutputBound:
             self._setup.fence(connection)
             return rows.mark_removed(connection, due, now())
 
-        # Marked first: an output that is still said to be there is never missing.
+        # Marked first, so that no missing output is ever offered.
         await self._outputs.delete(await self._setup.database.writer.write(mark))

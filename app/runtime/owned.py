@@ -1,4 +1,4 @@
-"""A session as its owner sees it: its row as last read, and what the row says of agent, limits and sandbox."""
+"""A session as its owner sees it: its row as last read, with the agent, limits and sandbox that follow from it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ from app.sessions import Limits, SandboxSpec
 from app.tools.output import OutputLimit
 
 LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
-"""What is shown of each output even where a step has very many calls, and the share of usable that this may be."""
+"""Minimum tokens shown of each output even if a step has very many calls, and the share of `usable` that they may
+take."""
 
 
 SPILL_WAIT_S = 10.0
-"""How long a sandbox may take to start and to take the files of spilled messages; the run continues without them."""
+"""Timeout in seconds to start a sandbox and write spilled messages to it; after it the run continues without them."""
 
 MAX_SPILL_FAILURES = 3
-"""How often files of spilled messages are tried to be written: each failure may have held up a step."""
+"""Failures after which spilled messages are no longer written: each failure may have delayed a step."""
 
 log = structlog.get_logger(__name__)
 
 
 class OwnedSession:
-    """A session that is owned, from its first row on; `release` lets go of its sandbox."""
+    """An owned session; `release` releases its sandbox."""
 
     def __init__(self, setup: RuntimeSetup, session_id: str) -> None:
         self.id = session_id
@@ -64,19 +65,19 @@ class OwnedSession:
         return None if self._row is None else self._row.model
 
     def adopt(self, row: Row[Any]) -> None:
-        """Takes a row unless a newer one is known: a read may come back after a change that was told."""
+        """Uses a row unless a newer one is known: a read may finish after a later change was reported."""
         if self._row is None or row.last_seq >= self._row.last_seq:
             self._row = row
             self._config = None
 
     async def read(self) -> Row[Any]:
-        """Reads the row again; gives what was read, even where a newer one is known."""
+        """Reads the row again; returns what was read, even if a newer one is known."""
         row = await self._setup.database.read(lambda c: sessions.row(c, self.id))
         self.adopt(row)
         return row
 
     async def conversation(self) -> StoredConversation:
-        """Its conversation as it is stored."""
+        """The stored conversation."""
         return await self._setup.database.read(lambda c: load_conversation(c, self.id))
 
     async def refresh_notes(self) -> None:
@@ -86,11 +87,11 @@ class OwnedSession:
             self.adopt(row)
 
     async def ask_windows(self) -> None:
-        """Has the servers of the session's models asked for what a budget needs to know."""
+        """Asks the servers of the session's models for their windows."""
         await self._setup.agents.ask_windows(self.row.model, self.row.compaction.get("model"))
 
     def config(self) -> AgentConfig:
-        """How the agent is set up; made again where the row or a window is another one."""
+        """The agent's configuration; rebuilt if the row or a window has changed."""
         agents = self._setup.agents
         window = agents.window(self.row.model)
         if self._config is None or self._window != window:
@@ -99,20 +100,20 @@ class OwnedSession:
         return self._config
 
     async def refreshed(self, config: AgentConfig) -> AgentConfig:
-        """A configuration with the notes read again, which are only kept once a context is made with them. Its model,
-        tools and budget stay, also where the session has been changed meanwhile."""
+        """A configuration with the notes read again, which are only stored once a context is built with them. Model,
+        tools and budget stay, even if the session was changed meanwhile."""
         self._notes = await read_notes(self.id, lambda: self._hold().sandbox)
         return replace(config, system=self._setup.agents.system(self.row, config.budget, self._notes))
 
     async def keep_notes(self) -> None:
-        """A context is made with the notes that were read last."""
+        """Stores the notes that were read last: a context was built with them."""
         row = await keep_notes(self._setup.database, self.row, self._notes) if self._notes is not None else None
         if row is not None:
             self.adopt(row)
 
     async def write_spilled(self, messages: Sequence[Message]) -> None:
-        """Writes messages that the context shows in part alone into files of the workspace, each once. Nothing depends
-        on it, since `recall` returns them too: without a sandbox there are no files."""
+        """Writes messages that the context only shows in part to files of the workspace, each once. Best effort, since
+        `recall` also returns them: without a sandbox there are no files."""
         due = [message for message in messages if message.id not in self._spilled]
         if not due or self._spill_failures >= MAX_SPILL_FAILURES:
             return
@@ -124,14 +125,14 @@ class OwnedSession:
                     self._spilled.add(message.id)
         except (PalimpsestError, TimeoutError) as error:
             self._spill_failures += 1
-            log.warning("message_not_spilled", session_id=self.id, reason=str(error) or "the sandbox took too long")
+            log.warning("message_spill_failed", session_id=self.id, reason=str(error) or "the sandbox took too long")
 
     def limits(self) -> Limits:
         return Limits(**self.row.limits)
 
     def output_limit(self, calls: int) -> OutputLimit:
-        """How much of each output of a message with so many calls the model sees: all of them together take a quarter
-        of the context at most, of a lean one less, so that one step never fills it."""
+        """How much of each output the model sees, for a message with this many calls: together they take at most a
+        quarter of the context, less of a lean one, so that one step never fills it."""
         config = self.config()
         budget = config.budget
         least = min(LEAST_OUTPUT_TOKENS, int(budget.usable * LEAST_OUTPUT_SHARE))

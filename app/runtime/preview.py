@@ -1,4 +1,4 @@
-"""What a round of compaction would do that somebody asks for, worked out without doing it."""
+"""Dry run of a manual round of compaction."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ from app.runtime.values.compactions import CompactionPreview
 async def opening(
     database: Database, session_id: str, settings: CompactionSettings, agents: AgentSetup, notes: Notes | None
 ) -> RoundOpening:
-    """How a round would begin, measured as its owner measures it: the whole request, system text and tools included.
-    What a step under way still adds is not in it, so that such a round completes with more `tokens_before`. `notes` are
-    the workspace's, for a session whose first context is still to be made. Raises `NotFoundError`."""
+    """How a round would start, measured in the same way as by the session's owner: the whole request, including system
+    text and tools. Additions of a running step are not included, so that such a round completes with more
+    `tokens_before`. `notes` are the workspace's, for a session without a context. Raises `NotFoundError`."""
     row, stored = await database.read(lambda c: _read(c, session_id))
-    _, round = await apart(stored.history, _asked, row, stored, ManualRound(0, settings), agents, notes)
+    _, round = await apart(stored.history, _conversation, row, stored, ManualRound(0, settings), agents, notes)
     return RoundOpening("manual", settings.policy, round.target.before, round.budget.limit)
 
 
 async def preview(
     database: Database, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> CompactionPreview:
-    """Reads the whole conversation and measures the context that a round would leave. `notes` are those of the
-    workspace now, which a round takes into its system text; None where they cannot be read. Raises `NotFoundError`."""
+    """Reads the whole conversation and measures the context after a round. `notes` are the workspace's current notes,
+    which a round puts into the system text; None if they cannot be read. Raises `NotFoundError`."""
     row, stored = await database.read(lambda c: _read(c, session_id, whole=True))
     return await apart(stored.history, _preview, row, stored, asked, agents, notes)
 
 
 def _read(connection: Connection, session_id: str, *, whole: bool = False) -> tuple[Row[Any], StoredConversation]:
-    """All that is needed of the database: what is made of it takes long, and others wait for the connection."""
+    """Reads everything from the database first: the rest takes long, and other readers wait for the connection."""
     return sessions.row(connection, session_id), load_conversation(connection, session_id, whole=whole)
 
 
 def _preview(
     row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> CompactionPreview:
-    conversation, round = _asked(row, stored, asked, agents, notes)
+    conversation, round = _conversation(row, stored, asked, agents, notes)
     covered = asked_selection(conversation, round)
     if isinstance(covered, Refusal):
-        return _told(round, None, round.target.before)
+        return _result(round, None, round.target.before)
     system = agents.system(row, round.config.budget, notes)
     made = replace(round, config=replace(round.config, system=system))
-    return _told(round, covered, folded(conversation, made, covered).tokens)
+    return _result(round, covered, folded(conversation, made, covered).tokens)
 
 
-def _asked(
+def _conversation(
     row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> tuple[Conversation, Round]:
     conversation = agents.conversation(stored, row)
@@ -72,7 +72,7 @@ def _asked(
     return conversation, asked_round(conversation, config, numbered, agents.budget(row.model, asked.settings))
 
 
-def _told(round: Round, covered: Selection | None, after: int) -> CompactionPreview:
+def _result(round: Round, covered: Selection | None, after: int) -> CompactionPreview:
     marks = round.batch_beside(covered.covered) if covered is not None else None
     cleared = marks.call_ids if marks is not None else ()
     return CompactionPreview(

@@ -1,4 +1,4 @@
-"""What refusals have taught about models, kept over restarts."""
+"""Persists what was learned about models from refusals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from app.db.models import model_quirks
 from app.messages import now
 
 BELIEVED_FOR = timedelta(days=30)
-"""A server that is updated may drop a rule, and to find that out costs one refused request for each rule. Windows, of
-which a wrong one costs room in every request, are believed for a day only."""
+"""An updated server may drop a rule, and relearning costs one refused request per rule. Windows are only trusted for a
+day, since a wrong one wastes space in every request."""
 
 
 class LearnedQuirks:
@@ -26,7 +26,7 @@ class LearnedQuirks:
         self._known: dict[str, Mapping[str, Any]] = {}
 
     async def load(self) -> None:
-        """Reads what earlier lives of the server have learned and is believed still."""
+        """Loads what was learned before a restart and has not expired."""
         since = now() - BELIEVED_FOR
 
         def read(connection: Connection) -> dict[str, Mapping[str, Any]]:
@@ -40,7 +40,7 @@ class LearnedQuirks:
         return self._known.get(place)
 
     async def learned(self, place: str, known: Mapping[str, Any]) -> None:
-        """Stores what is known of a model now. Raises `StorageError`."""
+        """Stores what is now known of a model. Raises `StorageError`."""
         self._known[place] = known
         values = {"quirks": dict(known), "learned_at": now()}
         change = upsert(model_quirks).on_conflict_do_update(index_elements=["model"], set_=values)

@@ -1,4 +1,4 @@
-"""What of a stored history is read for a run: what its context can be made of, and the rest once a round needs it."""
+"""Reads a stored history for a run: the messages that can be in its context, and the rest if a round needs it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.messages import Message
 from app.runtime import compactions as rounds
 
 RECENT = 50
-"""Messages at the end of a history that are read also where a summary covers them: the loop guard looks back over the
-steps since the user's last message, 18 with its defaults, however they are shown."""
+"""Messages at the end of a history that are read even if a summary covers them: the loop guard looks at the steps since
+the user's last message, 18 with its defaults, however they are shown."""
 
 PAGE = 500
-"""Messages that are read at a time where all of them are: bounds what is in memory at once."""
+"""Messages read at a time when all are read, to bound memory."""
 
 
 def read_shown(
@@ -30,12 +30,12 @@ def read_shown(
     *,
     recent: int = RECENT,
 ) -> list[Message]:
-    """The messages that contexts with these checkpoints, and with such as come later, are made of, and the newest, in
-    order; what a summary stands for is not read. `checkpoints` are in the order in which they were made, and `task_id`
-    is the message that carries the session's task.
+    """The messages that contexts with these and later checkpoints can contain, and the newest, in order; what a summary
+    replaces is not read. `checkpoints` are in the order of creation, and `task_id` is the message with the session's
+    task.
 
-    They are those outside the ranges in force; in them what is kept, or shown in part; the summaries; and of the user's
-    messages the task and the latest, one of which a later round may keep.
+    They are: messages outside the ranges in force; kept or partly shown ones inside them; the summaries; and the user's
+    first and last messages, one of which a later round may keep.
     """
     if not checkpoints:
         return messages.history(connection, session_id)
@@ -69,13 +69,13 @@ def _may_stay(message: Message) -> bool:
 
 
 def in_force_of(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> InForce:
-    """What is in force by these checkpoints and the marks on the messages that were read."""
+    """What is in force according to these checkpoints and the marks on the messages read."""
     results = (result for message in history for result in message.tool_results)
     return InForce(tuple(checkpoints), frozenset(r.call_id for r in results if r.compacted_at is not None))
 
 
 def read_again(connection: Connection, session_id: str) -> tuple[InForce, list[Message]]:
-    """What is in force now, and the messages that the context is made of then; for after a revert."""
+    """What is in force now, and the messages of that context; called after a revert."""
     checkpoints = rounds.checkpoints(connection, session_id)
     found = read_shown(connection, session_id, checkpoints, queue.first_id(connection, session_id))
     return in_force_of(found, checkpoints), found
@@ -87,7 +87,7 @@ def read_outline(connection: Connection, session_id: str) -> Outline:
 
 
 def read_past(connection: Connection, session_id: str, last_seq: int) -> Past:
-    """What only rounds need to know of the messages up to and with a seq; reads them all."""
+    """What only rounds need to know of the messages up to and including a seq; reads them all."""
     past = Past()
     after = 0
     while page := messages.history(connection, session_id, after=after, before=last_seq + 1, limit=PAGE):

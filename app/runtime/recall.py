@@ -1,4 +1,4 @@
-"""A session's past for its tools: raw outputs from the store, words from the full-text index."""
+"""A session's past for its tools: raw outputs from the store, and full-text search."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from app.tools.base import Finding, PastOutput
 
 
 class StoredHistory:
-    """The history of one session, as `tools.base.SessionHistory`. Nothing in it reaches another session's rows."""
+    """The history of one session, as `tools.base.SessionHistory`. It never reads another session's rows."""
 
     def __init__(self, database: Database, session_id: str, output_path: Callable[[str], Path] | None) -> None:
-        """`output_path` gives the file of a stored output by its key; None where raw outputs are not stored."""
+        """`output_path` returns the file of a stored output by its key; None if raw outputs are not stored."""
         self._database = database
         self._session_id = session_id
         self._output_path = output_path
@@ -41,7 +41,7 @@ class StoredHistory:
             exit_code=result.exit_code,
             size=result.bytes,
             shown=result.output,
-            # What was shown starts with the raw output where that is not in a file; only notes of ours follow.
+            # A raw output that is not in a file is the start of the shown one; only notes added by Palimpsest follow.
             data=result.output.encode()[: result.bytes],
             path=await self._file(ref) if ref is not None else None,
         )
@@ -49,12 +49,12 @@ class StoredHistory:
     async def _file(self, ref: str) -> Path:
         path = self._output_path(ref) if self._output_path is not None else None
         if path is None or not await asyncio.to_thread(path.is_file):
-            raise NotFoundError("The raw output is not stored any more.", code="output_not_found")
+            raise NotFoundError("The raw output is no longer stored.", code="output_not_found")
         return path
 
     async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
-        """See `SessionHistory.search`. Indexes first what was said since the last search, in short writes, so that no
-        other session waits long for the writer; only what came before the asking message is complete for certain."""
+        """See `SessionHistory.search`. First indexes the messages since the last search, in short writes, so that no
+        other session waits long for the writer; only messages before the calling one are certain to be complete."""
         before = await self._database.read(lambda c: search.seq_of_call(c, self._session_id, asked_by))
         done: int | None = 0
         while done is not None:
@@ -74,7 +74,7 @@ class StoredHistory:
 def _result(
     connection: Connection, session_id: str, call_id: str
 ) -> tuple[ToolResultPart, str | None, datetime | None]:
-    """A call's result, the key of its raw output where that is stored apart, and when that was removed."""
+    """A call's result, the key of its raw output if it is in a file, and when that was removed."""
     by_type = {row.type: row for row in parts.of_call(connection, session_id, call_id)}
     if "tool_call" not in by_type:
         raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
@@ -87,7 +87,7 @@ def _result(
 
 
 def swept(at: datetime) -> GoneError:
-    """What is said of a raw output that was removed for its age, or for newer ones of its session."""
+    """The error for a raw output that was removed because of its age, or to make room for newer ones of its session."""
     return GoneError(
         f"The raw output was removed on {at.date().isoformat()}: raw outputs are kept for a limited time, and up to a"
         " limited size for each session.",

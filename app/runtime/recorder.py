@@ -1,4 +1,4 @@
-"""The sink of a run: commits changes in order, publishes them after the commit, and shows live text without one."""
+"""The sink of a run: commits changes in order, publishes them after the commit, and publishes live text at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 FLUSH_S = 0.25
-"""How often the text of a part that is being written is stored at most; what a crash can lose of it."""
+"""Interval in seconds for storing the text of open parts; a crash can lose that much of it."""
 
 _EVENTS = {
     "text": "text.delta",
@@ -40,8 +40,8 @@ _EVENTS = {
 
 
 class Recorder:
-    """The sink of one owner of one session. After a failed write nothing more of this owner's is written: its picture
-    of the session would no longer be the stored one."""
+    """The sink of one owner of one session. After a failed write nothing more is written for this owner, since its view
+    of the session would differ from the stored one."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Recorder:
         epoch: int,
         repaired: Callable[[Sequence[Repair]], None] = lambda _: None,
     ) -> None:
-        """`repaired` hears of what was mended in a context, once that is stored."""
+        """`repaired` is called with the repairs of a context once they are stored."""
         self._database = database
         self._bus = bus
         self._session_id = session_id
@@ -65,14 +65,14 @@ class Recorder:
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
         return self.submit(
-            lambda c: commit_changes(c, self._session_id, self._epoch, changes), lambda: self._tell(changes)
+            lambda c: commit_changes(c, self._session_id, self._epoch, changes), lambda: self._report_repairs(changes)
         )
 
     def submit(
         self, work: Callable[[Connection], tuple[T, list[StreamItem]]], committed: Callable[[], None] = lambda: None
     ) -> asyncio.Future[T]:
-        """Submits a write of this owner's own making, which returns a value and the events to publish; its order among
-        the changes is that of the calls. `committed` is called after the commit."""
+        """Submits a custom write of this owner, which returns a value and the events to publish; it is ordered with the
+        changes by the order of calls. `committed` is called after the commit."""
 
         def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
             if self._failure is not None:
@@ -80,7 +80,7 @@ class Recorder:
             try:
                 return work(connection)
             except Exception as error:
-                # Noted at once: the next write may be in the same batch.
+                # Set at once: the next write may be in the same batch.
                 self._fail(error)
                 raise
 
@@ -91,8 +91,8 @@ class Recorder:
         written = self._database.writer.submit(fenced, publish, self._fail)
         return _first(written)
 
-    def _tell(self, changes: Sequence[Change]) -> None:
-        """Says what was mended: there is no event of it, since the history is as it was."""
+    def _report_repairs(self, changes: Sequence[Change]) -> None:
+        """Reports repairs, which have no event, since the history is unchanged."""
         for change in changes:
             if isinstance(change, GenerationOpened) and change.repairs:
                 kinds = dict(Counter(repair.kind for repair in change.repairs))
@@ -121,7 +121,7 @@ class Recorder:
         if part.type != "tool_result":
             self._dirty[part.part_id] = (part, open_part)
             if self._flush_timer is None:
-                # On the beat, not after an interval: the flushes of all sessions then share one commit.
+                # Aligned to multiples of the interval, so that the flushes of all sessions share one commit.
                 loop = asyncio.get_running_loop()
                 self._flush_timer = loop.call_at((loop.time() // FLUSH_S + 1) * FLUSH_S, self._flush)
 
@@ -136,7 +136,7 @@ class Recorder:
         self._dirty.clear()
 
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
-            # Nothing is appended, but the fence holds here too.
+            # Nothing is appended, but the fence applies here too.
             events.allocate(connection, self._session_id, 0, now(), epoch=self._epoch)
             ids = {message_id for message_id, _ in written}
             voided = {message_id for message_id in ids if messages.is_voided(connection, self._session_id, message_id)}
@@ -147,7 +147,7 @@ class Recorder:
             self.submit(work)
 
     def close(self) -> None:
-        """Ends the timer; what was submitted is still committed."""
+        """Stops the timer; submitted writes are still committed."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -159,14 +159,14 @@ def _complete_round(
     in_force = compactions.in_force(connection, session_id)
     if in_force.rounds == completed.base:
         return commit_changes(connection, session_id, epoch, [completed, *changes])
-    # A revert came first: what the round was made from is not what the context begins with any more.
+    # A revert came first: the round was made from an outdated context.
     ended = RoundEnded(completed.checkpoint.round, "discarded")
     _, items = commit_changes(connection, session_id, epoch, [ended])
     return in_force, items
 
 
 def _first(written: asyncio.Future[tuple[T, list[StreamItem]]]) -> asyncio.Future[T]:
-    """A future of the value alone, which may be cancelled without cancelling the write."""
+    """A future of only the value, which may be cancelled without cancelling the write."""
     value: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     value.add_done_callback(lambda f: f.cancelled() or f.exception())
 
@@ -184,7 +184,7 @@ def _first(written: asyncio.Future[tuple[T, list[StreamItem]]]) -> asyncio.Futur
 
 
 def _fields(part: LivePart) -> dict[str, object]:
-    """What a part's deltas carry besides their text and its place."""
+    """The fields of a part's deltas other than text and offset."""
     if part.type == "tool_result":
         return {"call_id": part.call_id, "part_id": part.part_id}
     fields: dict[str, object] = {"message_id": part.message_id, "part_id": part.part_id, "index": part.index}
@@ -192,7 +192,7 @@ def _fields(part: LivePart) -> dict[str, object]:
 
 
 def _partial(live: LivePart, text: str) -> Part:
-    """A part as far as it has been written."""
+    """A part with the text written so far."""
     if live.type == "text":
         return TextPart(id=live.part_id, index=live.index, text=text)
     if live.type == "reasoning":

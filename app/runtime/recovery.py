@@ -1,4 +1,4 @@
-"""Puts a session in order whose owner went away in the middle of a run."""
+"""Recovers a session whose owner ended in the middle of a run."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from app.runtime.left_outputs import LeftOutput
 from app.sessions import ContextState, Outcome
 
 MAX_RECOVERIES = 3
-"""Recoveries without a completed step in between, after which the run is parked: what kills the server is likely to be
-in the run itself."""
+"""Recoveries without a completed step in between, after which the run is parked: the run itself is likely to crash the
+server."""
 
 INTERRUPTED_NOTE = "[interrupted: the service was restarted while this call was open; it may have run in part]"
 NOT_STARTED_NOTE = "[interrupted: the service was restarted before this call was started]"
 
 
 def is_needed(connection: Connection, row: Row[Any]) -> bool:
-    """Whether the run of a session that was just claimed had begun its work under another owner."""
+    """Whether the run of a just claimed session had started its work under another owner."""
     return (
         row.run_steps > 0
         or _open_step(connection, row) is not None
@@ -58,13 +58,13 @@ def recover(
     outputs: Mapping[str, LeftOutput] = MappingProxyType({}),
     parks: bool = False,
 ) -> tuple[RunResult | None, list[StreamItem]]:
-    """Closes what the last owner left open, and says so in the log. The answer is how the run ends, None if it goes
-    on. `outputs` is what is stored of open calls, by their ids; a run that `parks` waits for a resume, unless it waits
-    for a person anyway."""
+    """Closes what the last owner left open, and records that in the event log. Returns how the run ends, None if it
+    continues. `outputs` are the stored outputs of open calls, by id. With `parks` the run waits for a resume, unless it
+    waits for an approval anyway."""
     row = sessions.row(connection, session_id)
     open_step = _open_step(connection, row)
     held = open_step is not None and approvals.are_held(connection, session_id, open_step.message_id)
-    if held and not (parks and _would_go_on(connection, session_id)):
+    if held and not (parks and _would_continue(connection, session_id)):
         return None, _left_waiting(connection, session_id, epoch)
     changes, calls = _closing_changes(connection, session_id, open_step, outputs)
     result = _verdict(row)
@@ -93,15 +93,15 @@ def recover(
 
 
 def _left_waiting(connection: Connection, session_id: str, epoch: int) -> list[StreamItem]:
-    """Leaves a step whose calls wait for a person as it is. Nothing of it was interrupted, so it does not count as a
-    recovery: a run may wait through any number of restarts."""
+    """Leaves a step that waits for approvals as it is. Nothing was interrupted, so it does not count as a recovery: a
+    run may wait through any number of restarts."""
     appender = Appender(connection, session_id, epoch=epoch)
     appender.add(appender.take(), SessionRecovered(session_id=session_id, at=appender.at))
     return appender.flush()
 
 
-def _would_go_on(connection: Connection, session_id: str) -> bool:
-    """Whether a run whose calls were held has nothing to wait for any more: all is decided, or the time for it over."""
+def _would_continue(connection: Connection, session_id: str) -> bool:
+    """Whether a run whose calls were held has nothing left to wait for: all approvals are decided or expired."""
     return all(is_over(row, now()) for row in approvals.open_ones(connection, session_id))
 
 
@@ -110,7 +110,7 @@ def _verdict(row: Row[Any]) -> RunResult | None:
         return RunResult(Outcome.CANCELLED)
     if row.recoveries >= MAX_RECOVERIES:
         error = UnavailableError(
-            f"The run was interrupted {row.recoveries + 1} times without completing a step; resume it to try again.",
+            f"The run was interrupted {row.recoveries + 1} times without completing a step; resume it to retry.",
             code="recovery_limit",
         )
         return RunResult(Outcome.INTERRUPTED, error.problem())
@@ -118,16 +118,16 @@ def _verdict(row: Row[Any]) -> RunResult | None:
 
 
 def parked() -> RunResult:
-    """How a run ends that does not go on by itself after a restart, as the operator wants it."""
+    """The result of a run that is parked after a restart, according to the operator's setting."""
     error = UnavailableError(
-        "The service was restarted in the middle of the run; resume it to go on.", code="run_parked"
+        "The service was restarted in the middle of the run; resume it to continue.", code="run_parked"
     )
     return RunResult(Outcome.INTERRUPTED, error.problem())
 
 
 def _parked_step(connection: Connection, row: Row[Any], calls: list[str]) -> tuple[int | None, list[str]]:
-    """The step that the last owner has closed itself, as it went down with its server, and the calls that it closed
-    with it; what was told of by an earlier recovery is not told again."""
+    """The step that the last owner closed at shutdown, and the calls closed with it; excludes what an earlier recovery
+    has already reported."""
     attempt = steps.last_attempt(connection, row.id, row.steps)
     if attempt is None or attempt.finish_reason != FinishReason.INTERRUPTED:
         return None, calls
@@ -140,8 +140,8 @@ def _parked_step(connection: Connection, row: Row[Any], calls: list[str]) -> tup
 
 
 def _had_finished(connection: Connection, row: Row[Any]) -> bool:
-    """Whether the run had its final answer, and only its end was not recorded. What the model said in the last step
-    before a limit is no such answer: the loop finds the limit again."""
+    """Whether the run had its final answer and only its end was not recorded. The answer of the closing step at a limit
+    does not count: the loop finds the limit again."""
     attempt = steps.last_attempt(connection, row.id, row.steps)
     if attempt is None or attempt.finish_reason != FinishReason.STOP:
         return False
@@ -152,7 +152,7 @@ def _had_finished(connection: Connection, row: Row[Any]) -> bool:
 
 
 def _open_step(connection: Connection, row: Row[Any]) -> Row[Any] | None:
-    """The last attempt at a step that has not been finished: one that is open, or one that was void and waited."""
+    """The last attempt at an unfinished step: one that is open, or a void one that waited for its retry."""
     attempt = steps.last_attempt(connection, row.id, row.steps)
     if attempt is None or attempt.finish_reason is None:
         return attempt
@@ -199,7 +199,7 @@ def _closing_changes(
 
 
 def _interrupted(row: Row[Any]) -> TextPart | ReasoningPart | ToolCallPart:
-    """A part as far as it was stored, marked as cut off."""
+    """A part with the stored text, marked as interrupted."""
     part = parts.part_of(row)
     assert isinstance(part, TextPart | ReasoningPart | ToolCallPart)
     update: dict[str, Any] = {"tokens": estimate_part(part)}
@@ -216,7 +216,7 @@ def open_calls(connection: Connection, session_id: str) -> list[str]:
 def _results(
     connection: Connection, session_id: str, open_calls: list[Row[Any]], outputs: Mapping[str, LeftOutput]
 ) -> list[Change]:
-    """A result for each open call, at its call's place among the calls of its message."""
+    """A result for each open call, at the call's position in its message."""
     if not open_calls:
         return []
     message_id = messages.tool_message_after(connection, session_id, open_calls[0].seq) or new_id()

@@ -1,7 +1,7 @@
-"""Which sessions run here: one owner task each, made when there is work and gone when it is done.
+"""The sessions that run here: one owner task each, created when there is work and gone when it is done.
 
-Their number is bounded. A session whose turn has not come waits in line, which costs an entry; for its clients it is
-running, and its messages are accepted as ever.
+Their number is bounded. Other sessions wait in line, which costs only an entry; clients see them as running, and their
+messages are accepted as usual.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from app.runtime.setup import RuntimeSetup
 log = structlog.get_logger(__name__)
 
 MAX_CRASHES = 3
-"""Owners of a session that crash in a row before it is parked."""
+"""Consecutive crashes of a session's owners before it is parked."""
 
 RETRY_S = 1.0
-"""How long after a failed write a session is taken up again."""
+"""Seconds after a failed write until a session's next owner starts."""
 
 UNSTORED_QUIET_S = 60.0
-"""How long ago a session's last failed write has to be, in seconds, for the next one to be logged: an outage is tried
-through every few seconds, by hundreds of sessions, and is one line of each."""
+"""Seconds without a failed write of a session after which the next one is logged: during an outage, hundreds of
+sessions retry every few seconds, and each logs only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunBounds:
-    """How many sessions are worked on at the same time, and how many may wait for that."""
+    """How many sessions run at the same time, and how many may wait for their turn."""
 
     most: int = 100
     waiting: int = 1000
 
 
 class Registry:
-    """Starts, rings and stops the owners of sessions."""
+    """Starts, notifies and stops the owners of sessions."""
 
     def __init__(self, setup: RuntimeSetup, bounds: RunBounds | None = None) -> None:
         self._setup = setup
@@ -72,13 +72,13 @@ class Registry:
 
     @property
     def waiting(self) -> int:
-        """Sessions that wait for their turn. May be asked from any thread."""
+        """Number of sessions that wait for their turn. Thread-safe."""
         return len(self._line)
 
     @contextmanager
     def admitting(self) -> Iterator[bool]:
-        """While entered, a request may begin a run if the value is true; what it has begun is woken before it leaves.
-        Those that are looked at in the same moment count too, so that none slips through."""
+        """While entered, a request may start a run if the value is true; the caller wakes that session before leaving.
+        Concurrent requests count too, so that the bound is never exceeded."""
         bounds = self._bounds
         room = self._busy + len(self._line) + self._admitting < bounds.most + bounds.waiting
         self._admitting += 1
@@ -88,24 +88,24 @@ class Registry:
             self._admitting -= 1
 
     def works_on(self, session_id: str) -> bool:
-        """Whether a session is worked on, or waits for that, so that more work for it takes no further place."""
+        """Whether a session is running or waiting for its turn, so that more work for it takes no additional slot."""
         return any(session_id in those for those in (self._owners, self._line, self._retries))
 
     def no_room(self) -> ServerBusyError:
-        """What a request is told that would begin a run where none may wait any more."""
+        """The error for a request that would start a run while too many are waiting."""
         self.refused += 1
         waiting = self._bounds.waiting
         return ServerBusyError(
-            f"{waiting:,} runs are waiting already; try again when some have begun.", code="too_many_runs", most=waiting
+            f"{waiting:,} runs are already waiting; try again later.", code="too_many_runs", most=waiting
         )
 
     def wake(self, session_id: str) -> None:
-        """There is work for a session: its owner hears of it, or gets made. Never waits."""
+        """There is work for a session: notifies its owner, or creates one. Never waits."""
         if self._closing or session_id in self._barred:
             return
         owner = self._owners.get(session_id)
         if owner is not None:
-            # It may be past its last look at the queue; then another owner follows.
+            # It may be past its last check of the queue; then another owner follows.
             owner.ring()
             self._again.add(session_id)
         elif self._line or self._busy >= self._bounds.most:
@@ -114,18 +114,18 @@ class Registry:
             self._begin(session_id)
 
     def _begin(self, session_id: str) -> None:
-        owner = SessionOwner(self._setup, session_id, partial(self._rests, session_id))
+        owner = SessionOwner(self._setup, session_id, partial(self._set_resting, session_id))
         self._owners[session_id] = owner
         task = self._tasks[session_id] = asyncio.create_task(self._run(session_id, owner), name=f"session-{session_id}")
         task.add_done_callback(lambda _: self._after(session_id))
 
     def model_of(self, session_id: str) -> str | None:
-        """The model of a session that runs here, None where it is not known."""
+        """The model of a session that runs here, None if unknown."""
         owner = self._owners.get(session_id)
         return owner.model if owner is not None else None
 
     async def _run(self, session_id: str, owner: SessionOwner) -> None:
-        # For all that is logged from here on, by the owner's own tasks too.
+        # For everything logged from here on, including by the owner's own tasks.
         bind_contextvars(session_id=session_id)
         try:
             await owner.run()
@@ -144,10 +144,10 @@ class Registry:
         last = self._unstored.get(session_id)
         self._unstored[session_id] = now
         if last is None or now - last > UNSTORED_QUIET_S:
-            log.error("session_not_stored", session_id=session_id, error=error.detail)
+            log.error("session_write_failed", session_id=session_id, error=error.detail)
 
     async def _after_crash(self, session_id: str) -> None:
-        """Tries again, some times: what crashes an owner at once each time would else do so for ever."""
+        """Retries a limited number of times: a session that always crashes its owner would otherwise loop forever."""
         self._crashes[session_id] = self._crashes.get(session_id, 0) + 1
         if self._crashes[session_id] < MAX_CRASHES:
             self._retry_later(session_id)
@@ -155,13 +155,13 @@ class Registry:
         try:
             await SessionOwner(self._setup, session_id).give_up()
         except PalimpsestError as error:
-            log.error("session_not_parked", session_id=session_id, error=error.detail)
+            log.error("session_park_failed", session_id=session_id, error=error.detail)
             self._retry_later(session_id)
         else:
             del self._crashes[session_id]
 
     def _retry_later(self, session_id: str) -> None:
-        """What the owner could not write is put right by the next one, as after a crash."""
+        """The next owner recovers what this one could not write, as after a crash."""
         if not self._closing and session_id not in self._retries:
             self._retries[session_id] = asyncio.get_running_loop().call_later(RETRY_S, self._retry, session_id)
 
@@ -177,8 +177,8 @@ class Registry:
             self.wake(session_id)
         self._advance()
 
-    def _rests(self, session_id: str, rests: bool) -> None:
-        """A run that waits for a person leaves its place to another; it goes on at once when there is a decision."""
+    def _set_resting(self, session_id: str, rests: bool) -> None:
+        """A run that waits for an approval frees its slot; it continues at once after the decision."""
         if rests:
             self._resting.add(session_id)
             self._advance()
@@ -192,26 +192,26 @@ class Registry:
             self._begin(first)
 
     def ring(self, session_id: str) -> None:
-        """A pending message was changed; a run under way looks at the queue again."""
+        """A pending message was changed; a current run checks the queue again."""
         owner = self._owners.get(session_id)
         if owner is not None:
             owner.ring()
 
     def ask_round(self, session_id: str) -> None:
-        """A compaction was asked for: the owner makes it between steps, or one is made for it."""
+        """A compaction was requested: the owner makes it between steps; an owner is created if there is none."""
         owner = self._owners.get(session_id)
         if owner is not None:
             owner.ask_round()
         self.wake(session_id)
 
     def take_revert(self, session_id: str) -> None:
-        """A compaction was reverted; a run under way goes on without it."""
+        """A compaction was reverted; a current run continues without it."""
         owner = self._owners.get(session_id)
         if owner is not None:
             owner.take_revert()
 
     def take_decision(self, session_id: str) -> None:
-        """A call was approved or denied: the run that waits for it looks."""
+        """A call was approved or denied: notifies the run that waits for it."""
         owner = self._owners.get(session_id)
         if owner is not None:
             owner.take_decision()
@@ -219,8 +219,8 @@ class Registry:
             self.wake(session_id)
 
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
-        """Ends the session's step under way; a session that should run and has no owner gets one, which sees to it. A
-        cancel does not wait in line: what it takes is written down within milliseconds."""
+        """Ends the session's current step; a session that should run but has no owner gets one for that. A cancel does
+        not wait in line, since it only takes milliseconds to store."""
         if reason == "cancel" and session_id in self._line and not self._closing:
             del self._line[session_id]
             self._begin(session_id)
@@ -237,8 +237,8 @@ class Registry:
 
     @asynccontextmanager
     async def without_owner(self, session_id: str) -> AsyncIterator[None]:
-        """Ends a session's owner and keeps another from being made while the context lasts. A session that is still
-        there afterwards goes on."""
+        """Ends a session's owner and prevents another one while the context lasts. If the session still exists
+        afterward, it continues."""
         self._barred.add(session_id)
         try:
             await self._stop(session_id)
@@ -258,14 +258,14 @@ class Registry:
             await asyncio.wait({task})
 
     async def supersede(self) -> None:
-        """Ends all runs where they stand, since another server has the sessions now, and begins no more."""
+        """Stops all runs at once, since another server has taken over, and starts no more."""
         self._line.clear()
         if tasks := self._shut_down():
             await asyncio.wait(tasks)
 
     async def aclose(self, grace_s: float) -> None:
-        """Parks all runs: steps end as interrupted, and the next start goes on with them. What does not end within the
-        grace period is cut off, as a crash would."""
+        """Parks all runs: steps end as interrupted, and the next start continues them. Runs that do not end within the
+        grace period are cut off, as in a crash."""
         tasks = self._shut_down()
         if not tasks:
             return
@@ -280,7 +280,7 @@ class Registry:
         log.info("runs_parked", count=len(parked))
 
     def _shut_down(self) -> set[asyncio.Task[None]]:
-        """Begins nothing more and has every run end where it stands; gives the tasks that end with that."""
+        """Starts nothing more and stops every run; returns the tasks to wait for."""
         self._closing = True
         for timer in self._retries.values():
             timer.cancel()

@@ -1,4 +1,4 @@
-"""Removes what is older than the operator keeps: raw outputs, and whole sessions. Nothing of a session that runs."""
+"""Removes raw outputs and whole sessions after the operator's retention period. Running sessions are not touched."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from app.runtime.setup import RuntimeSetup
 from app.sessions import Session
 
 SWEEP_S = 600.0
-"""Seconds between two sweeps: short against the days that things are kept."""
+"""Seconds between two sweeps: short compared to retention periods of days."""
 
 BATCH = 100
-"""Outputs or sessions that are looked up at a time. Outputs are marked in one write, some milliseconds of the writer's
-time; a session is removed in a write of its own."""
+"""Outputs or sessions looked up at a time. Outputs are marked in one write, which takes some milliseconds of the
+writer's time; each session is removed in its own write."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionRules:
-    """How long raw outputs are kept after their call, and sessions after the last thing that happened in them; None is
-    for ever."""
+    """How long raw outputs are kept after their call, and sessions after their last activity; None is forever."""
 
     outputs: timedelta | None = None
     sessions: timedelta | None = None
@@ -45,16 +44,16 @@ class StoredOutputs(Protocol):
     """The files of raw outputs."""
 
     async def delete(self, keys: Iterable[str]) -> None:
-        """Removes those under these keys; what is gone already is no error."""
+        """Removes the outputs with these keys; missing ones are ignored."""
         ...
 
     async def delete_session(self, session_id: str) -> None:
-        """Removes those of a session."""
+        """Removes the outputs of a session."""
         ...
 
 
 class Retention:
-    """Sweeps in the background, in small writes, so that nobody waits long for the writer."""
+    """Sweeps in the background, in small writes, so that others do not wait long for the writer."""
 
     def __init__(self, setup: RuntimeSetup, outputs: StoredOutputs, rules: RetentionRules) -> None:
         self._setup = setup
@@ -63,7 +62,7 @@ class Retention:
 
     @asynccontextmanager
     async def sweeping(self) -> AsyncIterator[None]:
-        """Sweeps at once and then again and again, while the context lasts."""
+        """Sweeps at once and then periodically, while the context lasts."""
         if self._rules == RetentionRules():
             yield
             return
@@ -83,7 +82,7 @@ class Retention:
             await asyncio.sleep(SWEEP_S)
 
     async def sweep(self) -> None:
-        """Removes all that is too old now. Raises `SupersededError` where another server has the database."""
+        """Removes everything that has expired. Raises `SupersededError` if another server has the database."""
         if self._rules.sessions is not None:
             await self._sweep_sessions(self._rules.sessions)
         if self._rules.outputs is not None:
@@ -93,11 +92,11 @@ class Retention:
         before, swept = now() - kept, 0
         while found := await self._setup.database.read(lambda c: rows.old_outputs(c, before, BATCH)):
             keys = await self._mark(found)
-            # Only what is said to be gone is removed: nobody is told of an output that is not there.
+            # Only outputs marked as removed are deleted, so that no missing output is ever offered.
             await self._outputs.delete(keys)
             swept += len(keys)
             if not keys:
-                break  # all of them have begun to run
+                break  # all of their sessions have started running
         if swept:
             log.info("outputs_swept", count=swept)
 
@@ -119,8 +118,8 @@ class Retention:
             log.info("sessions_swept", count=swept)
 
     async def _remove(self, session_id: str, before: datetime) -> bool:
-        """Removes a session unless it has begun to do something. Its rows go first, in the write that makes sure of
-        that, so no message is accepted that would go with them; after a crash the next start removes the rest."""
+        """Removes a session unless it has become active. Its rows go first, in the write that checks this, so that no
+        new message can be lost; after a crash the next start removes the rest."""
 
         def remove(connection: Connection) -> Session | None:
             self._setup.fence(connection)

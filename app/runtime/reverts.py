@@ -1,4 +1,4 @@
-"""The transaction that takes a round of compaction back."""
+"""The transaction that reverts a round of compaction."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from app.sessions import ContextState
 
 
 def revert(connection: Connection, session_id: str, round: int) -> tuple[None, list[StreamItem]]:
-    """Takes the round back that was made last. Raises `NotFoundError` for a round that never was, and `ConflictError`
-    for one made before it, one that did not complete, and while another is under way."""
+    """Reverts the latest round. Raises `NotFoundError` for an unknown round, and `ConflictError` for an earlier round,
+    one that did not complete, and while another one is running."""
     size = ContextState(**sessions.row(connection, session_id).context).tokens
     row = compactions.find(connection, session_id, round)
     if row is None:
         raise NotFoundError(f"The session has no round {round}.", code="round_not_found")
     if compactions.is_running(connection, session_id):
-        raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
-    # Not the one with the highest number: one that was asked for has its number before it is made.
+        raise ConflictError("A compaction of this session is already running.", code="compaction_in_progress")
+    # Not the one with the highest number: a manual round gets its number before it is made.
     latest_made = in_force(connection, session_id).latest
     if round != latest_made:
-        latest = f"the latest that can be is {latest_made}" if latest_made else "none can be"
-        raise ConflictError(f"Round {round} cannot be reverted: {latest}.", code="not_the_latest_round")
+        latest = f"only round {latest_made} can be" if latest_made else "no round can be"
+        raise ConflictError(f"Round {round} cannot be reverted; {latest}.", code="not_the_latest_round")
     appender = Appender(connection, session_id)
     seq = appender.take()
     compactions.change(connection, session_id, round, status="reverted")

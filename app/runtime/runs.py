@@ -1,5 +1,4 @@
-"""The beginning and the end of a run: the only places that change a session's status, but for `approvals`, by which a
-run waits in between."""
+"""The start and end of a run: the only places that change a session's status, except `approvals`, where a run waits."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ Trigger = Literal["message", "resume", "recovery"]
 
 
 def begin(connection: Connection, appender: Appender, seq: int, trigger: Trigger) -> None:
-    """Sets a session running, in the transaction that accepted its work; the event gets `seq`."""
+    """Starts a run, in the transaction that accepted its work; the event gets `seq`."""
     sessions.change(
         connection,
         appender.session_id,
@@ -40,8 +39,8 @@ def begin(connection: Connection, appender: Appender, seq: int, trigger: Trigger
 
 
 def finish(connection: Connection, session_id: str, epoch: int, result: RunResult) -> tuple[bool, list[StreamItem]]:
-    """Ends a run. Where a message waits that may be delivered the next run begins at once, and the answer is True: no
-    moment lies between in which the session is idle with work to do."""
+    """Ends a run. If a deliverable message is pending, the next run starts in the same transaction and True is
+    returned, so that the session is never idle with work to do."""
     row = sessions.row(connection, session_id)
     result = _as_recorded(connection, row, result)
     modes = {QueueMode(waiting.mode) for waiting in queue.pending(connection, session_id)}
@@ -49,7 +48,7 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     goes_on = not held and bool(modes)
     appender = Appender(connection, session_id, epoch=epoch)
     if row.status == Status.AWAITING_APPROVAL:
-        # A run that crashed: what waited will not run any more.
+        # A run that crashed: its held calls will not run.
         approvals.withdraw(connection, appender, "error")
     seq = appender.take(2 if goes_on else 1)
     _end(connection, appender, row, seq, result, held=held)
@@ -59,8 +58,8 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
 
 
 def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> RunResult:
-    """What a run's result means for its session. One that did nothing leaves the outcome of the run before it; one that
-    had its answer when a cancel held the queue counts as cancelled, so that a resume can deliver what waits."""
+    """The result to record for the session. A run that did nothing keeps the outcome of the previous run; one that had
+    its answer when a cancel held the queue counts as cancelled, so that a resume can deliver pending messages."""
     if result.void:
         before = events.last_of_type(connection, row.id, "session.idle")
         if before is None:
@@ -73,9 +72,9 @@ def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> Ru
 
 
 def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
-    """Whether pending messages wait for a resume, or for a later one: a run that was parked must not start by itself,
-    and one that can make no step would use them up. Follow-ups were meant for the end of a run that did its work, so
-    they wait after one that failed; what failed it would likely fail each of them."""
+    """Whether pending messages are held until a resume: a parked run must not start by itself, and a run that can make
+    no step would use them up. Follow-ups are meant for the end of a successful run, so they are held after a failed
+    one; the same failure would likely repeat for each of them."""
     code = (result.error or {}).get("code")
     if result.outcome is Outcome.FAILED and modes == {QueueMode.FOLLOW_UP}:
         return True

@@ -1,4 +1,4 @@
-"""What the operator allows of sandboxes, and what a session gets that asks for something within it."""
+"""The operator's sandbox policy, and the resulting sandbox of a session."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from app.sessions import MIN_CPUS, AllowedHosts, Network, SandboxSpec, network_w
 
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
-    """What the operator allows, which is also what a session gets that asks for nothing. `network` None is the kind's
-    own default; `idle_s` is how long an unused sandbox is kept running, `wait_s` how long a call waits for one, both in
-    seconds; `most` is how many run at the same time."""
+    """What the operator allows, which is also the default of a session. `network` None is the kind's default; `idle_s`
+    is how long an unused sandbox is kept running, `wait_s` how long a call waits for one, both in seconds; `most` is
+    how many run at the same time."""
 
     image: str
     network: Network | None
@@ -24,8 +24,8 @@ class SandboxPolicy:
     most: int = 100
 
     def complete(self, asked: str | SandboxSpec | None, networks: Mapping[str, bool]) -> SandboxSpec:
-        """The complete spec of a new session. `networks` are the kinds that are here, the default first, each with its
-        default network. Raises `SandboxUnavailableError` where there is no sandbox, and `ForbiddenError` for what goes
+        """The complete spec of a new session. `networks` are the available kinds, the default first, each with its
+        default network. Raises `SandboxUnavailableError` if no sandbox is available, and `ForbiddenError` for requests
         beyond the operator's settings."""
         spec = SandboxSpec(kind=asked) if isinstance(asked, str) else asked
         kind = kind_of(spec, networks)
@@ -44,8 +44,8 @@ class SandboxPolicy:
         )
 
     def within(self, own: SandboxSpec, networks: Mapping[str, bool]) -> SandboxSpec:
-        """What a new session gets that takes over another one's spec: as much of it as the operator allows now. Raises
-        `SandboxUnavailableError` where its kind is not here."""
+        """The spec of a new session that copies another one's, within what the operator allows now. Raises
+        `SandboxUnavailableError` if its kind is not available."""
         if own.kind not in networks:
             raise kind_not_here(own.kind)
         most = self.limits
@@ -62,10 +62,10 @@ class SandboxPolicy:
         return networks[kind] if self.network is None else self.network
 
     def config(self, session_id: str, spec: SandboxSpec) -> SandboxConfig:
-        """How the sandbox of a session with this spec is made."""
+        """The configuration of the sandbox of a session with this spec."""
         limits = SandboxLimits(
             memory_mb=spec.memory_mb or self.limits.memory_mb,
-            # A session of an earlier version may have asked for less.
+            # A session created by an earlier version may have a smaller limit.
             cpus=max(MIN_CPUS, spec.cpus or self.limits.cpus),
             pids=spec.pids or self.limits.pids,
             disk_mb=self.limits.disk_mb,
@@ -75,23 +75,23 @@ class SandboxPolicy:
 
 
 def kind_not_here(kind: str) -> SandboxUnavailableError:
-    """For a session that exists already."""
-    return SandboxUnavailableError(f"The session's sandbox is of the kind {kind}, which is not here now.")
+    """The error for an existing session."""
+    return SandboxUnavailableError(f"The session's sandbox kind, {kind}, is not available now.")
 
 
 def kind_of(spec: SandboxSpec | None, kinds: Mapping[str, object]) -> str:
-    """The kind that a session gets. Raises as `SandboxPolicy.complete` does."""
+    """The kind of a session's sandbox. Raises the same errors as `SandboxPolicy.complete`."""
     if spec is not None and spec.kind == "local-unsafe":
         raise ForbiddenError(
-            "A request may not ask for local-unsafe; the operator alone can.", code="sandbox_not_allowed"
+            "A request may not ask for local-unsafe; only the operator can enable it.", code="sandbox_not_allowed"
         )
     if not kinds:
-        raise SandboxUnavailableError("This server has no sandbox; `palimpsest doctor` says what is missing.")
+        raise SandboxUnavailableError("This server has no sandbox; run `palimpsest doctor` to see what is missing.")
     if spec is None:
         return next(iter(kinds))
     if spec.kind not in kinds:
         raise ForbiddenError(
-            f"This server runs commands with {', '.join(kinds)}; {spec.kind} is not allowed.",
+            f"This server runs commands in {', '.join(kinds)}; {spec.kind} is not allowed.",
             code="sandbox_not_allowed",
         )
     return spec.kind
@@ -104,8 +104,7 @@ def _describe(network: Network) -> str:
 def _forbid(refused: bool, name: str, allowed: object) -> None:
     if refused:
         raise ForbiddenError(
-            f"sandbox.{name} goes beyond what this server allows ({allowed}), as PALIMPSEST_SANDBOX_{name.upper()}"
-            " says.",
+            f"sandbox.{name} exceeds the server's limit ({allowed}), set by PALIMPSEST_SANDBOX_{name.upper()}.",
             code="sandbox_not_allowed",
         )
 

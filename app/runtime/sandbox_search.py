@@ -1,4 +1,4 @@
-"""Takes in a kind of sandbox that did not answer when the server started."""
+"""Adds a kind of sandbox that was not available when the server started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.runtime.sandboxes import Sandboxes
 from app.sandbox.base import SandboxFactory
 
 LOOK_AGAIN_S = 2.0
-"""How often it is looked for, in seconds."""
+"""Seconds between checks."""
 
 log = structlog.get_logger(__name__)
 
@@ -26,34 +26,34 @@ Find = Callable[[], Awaitable[Mapping[str, SandboxFactory]]]
 
 @asynccontextmanager
 async def looking_for_sandboxes(sandboxes: Sandboxes, find: Find, database: Database) -> AsyncIterator[None]:
-    """While entered, looks with `find` until there is what is expected."""
+    """While entered, checks with `find` until the expected kinds are available."""
     if not sandboxes.expected:
         yield
         return
-    async with in_background(_look(sandboxes, find, database), "looking-for-sandboxes"):
+    async with in_background(_search(sandboxes, find, database), "looking-for-sandboxes"):
         yield
 
 
-async def _look(sandboxes: Sandboxes, find: Find, database: Database) -> None:
+async def _search(sandboxes: Sandboxes, find: Find, database: Database) -> None:
     while sandboxes.expected:
         await asyncio.sleep(LOOK_AGAIN_S)
         try:
             found = await find()
         except Exception:
-            # Whatever it was, the next look may do better: without one the server would never get ready.
+            # Any error: retry, since without a sandbox the server would never become ready.
             log.exception("sandbox_search_crashed")
             continue
         for factory in found.values():
             try:
-                await _take_in(sandboxes, factory, database)
+                await _add(sandboxes, factory, database)
             except PalimpsestError as error:
-                log.warning("sandbox_not_taken_in", reason=error.detail)
+                log.warning("sandbox_add_failed", reason=error.detail)
                 await factory.aclose()
 
 
-async def _take_in(sandboxes: Sandboxes, factory: SandboxFactory, database: Database) -> None:
-    """Clears away what is left of sessions that are gone, before anybody can use it: what is made from then on belongs
-    to sessions that were not known here."""
+async def _add(sandboxes: Sandboxes, factory: SandboxFactory, database: Database) -> None:
+    """Adds a kind of sandbox after removing leftovers of deleted sessions; later sandboxes belong to sessions that are
+    not in the list read here."""
     known = await database.read(lambda c: set(sessions.ids(c)))
     removed = await factory.remove_orphans(known)
     left = await database.read(partial(sessions.sandboxes, session_ids=await factory.running()))

@@ -19,11 +19,10 @@ from app.sandbox.base import Sandbox, SandboxFactory
 from app.sessions import AllowedHosts, SandboxSpec
 
 REMOVAL_WAIT_S = 10.0
-"""How long the deletion of a session waits for those who use its files."""
+"""Seconds that the deletion of a session waits for users of its files."""
 
 STOP_WAIT_S = 10.0
-"""How long anybody waits for a sandbox that is being stopped, in seconds: it takes moments, unless what makes sandboxes
-does not answer."""
+"""Seconds to wait for a sandbox that is being stopped: it takes moments, unless the sandbox engine does not answer."""
 
 log = structlog.get_logger(__name__)
 
@@ -39,12 +38,12 @@ class _Handle:
 
 
 class Sandboxes:
-    """Gives out sandboxes of the kinds that this machine has; the first one is the default."""
+    """Manages sandboxes of the kinds available on this machine; the first one is the default."""
 
     def __init__(
         self, factories: Mapping[str, SandboxFactory], policy: SandboxPolicy, expected: Collection[str] = ()
     ) -> None:
-        """`expected` are kinds that do not answer yet, and that `add` may bring."""
+        """`expected` are kinds that are not available yet and may be added with `add`."""
         self.expected = set(expected)
         self._came = asyncio.Event()
         self._factories = dict(factories)
@@ -56,17 +55,17 @@ class Sandboxes:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What this machine has, the default first."""
+        """The available kinds, the default first."""
         return tuple(self._factories)
 
     def add(self, factory: SandboxFactory) -> None:
-        """Takes in a kind that was not there at the start."""
+        """Adds a kind that was not available at the start."""
         self._factories[factory.kind] = factory
         self.expected.clear()
         self._came.set()
 
     async def await_kind(self, kind: str) -> None:
-        """Waits for a kind that is expected, as long as a call waits for a sandbox at most."""
+        """Waits for an expected kind, at most as long as a call waits for a sandbox."""
         if kind in self.expected:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._came.wait(), self._policy.wait_s)
@@ -76,12 +75,12 @@ class Sandboxes:
         return self._limitable(self._policy.complete(asked, self._networks()))
 
     def within(self, own: SandboxSpec) -> SandboxSpec:
-        """The complete spec of a new session that takes over another one's; see `SandboxPolicy.within` for its errors.
-        May be called from any thread."""
+        """The complete spec of a new session that copies another one's; see `SandboxPolicy.within` for its errors.
+        Thread-safe."""
         return self._limitable(self._policy.within(own, self._networks()))
 
     def _limitable(self, spec: SandboxSpec) -> SandboxSpec:
-        """The spec, unless its kind cannot be held to a list of hosts here."""
+        """The spec. Raises an error if its kind cannot enforce a list of hosts here."""
         if isinstance(spec.network, AllowedHosts) and not self._factories[spec.kind].network_can_be_limited:
             raise egress.unavailable(
                 f"the server cannot enter networks of {spec.kind} here, as root on one machine can"
@@ -90,11 +89,11 @@ class Sandboxes:
 
     @property
     def refused_connections(self) -> int:
-        """How many connections of all sandboxes were refused by the list of their hosts."""
+        """Number of connections of all sandboxes refused by their lists of hosts."""
         return sum(factory.refused_connections for factory in list(self._factories.values()))
 
     def _networks(self) -> dict[str, bool]:
-        # A list first, since a kind may be added meanwhile.
+        # Copied, since a kind may be added meanwhile.
         return {kind: factory.network_default for kind, factory in list(self._factories.items())}
 
     def _handle(self, session_id: str, spec: SandboxSpec) -> _Handle:
@@ -107,8 +106,8 @@ class Sandboxes:
         return handle
 
     def lease(self, session_id: str, spec: SandboxSpec) -> Lease:
-        """Holds a session's sandbox, which is started by its first use. Raises `NotFoundError` for a session that is
-        being deleted."""
+        """Holds a session's sandbox, which is started on first use. Raises `NotFoundError` for a session that is being
+        deleted."""
         if session_id in self._removing:
             raise session_not_found(session_id)
         handle = self._handle(session_id, spec)
@@ -125,8 +124,8 @@ class Sandboxes:
         )
 
     async def _admit(self, handle: _Handle, wait_s: float) -> None:
-        """Waits until the sandbox may run; one that is just being stopped for having been idle, until it is. Raises
-        `SandboxUnavailableError` (code `too_many_sandboxes` where all are in use)."""
+        """Waits until the sandbox may run, and first until it is stopped if it is just being stopped as idle. Raises
+        `SandboxUnavailableError` (code `too_many_sandboxes` if all are in use)."""
         while handle.stopping is not None:
             if not (await asyncio.wait({handle.stopping}, timeout=STOP_WAIT_S))[0]:
                 raise SandboxUnavailableError("The sandbox is being stopped and has not ended; try again later.")
@@ -140,7 +139,7 @@ class Sandboxes:
                 f"All {most:,} sandboxes are in use; try again when one is free.", code="too_many_sandboxes", most=most
             ) from exc
         if handle.counted:
-            # Another call of the session was first.
+            # Another call of the session was faster.
             self.slots.give_back()
         handle.counted = True
 
@@ -150,7 +149,7 @@ class Sandboxes:
             self.slots.give_back()
 
     def _stop_one_idle(self) -> None:
-        """Stops the sandbox that is idle longest, for somebody who waits."""
+        """Stops the longest idle sandbox for a waiter."""
         for session_id, handle in self._handles.items():
             if handle.counted and handle.users == 0 and handle.stopping is None:
                 self._stop_idle(session_id, handle)
@@ -166,7 +165,7 @@ class Sandboxes:
                 del self._handles[session_id]
                 self._give_back(handle)
                 return
-            # The newest of the idle ones is the last.
+            # The most recently idle one is the last.
             self._handles[session_id] = self._handles.pop(session_id)
             if self.slots.waiting and handle.counted:
                 self._stop_idle(session_id, handle)
@@ -183,7 +182,7 @@ class Sandboxes:
             handle.stopping.add_done_callback(lambda _: self._forget(session_id, handle))
 
     def _forget(self, session_id: str, handle: _Handle) -> None:
-        """A stopped sandbox needs no handle, unless somebody has come back for it meanwhile; who has, waits in line."""
+        """Drops the handle of a stopped sandbox, unless it is in use again; then its user waits in line."""
         handle.stopping = None
         self._give_back(handle)
         if handle.users == 0 and self._handles.get(session_id) is handle:
@@ -196,9 +195,9 @@ class Sandboxes:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
 
     async def copy_workspace(self, source_id: str, own: SandboxSpec, target_id: str, spec: SandboxSpec) -> None:
-        """Gives a new session a copy of another one's workspace, where that has one. `own` is the other one's spec, and
-        `spec` the new one's, of the same kind. Nothing is started, and commands of the other one go on. Raises as
-        `lease` does."""
+        """Copies a session's workspace, if it has one, to a new session. `own` is the source's spec, and `spec` the new
+        one's, of the same kind. Nothing is started, and commands in the source continue. Raises the same errors as
+        `lease`."""
         source = self.lease(source_id, own)
         try:
             if not await source.sandbox.has_workspace():
@@ -213,7 +212,7 @@ class Sandboxes:
 
     @asynccontextmanager
     async def removed(self, session_id: str, spec: SandboxSpec) -> AsyncIterator[None]:
-        """Ends a session's sandbox and deletes its workspace; nobody may lease it while the context lasts."""
+        """Removes a session's sandbox and workspace; it cannot be leased while the context lasts."""
         self._removing.add(session_id)
         try:
             await self._remove(session_id, spec)
@@ -222,7 +221,7 @@ class Sandboxes:
             self._removing.discard(session_id)
 
     async def _remove(self, session_id: str, spec: SandboxSpec) -> None:
-        """Where the sandbox's kind is not here now, that is left to `remove_orphans` of a server that has it."""
+        """Removes a sandbox. If its kind is not available now, `remove_orphans` does it later."""
         if spec.kind not in self._factories:
             log.warning("sandbox_left_behind", session_id=session_id, kind=spec.kind)
             return
@@ -237,7 +236,7 @@ class Sandboxes:
             self._give_back(handle)
 
     async def _await_users(self, session_id: str, handle: _Handle) -> None:
-        """Lets uploads and downloads under way end, but does not wait for a reader that has gone to sleep."""
+        """Waits for running uploads and downloads, but not for a stalled reader."""
         if handle.users:
             handle.unused = asyncio.Event()
             try:
@@ -248,18 +247,18 @@ class Sandboxes:
                 handle.unused = None
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
-        """Removes what an earlier life of the server has left of sessions that are gone."""
+        """Removes leftovers of deleted sessions from before a restart."""
         removed: list[str] = []
         for factory in self._factories.values():
             removed += await factory.remove_orphans(live_sessions)
         return removed
 
     async def running(self) -> set[str]:
-        """The sessions whose sandboxes an earlier life of the server left running."""
+        """The sessions whose sandboxes are still running from before a restart."""
         return set().union(*[await factory.running() for factory in self._factories.values()])
 
     def adopt(self, specs: Mapping[str, SandboxSpec]) -> None:
-        """Takes over sandboxes that run already: they are stopped when idle, or with this server."""
+        """Takes over running sandboxes: they are stopped when idle, or with this server."""
         for session_id, spec in specs.items():
             lease = self.lease(session_id, spec)
             handle = self._handles[session_id]
@@ -273,13 +272,13 @@ class Sandboxes:
         return next(iter(self._factories.values())).describe() if self._factories else "no sandbox"
 
     async def check(self) -> None:
-        """Raises `SandboxUnavailableError` where the default kind does not answer."""
+        """Raises `SandboxUnavailableError` if the default kind does not answer."""
         kind_of(None, self._factories)
         await next(iter(self._factories.values())).check()
 
     def disown(self) -> None:
-        """Leaves all sandboxes as they are, and those too that are looked into from now on: another server has their
-        sessions, and may use them."""
+        """Leaves all sandboxes running, including those opened from now on: another server has taken over their
+        sessions and may use them."""
         self._disowned = True
         for handle in self._handles.values():
             if handle.timer is not None:
@@ -287,7 +286,7 @@ class Sandboxes:
         self._handles.clear()
 
     async def aclose(self) -> None:
-        """Stops what runs; workspaces stay."""
+        """Stops all running sandboxes; workspaces are kept."""
         for handle in self._handles.values():
             if handle.timer is not None:
                 handle.timer.cancel()
@@ -302,7 +301,7 @@ class Sandboxes:
 
 
 async def _end(stopping: Collection[asyncio.Task[None]]) -> None:
-    """Waits for sandboxes to stop. One that does not is left running: the next start takes it over."""
+    """Waits for sandboxes to stop. A sandbox that does not stop is left running; the next start takes it over."""
     if not stopping:
         return
     _, late = await asyncio.wait(stopping, timeout=STOP_WAIT_S)

@@ -41,7 +41,8 @@ class SessionOwner:
     called at any time."""
 
     def __init__(self, setup: RuntimeSetup, session_id: str, resting: Callable[[bool], None] = lambda _: None) -> None:
-        """`resting` hears when the run begins to wait for a person, and when it works again."""
+        """`resting` is called with True when the run starts to wait for an approval, and with False when it
+        continues."""
         self._setup = setup
         self._resting = resting
         self._session_id = session_id
@@ -64,28 +65,28 @@ class SessionOwner:
             self._inbox.ring()
 
     def interrupt(self, reason: StopReason, message_id: str | None = None) -> None:
-        """Ends the step under way. An interrupting message that was delivered meanwhile ends nothing, and a cancel
-        takes a compaction along that was asked for and has not begun."""
+        """Ends the current step. An interrupting message that was already delivered has no effect; a cancel also
+        cancels a requested compaction that has not started."""
         if reason == "cancel":
             self._rounds.cancel()
         if message_id is None or self._inbox is None or message_id not in self._inbox.delivered:
             self._interrupt.fire(reason)
 
     def ask_round(self) -> None:
-        """Somebody has asked for a compaction, which is made before the next step."""
+        """A compaction was requested, to be made before the next step."""
         self._rounds.ask()
 
     def take_revert(self) -> None:
-        """A compaction was reverted; the next step goes without it."""
+        """A compaction was reverted; the next step does not use it."""
         self._rounds.revert()
 
     def take_decision(self) -> None:
-        """A person has decided on a call that waits."""
+        """A waiting call was approved or denied."""
         if self._desk is not None:
             self._desk.ring()
 
     def reconfigure(self, row: Row[Any]) -> None:
-        """The session was changed; its next step goes by the new row."""
+        """The session was changed; its next step uses the new row."""
         self._session.adopt(row)
 
     async def run(self) -> None:
@@ -98,17 +99,17 @@ class SessionOwner:
         except (StaleOwnerError, SupersededError):
             log.warning("session_taken_over", session_id=self._session_id)
         finally:
-            # It knows this owner, and what knows each other is only found by a search for garbage, which comes rarely.
+            # Breaks a reference cycle, which only the garbage collector would free, and that runs rarely.
             self._desk = None
             channel.running = False
             channel.parts.clear()
             self._setup.bus.release(self._session_id)
 
     async def give_up(self) -> None:
-        """Ends the session's run without looking at what is in it, since that is what crashed its owners."""
+        """Ends the session's run without reading its content, since that crashed its owners."""
         row = await self._setup.claim(self._session_id)
         if row is not None and row.status != Status.IDLE:
-            error = PalimpsestError("The run crashed the service again and again; its log has the details.")
+            error = PalimpsestError("The run crashed repeatedly; see the server's log for details.")
             recorder = Recorder(self._setup.database, self._setup.bus, self._session_id, row.epoch)
             try:
                 await self._finish(recorder, row.epoch, RunResult(Outcome.INTERRUPTED, error.problem()))
@@ -152,12 +153,12 @@ class SessionOwner:
 
     def _rest(self, rests: bool) -> None:
         if rests:
-            # While it waits it needs no sandbox, which others may.
+            # While it waits it needs no sandbox, but others may.
             self._session.release()
         self._resting(rests)
 
     async def _compact_idle(self, recorder: Recorder) -> None:
-        """Makes a round that was asked for while nothing runs."""
+        """Makes a manual round while no run is active."""
         stored = await self._session.conversation()
         conversation, compactor = await self._open(recorder, stored)
         asked = await self._rounds.next(conversation)
@@ -180,12 +181,12 @@ class SessionOwner:
                 await self._interrupt.guard(self._session.refresh_notes(), patient=True)
 
     async def _ask_windows(self) -> None:
-        """Has what a budget needs to know of the models asked of their servers, unless the step is to end anyway."""
+        """Asks the models' servers for their windows, unless the step is about to end anyway."""
         with suppress(Stopped):
             await self._interrupt.guard(self._session.ask_windows(), insist=True)
 
     async def _prepare(self, conversation: Conversation) -> None:
-        """What a step needs before it begins."""
+        """Prepares a step before it starts."""
         await self._ask_windows()
         if spilled := conversation.spilled():
             with suppress(Stopped):
@@ -203,7 +204,7 @@ class SessionOwner:
                 self._interrupt.fire(reason)
         await self._read_first_notes(stored)
         conversation, compactor = await self._open(recorder, stored)
-        # A message that was delivered just before a crash is still to be answered.
+        # A message that was delivered just before a crash still needs an answer.
         said = (message for message in reversed(stored.history) if message.voided_at is None and not message.is_summary)
         last = next(said, None)
         unanswered = last is not None and last.role is Role.USER
@@ -218,7 +219,7 @@ class SessionOwner:
             goes_on, waiting = False, None
             await self._renew()
             if self._broke_off:
-                # It may have left a context in memory that was never stored, and what is stored counts.
+                # The context in memory may never have been stored; read the stored one again.
                 conversation, compactor = await self._open(recorder, await self._session.conversation())
 
     async def _run(
@@ -230,7 +231,7 @@ class SessionOwner:
         goes_on: bool,
         waiting: WaitingStep | None,
     ) -> RunResult:
-        """One run; whatever goes wrong in it is its result."""
+        """One run; failures become its result."""
         assert self._inbox is not None
         assert self._desk is not None
         row = self._session.row
@@ -258,7 +259,7 @@ class SessionOwner:
             guard=self._setup.agents.guard,
         )
         self._broke_off = True
-        log.info("run_begins", session_id=self._session_id, model=row.model, steps=row.steps, goes_on=goes_on)
+        log.info("run_started", session_id=self._session_id, model=row.model, steps=row.steps, continues=goes_on)
         try:
             result = await loop.run()
             if not result.parked:
@@ -273,12 +274,12 @@ class SessionOwner:
         except Exception:
             log.exception("run_crashed", session_id=self._session_id)
             self._rounds.fail()
-            crash = PalimpsestError("The run failed inside the service; its log has the details.")
+            crash = PalimpsestError("The run failed because of an internal error; see the server's log for details.")
             return RunResult(Outcome.FAILED, crash.problem())
         finally:
             unbind_contextvars(*LOGGED)
             self._setup.agents.learn(conversation)
-            # Nothing is written in the background once the run is over, however it ended.
+            # Background work stops with the run, whatever its result.
             await compactor.discard()
 
     async def _renew(self) -> None:
@@ -292,8 +293,8 @@ class SessionOwner:
         self._inbox.begin_run(takes_follow_up=True)
 
     async def _finish(self, recorder: Recorder, epoch: int, result: RunResult) -> bool:
-        """Ends the run; true where the next one has begun with it."""
+        """Ends the run; returns whether the next one has started."""
         goes_on = await recorder.submit(lambda c: runs.finish(c, self._session_id, epoch, result))
         code = (result.error or {}).get("code")
-        log.info("run_ended", session_id=self._session_id, outcome=result.outcome, code=code, goes_on=goes_on)
+        log.info("run_ended", session_id=self._session_id, outcome=result.outcome, code=code, continues=goes_on)
         return goes_on

@@ -1,4 +1,4 @@
-"""What services and the owners of sessions share."""
+"""Shared by services and the owners of sessions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSetup:
-    """One for the whole server. `collector` makes a call's collector from session id, call id and the live callback;
-    `output_path` gives the file of a raw output by its key. `repaired` hears of what was mended in contexts. `fence`
-    raises `SupersededError` in a write of a server that holds the database no more; `to_park` are the
-    sessions whose runs this server has found and is not to go on with."""
+    """One for the whole server. `collector` creates a call's collector from session id, call id and the live callback;
+    `output_path` returns the file of a raw output by its key. `repaired` is called with stored repairs of contexts.
+    `fence` raises `SupersededError` in a write if the server no longer holds the database; `to_park` are the sessions
+    whose interrupted runs this server must not continue."""
 
     database: Database
     bus: Bus
@@ -42,7 +42,8 @@ class RuntimeSetup:
     to_park: set[str] = field(default_factory=set)
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
-        """Commits a write to a session that is not its owner's, and publishes its events. Raises `SupersededError`."""
+        """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises
+        `SupersededError`."""
 
         def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
             self.fence(connection)
@@ -56,6 +57,5 @@ class RuntimeSetup:
         return await self.write(session_id, lambda c: compactions.claim(c, session_id))
 
     async def holds_database(self) -> bool:
-        """Whether this server holds the database still, asked before something is done that is no write of it; see
-        `fence.holds`."""
+        """Whether this server still holds the database; for operations that do not write to it. See `fence.holds`."""
         return await holds(self.database, self.fence)

@@ -1,4 +1,4 @@
-"""A number of places that are taken and given back; who comes when all are taken waits, in order of coming."""
+"""A bounded number of slots with a fair waiting line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Slots:
-    """`make_room` is called when somebody begins to wait, to free a place that is held for no good reason."""
+    """`make_room` is called when a waiter arrives, to free a slot that is not really needed."""
 
     def __init__(self, most: int, make_room: Callable[[], None] = lambda: None) -> None:
         self.most = most
@@ -19,15 +19,15 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many wait. May be asked from any thread."""
+        """Number of waiters. Thread-safe."""
         return len(self._line)
 
     def force(self) -> None:
-        """Takes a place for what is there already, even beyond the bound."""
+        """Takes a slot for something that already exists, even beyond the bound."""
         self.taken += 1
 
     async def take(self, wait_s: float) -> None:
-        """Takes a place. Raises `TimeoutError` where none gets free within `wait_s` seconds."""
+        """Takes a slot. Raises `TimeoutError` if none becomes free within `wait_s` seconds."""
         if self.taken < self.most and not self._line:
             self.taken += 1
             return
@@ -40,15 +40,15 @@ class Slots:
         except BaseException as error:
             self.refused += isinstance(error, TimeoutError)
             if place.done() and not place.cancelled():
-                # It was given in the same moment, and nobody is here to use it.
+                # The slot was granted at the same moment and is not used.
                 self.give_back()
             elif place in self._line:
-                # Else it was passed over already, by somebody who gave a place back in the same moment.
+                # Otherwise a concurrent `give_back` has already skipped this waiter.
                 self._line.remove(place)
             raise
 
     def give_back(self) -> None:
-        """Frees a place, which goes to who waits longest."""
+        """Frees a slot, which goes to the longest waiter."""
         self.taken -= 1
         while self._line and self.taken < self.most:
             place = self._line.popleft()

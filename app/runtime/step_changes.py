@@ -1,4 +1,4 @@
-"""The transactions of steps: what one sends, how it opens, ends, is tried again, and what it has used."""
+"""The transactions of steps: context, start, end, retry, and usage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.runtime.context_size import with_reverts
 
 
 def open_generation(connection: Connection, appender: Appender, change: GenerationOpened) -> None:
-    """Stores a generation of the context, which the next steps send; nobody is told."""
+    """Stores a generation of the context, which the next steps send; there is no event."""
     new = change.generation
     steps.add_generation(
         connection,
@@ -40,7 +40,7 @@ def open_generation(connection: Connection, appender: Appender, change: Generati
 
 
 def open_step(connection: Connection, appender: Appender, seq: int, change: StepOpened) -> None:
-    """Begins an attempt at a step, with the message that its answer becomes."""
+    """Starts an attempt at a step, with the message of its answer."""
     session_id, at = appender.session_id, appender.at
     message = Message(id=change.message_id, seq=seq, role=Role.ASSISTANT, parts=(), model=change.model, created_at=at)
     messages.add(connection, session_id, message)
@@ -71,7 +71,7 @@ def open_step(connection: Connection, appender: Appender, seq: int, change: Step
 
 
 def close_response(connection: Connection, appender: Appender, change: ResponseClosed) -> None:
-    """Ends the model's answer, whose calls run from now on; its parts have told everything already."""
+    """Ends the model's answer, whose calls run from now on; its parts already had events."""
     session_id = appender.session_id
     messages.close(
         connection,
@@ -86,7 +86,7 @@ def close_response(connection: Connection, appender: Appender, change: ResponseC
 
 
 def void_attempt(connection: Connection, appender: Appender, seq: int, change: AttemptVoided) -> None:
-    """Ends an attempt that is made again; its message does not count."""
+    """Ends an attempt that will be retried; its message is void."""
     session_id = appender.session_id
     messages.void(connection, session_id, change.message_id, appender.at)
     parts.close_all(connection, session_id, change.message_id)
@@ -113,8 +113,8 @@ def void_attempt(connection: Connection, appender: Appender, seq: int, change: A
 
 
 def close_step(connection: Connection, appender: Appender, seq: int, change: StepClosed) -> None:
-    """Ends a step and adds it to the totals of its session, its run and its day. The step keeps the size that its own
-    request and answer have; where a round was taken back meanwhile, the session's, which is told, is another."""
+    """Ends a step and adds it to the totals of its session, its run and its day. The step stores the size of its own
+    request and answer; if a round was reverted meanwhile, the session's size, which is in the event, differs."""
     session_id = appender.session_id
     steps.close_step(
         connection,
@@ -152,7 +152,7 @@ def close_step(connection: Connection, appender: Appender, seq: int, change: Ste
 
 
 def add_to_session(connection: Connection, appender: Appender, model: str, usage: Usage) -> None:
-    """Adds a model call outside of the steps to the same totals."""
+    """Adds a model call outside a step to the same totals."""
     row = sessions.row(connection, appender.session_id)
     sessions.change(connection, appender.session_id, **_totals(row, usage))
     day = appender.at.date().isoformat()
@@ -160,7 +160,7 @@ def add_to_session(connection: Connection, appender: Appender, model: str, usage
 
 
 def _totals(row: Row[Any], usage: Usage) -> dict[str, Any]:
-    """What a session and its run have used, with this on top."""
+    """The usage of a session and its run, plus this."""
     return {
         "usage": (Usage(**row.usage) + usage).model_dump(),
         "run_usage": (Usage(**row.run_usage) + usage).model_dump(),

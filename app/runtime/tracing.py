@@ -1,8 +1,8 @@
-"""Traces in OpenTelemetry's terms, made of committed events: a span for each run, model call, tool call and compaction.
+"""OpenTelemetry traces from committed events: a span for each run, model call, tool call and compaction.
 
-Only this module knows OpenTelemetry and its conventions for generative AI, which are still in development. It hears of
-events as the metrics do, after their commit, so that tracing costs nothing where it is off, delays nothing where it is
-on, and cannot change what it watches. No text of a person, a model or a tool is in a span.
+Only this module knows OpenTelemetry and its conventions for generative AI, which are still in development. Like the
+metrics it gets events after their commit, so that tracing costs nothing when off, delays nothing when on, and cannot
+affect runs. No text of a user, a model or a tool is in a span.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ OTHER = "other"
 """The name of a tool that a model has invented."""
 
 _MS = 1_000_000
-"""Nanoseconds, in which OpenTelemetry counts, of a millisecond."""
+"""Nanoseconds per millisecond; OpenTelemetry counts nanoseconds."""
 
 
 @dataclass(slots=True)
 class _Chat:
-    """A model call: its span, when the model was last heard of, and whether tools ran after that."""
+    """A model call: its span, when the model's last output arrived, and whether tools ran after that."""
 
     span: Span
     message_id: str
@@ -48,7 +48,7 @@ class _Chat:
 
 @dataclass(slots=True)
 class _Run:
-    """The open spans of a session that runs."""
+    """The open spans of a running session."""
 
     span: Span
     chat: _Chat | None = None
@@ -56,8 +56,8 @@ class _Run:
 
 
 class Tracing:
-    """Makes spans of events. `model_of` gives the model of a session that runs here, None where it is not known;
-    `tools` are the names that may be told."""
+    """Converts events to spans. `model_of` returns the model of a session that runs here, None if unknown; `tools` are
+    the tool names that may be exported."""
 
     def __init__(
         self, provider: TracerProvider, *, model_of: Callable[[str], str | None], tools: Sequence[str] = ()
@@ -68,28 +68,28 @@ class Tracing:
         self._runs: dict[str, _Run] = {}
         self._takes: Mapping[str, Callable[[_Run, dict[str, Any], int], None]] = {
             "step.started": self._step_started,
-            "text.completed": self._heard,
-            "reasoning.completed": self._heard,
-            "tool.call": self._heard,
+            "text.completed": self._output_received,
+            "reasoning.completed": self._output_received,
+            "tool.call": self._output_received,
             "tool.result": self._tool,
             "step.retrying": self._retrying,
             "step.finished": self._step_finished,
             "compaction.started": self._round_started,
             "compaction.completed": self._round_completed,
             "compaction.failed": self._round_failed,
-            "compaction.cancelled": self._round_given_up,
-            "compaction.discarded": self._round_given_up,
+            "compaction.cancelled": self._round_closed,
+            "compaction.discarded": self._round_closed,
         }
 
     def observe(self, items: Sequence[StreamItem]) -> None:
-        """Takes committed events, in the order of their session."""
+        """Handles committed events, in the order of their session."""
         for item in news(items):
             if item.type in self._takes or item.type in ("session.running", "session.idle", "session.deleted"):
                 try:
                     self._take(item.type, orjson.loads(item.data))
                 except Exception:
-                    # The event is committed and has to reach its readers, whatever becomes of the trace.
-                    log.exception("not_traced", type=item.type)
+                    # The event is committed and must reach its readers even if tracing fails.
+                    log.exception("trace_failed", type=item.type)
 
     def _take(self, type_: str, data: dict[str, Any]) -> None:
         session_id, at = data["session_id"], _ns(data["at"])
@@ -98,7 +98,7 @@ class Tracing:
             return
         run = self._runs.get(session_id)
         if run is None:
-            # A round that somebody asks for is made without a run.
+            # A manual round may be made without a run.
             run = self._runs[session_id] = self._run(session_id, at)
         if type_ == "session.running":
             run.span.set_attribute("palimpsest.run.trigger", data["trigger"])
@@ -149,7 +149,7 @@ class Tracing:
         span = self._child(run, f"chat {model or provider}", at, attributes)
         run.chat = _Chat(span, data["message_id"], at)
 
-    def _heard(self, run: _Run, data: dict[str, Any], at: int) -> None:
+    def _output_received(self, run: _Run, data: dict[str, Any], at: int) -> None:
         if run.chat is not None and run.chat.message_id == data["message_id"]:
             run.chat.heard_ns = at
 
@@ -167,7 +167,7 @@ class Tracing:
         chat.span.set_attributes(_usage(data["usage"]))
         if data["finish_reason"] == "error":
             _fail(chat.span, "error")
-        # Its tools came after the model's last word, and a step ends with them.
+        # Its tools ran after the model's last output, and a step ends with them.
         chat.span.end(chat.heard_ns if chat.ran_tools else at)
 
     def _tool(self, run: _Run, data: dict[str, Any], at: int) -> None:
@@ -214,13 +214,13 @@ class Tracing:
             _fail(run.rounds.pop(data["round"]), data["code"])
             span.end(at)
 
-    def _round_given_up(self, run: _Run, data: dict[str, Any], at: int) -> None:
+    def _round_closed(self, run: _Run, data: dict[str, Any], at: int) -> None:
         if (span := run.rounds.pop(data["round"], None)) is not None:
             span.set_attribute("palimpsest.compaction.given_up", True)
             span.end(at)
 
     def end_all(self) -> None:
-        """Ends what is open; runs go on after the next start, in a span of their own."""
+        """Ends open spans; runs continue after the next start, in a new span."""
         for run in self._runs.values():
             for span in [*run.rounds.values(), *([run.chat.span] if run.chat is not None else []), run.span]:
                 span.set_attribute("palimpsest.parked", True)
@@ -229,7 +229,7 @@ class Tracing:
 
 
 def _is_run(run: _Run) -> bool:
-    """Whether the span is one of a run, and not only around a round that somebody asked for."""
+    """Whether the span is for a run, not just for a manual round."""
     return "palimpsest.run.trigger" in (getattr(run.span, "attributes", None) or {})
 
 
@@ -245,7 +245,7 @@ def _fail(span: Span, code: str) -> None:
 
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """Input includes what was read from and written to the provider's cache, as the conventions have it."""
+    """Usage attributes; by convention, input includes tokens read from and written to the provider's cache."""
     read, written = usage["cache_read_tokens"], usage["cache_write_tokens"]
     found = {
         "gen_ai.usage.input_tokens": usage["input_tokens"] + read + written,
@@ -261,7 +261,7 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
 async def tracing(
     exporter: SpanExporter, *, model_of: Callable[[str], str | None], tools: Sequence[str]
 ) -> AsyncIterator[Tracing]:
-    """Traces that go to `exporter`, in batches and from a thread; what is left goes out when the context ends."""
+    """Exports traces to `exporter`, in batches from a thread; flushes the rest when the context ends."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -278,7 +278,7 @@ async def tracing(
 
 
 def otlp_exporter(endpoint: str) -> SpanExporter | None:
-    """Sends spans to an OTLP receiver over HTTP; None, and a word in the log, where the packages are missing."""
+    """Sends spans to an OTLP receiver over HTTP; logs a warning and returns None if the packages are missing."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:

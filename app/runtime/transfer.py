@@ -1,4 +1,4 @@
-"""Histories that come from elsewhere or go there: the transaction that stores one, and the pages of an export."""
+"""Import and export of histories: the transaction that stores one, and the pages of an export."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from app.runtime.history import PAGE_BYTES
 from app.runtime.values.history import ExportPage
 
 CHUNK = 500
-"""Messages per statement: bounds the memory that a statement's parameters take beside the messages themselves."""
+"""Messages per statement: bounds the memory of a statement's parameters, in addition to the messages themselves."""
 
 GROWTH = 8
-"""How much further an export looks when a page cannot end where it was asked to; after that it looks at all."""
+"""How much further an export reads if a page cannot end at its limit; after that it reads everything."""
 
 
 def store_history(connection: Connection, session_id: str, history: Sequence[Message]) -> list[StreamItem]:
-    """Adds imported messages in order, each with its event; gives the events to publish after the commit."""
+    """Adds imported messages in order, each with its event; returns the events to publish after the commit."""
     items: list[StreamItem] = []
     waiting = iter(history)
     while chunk := list(islice(waiting, CHUNK)):
@@ -41,9 +41,9 @@ def store_history(connection: Connection, session_id: str, history: Sequence[Mes
 
 
 def export_page(connection: Connection, session_id: str, format: WireFormat, after: int, limit: int) -> ExportPage:
-    """A page of the history in a wire format, of about `limit` stored messages: fewer where they are large, and a few
-    more where a call would be parted from its results, or what the format joins in one message. A step under way is
-    left out until it has ended; summaries are left out for good, since all that they stand for is there."""
+    """A page of the history in a wire format, of about `limit` stored messages: fewer if they are large, and a few more
+    to keep a call with its results, and together what the format joins in one message. A running step is left out until
+    it has ended; summaries are always left out, since the messages they replace are included."""
     last_seq = sessions.row(connection, session_id).last_seq
     begins = after == 0
     after = _start(connection, session_id, after)
@@ -64,7 +64,7 @@ def export_page(connection: Connection, session_id: str, format: WireFormat, aft
 
 
 def _start(connection: Connection, session_id: str, after: int) -> int:
-    """Where a page after `after` begins: before the calls whose results come next, if those are what comes next."""
+    """Where a page after `after` starts: before the calls, if their results come next."""
     following = messages.history(connection, session_id, after=after, limit=1)
     if not following or following[0].role is not Role.TOOL:
         return after

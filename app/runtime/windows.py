@@ -1,4 +1,4 @@
-"""The windows of models as their providers have named them in a refusal."""
+"""The windows of models, learned from refusals of their providers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ BELIEVED_FOR = timedelta(hours=24)
 """A provider may raise a model's window, and a refusal may have been a mistake."""
 
 GUESS_SHARE = 0.9
-"""Share of a refused request's own estimate that stands in for a window that the refusal does not name."""
+"""Share of a refused request's estimated size that is assumed as the window if the refusal does not name one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """A window in tokens, when it was learnt, and what was known of the model by then: the window that a setting, the
-    catalog or the server named. None where an earlier version of the server did not write that down."""
+    """A window in tokens, when it was learned, and the window known at that time from a setting, the catalog or the
+    server; None if an earlier version did not store it."""
 
     tokens: int
     at: datetime
@@ -32,15 +32,15 @@ class _Learned:
     known_source: str | None
 
     def holds_for(self, info: ModelInfo) -> bool:
-        """Whether it is believed still: for a day, and as long as nobody says anything else of the model than what the
-        refusal spoke against. An operator who sets another window, and a server that reports another one, know more."""
+        """Whether it is still trusted: for a day, and as long as the known window is the one that the refusal
+        contradicted. A new setting or a new report of the server takes precedence."""
         same = (self.known_tokens, self.known_source) == (info.context_window, info.window_source)
         return same and now() - self.at <= BELIEVED_FOR
 
 
 class LearnedWindows:
-    """By model name. `key_of` tells models of one name at different base URLs apart; `info_of` gives what is known of a
-    model without what is learnt here."""
+    """Windows by model name. `key_of` distinguishes models of one name at different base URLs; `info_of` returns what
+    is known of a model without what is learned here."""
 
     def __init__(self, database: Database, key_of: Callable[[str], str], info_of: Callable[[str], ModelInfo]) -> None:
         self._database = database
@@ -50,7 +50,7 @@ class LearnedWindows:
         self._accepted: dict[str, int] = {}
 
     async def load(self) -> None:
-        """Reads what an earlier life of the server has learnt."""
+        """Loads what was learned before a restart."""
 
         def read(connection: Connection) -> dict[str, _Learned]:
             rows = connection.execute(select(model_windows))
@@ -59,7 +59,7 @@ class LearnedWindows:
         self._known = await self._database.read(read)
 
     def get(self, model: str) -> int | None:
-        """The window in tokens, None where nothing is known that is still believed."""
+        """The window in tokens, None if none is known or trusted."""
         key = self._key_of(model)
         learned = self._known.get(key)
         if learned is None or learned.tokens <= self._accepted.get(key, 0):
@@ -67,22 +67,21 @@ class LearnedWindows:
         return learned.tokens if learned.holds_for(self._info_of(model)) else None
 
     def accepted(self, model: str, prompt_tokens: int) -> None:
-        """A prompt of this size was answered: the window is not smaller."""
+        """A prompt of this size was answered, so the window is not smaller."""
         key = self._key_of(model)
         if prompt_tokens > self._accepted.get(key, 0):
             self._accepted[key] = prompt_tokens
 
     async def cut(self, model: str, answered: int, estimate: int) -> None:
-        """A request of about `estimate` tokens was cut off without a word; `answered` tokens, prompt and answer, are
-        known to fit. Where as large a prompt was taken whole before, the count means something else and teaches
-        nothing."""
+        """A request of about `estimate` tokens was silently truncated; `answered` tokens, prompt and answer, are known
+        to fit. If a prompt as large was accepted before, the count has another meaning and is ignored."""
         accepted = self._accepted.get(self._key_of(model), 0)
         if accepted < estimate:
             await self.refused(model, max(answered, accepted + 1), estimate)
 
     async def refused(self, model: str, named: int | None, estimate: int) -> None:
-        """A request of about `estimate` tokens did not fit; `named` is the window that the provider named. A number
-        that can be no window's teaches nothing."""
+        """A request of about `estimate` tokens did not fit; `named` is the window that the provider named. An
+        implausible number is ignored."""
         tokens = named if named is not None else int(estimate * GUESS_SHARE)
         key = self._key_of(model)
         if not LEAST_WINDOW <= tokens <= MOST_WINDOW or tokens <= self._accepted.get(key, 0):

@@ -16,7 +16,7 @@ from typing import Any
 
 from app.sandbox.base import WORKSPACE
 from app.sandbox.engine import Engine
-from app.sandbox.process_tree import can_see_trees
+from app.sandbox.process_tree import can_see_trees, continue_all
 from app.sandbox.watch import in_thread
 
 _LAYER = re.compile(r"(?<=,upperdir=)[^, ]+")
@@ -68,6 +68,9 @@ class Place:
         if shown is not None and shown["State"]["Running"]:
             self.here = await in_thread(partial(_find_here, shown))
             self._is_elsewhere = self.here is None
+            if self.here is not None:
+                # A server that was killed may have left processes stopped, the container's first one among them.
+                await in_thread(partial(continue_all, self.here.tree))
 
 
 def _find_here(shown: dict[str, Any]) -> Here | None:

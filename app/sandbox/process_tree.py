@@ -66,6 +66,11 @@ class Standstill:
             _signal(free, signal.SIGCONT)
 
 
+def continue_all(root: int) -> None:
+    """Has all that descends from a process continue, whoever stopped it. Blocks."""
+    _signal((pid for pid in tree(root) if pid != root), signal.SIGCONT)
+
+
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(OSError):

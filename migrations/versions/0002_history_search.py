@@ -20,14 +20,14 @@ def upgrade() -> None:
             "notes",
             sa.Text(),
             nullable=True,
-            comment="JSON of AGENTS.md and MEMORY.md as the context has them; null is none.",
+            comment="JSON of AGENTS.md and MEMORY.md as in the context; null: none.",
         ),
     )
     op.create_table(
         "search_entries",
         sa.Column("id", sa.Integer(), nullable=False, comment="The rowid of its text in search_text."),
         sa.Column("session_id", sa.String(length=36), nullable=False),
-        sa.Column("seq", sa.Integer(), nullable=False, comment="That of its message."),
+        sa.Column("seq", sa.Integer(), nullable=False, comment="Seq of its message."),
         sa.Column("message_id", sa.String(length=36), nullable=False),
         sa.Column("role", sa.String(length=20), nullable=False),
         sa.Column("call_id", sa.String(length=36), nullable=True),
@@ -35,13 +35,13 @@ def upgrade() -> None:
             ["session_id"], ["sessions.id"], name=op.f("fk_search_entries_sessions"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_search_entries")),
-        comment="What of the history can be searched; a message is added when a search first needs it.",
+        comment="The searchable texts of the history; a message is added when a search first needs it.",
     )
     op.create_index("ix_search_entries_session_id_seq", "search_entries", ["session_id", "seq"], unique=False)
     op.execute(
         "CREATE VIRTUAL TABLE search_text USING fts5(session, text, tokenize = 'porter unicode61 remove_diacritics 2')"
     )
-    # Foreign keys do not reach into a virtual table; this also runs for rows that go with their session.
+    # Foreign keys do not reach into a virtual table; the trigger also runs for rows deleted with their session.
     op.execute(
         "CREATE TRIGGER search_entries_removed AFTER DELETE ON search_entries "
         "BEGIN DELETE FROM search_text WHERE rowid = old.id; END"

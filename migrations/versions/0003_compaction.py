@@ -1,4 +1,4 @@
-"""checkpoints, marks on cleared outputs, learnt windows
+"""checkpoints, marks on cleared outputs, learned windows
 
 Revision: 0003
 After: 0002
@@ -20,10 +20,10 @@ ROUNDS: tuple[sa.Column[Any], ...] = (
         sa.Boolean(),
         nullable=False,
         server_default=sa.false(),
-        comment="Prepared while the agent worked on.",
+        comment="Prepared while the agent kept working.",
     ),
-    sa.Column("instructions", sa.Text(), comment="What somebody who asked for the round wanted kept."),
-    sa.Column("settings", sa.Text(), comment="The settings of a round that was asked for."),
+    sa.Column("instructions", sa.Text(), comment="Of a manual round: what to keep, in the user's words."),
+    sa.Column("settings", sa.Text(), comment="Of a manual round: its settings."),
     sa.Column("checkpoint", sa.Text(), comment="Of a completed round: what it covers, keeps and clips."),
     sa.Column("pruned", sa.Text(), comment="The calls whose outputs were cleared with it."),
 )
@@ -47,10 +47,10 @@ def upgrade() -> None:
     op.create_table(
         "model_windows",
         sa.Column("model", sa.Text(), nullable=False, comment="Base URL and name of the model."),
-        sa.Column("tokens", sa.Integer(), nullable=False, comment="Its window, learnt from a refusal."),
+        sa.Column("tokens", sa.Integer(), nullable=False, comment="Its window, learned from a refusal."),
         sa.Column("learned_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("model", name=op.f("pk_model_windows")),
-        comment="Windows that providers have named; each is believed for a day.",
+        comment="Windows that providers have reported; each is trusted for a day.",
     )
 
 

@@ -1,4 +1,4 @@
-"""what a generation of the context was begun to mend
+"""repairs made by a generation of the context
 
 Revision: 0004
 After: 0003
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("generations", sa.Column("repairs", sa.Text(), comment="What was mended first in this generation."))
+    op.add_column("generations", sa.Column("repairs", sa.Text(), comment="Repairs first made in this generation."))
 
 
 def downgrade() -> None:

@@ -20,7 +20,7 @@ FAILED = sa.text(
     " where r.status = 'failed' and json_extract(e.data, '$.round') = r.round"
     " and json_extract(e.data, '$.next') is null"
 )
-"""What ended the rounds that have failed so far, which only their events say."""
+"""The errors of rounds that have failed so far, which only their events contain."""
 
 TELL = sa.text("update compaction_events set error = :error where session_id = :session_id and round = :round")
 
@@ -28,7 +28,7 @@ TELL = sa.text("update compaction_events set error = :error where session_id = :
 def upgrade() -> None:
     op.add_column(
         "compaction_events",
-        sa.Column("error", sa.Text(), comment="Of a failed round: code and detail of what ended it."),
+        sa.Column("error", sa.Text(), comment="Of a failed round: code and detail of the error."),
     )
     connection = op.get_bind()
     for session_id, data in connection.execute(FAILED).all():

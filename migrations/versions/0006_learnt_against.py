@@ -1,4 +1,4 @@
-"""what was known of a model's window when a refusal taught another one
+"""the window assumed for a model when another one was learned from a refusal
 
 Revision: 0006
 After: 0005
@@ -14,8 +14,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("model_windows", sa.Column("known_tokens", sa.Integer(), comment="The window it was learnt against."))
-    op.add_column("model_windows", sa.Column("known_source", sa.String(20), comment="Where that one was from."))
+    known_tokens = sa.Column("known_tokens", sa.Integer(), comment="The window that was assumed before.")
+    op.add_column("model_windows", known_tokens)
+    op.add_column("model_windows", sa.Column("known_source", sa.String(20), comment="Source of that window."))
 
 
 def downgrade() -> None:

@@ -1,4 +1,4 @@
-"""calls that wait for a person
+"""calls that wait for approval
 
 Revision: 0007
 After: 0006
@@ -18,11 +18,11 @@ def upgrade() -> None:
         "approvals",
         sa.Column("session_id", sa.String(length=36), nullable=False),
         sa.Column("call_id", sa.String(length=36), nullable=False),
-        sa.Column("message_id", sa.String(length=36), nullable=False, comment="The message that asked for the call."),
+        sa.Column("message_id", sa.String(length=36), nullable=False, comment="The message that made the call."),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.Column("decision", sa.String(length=20), comment="Null while the call waits."),
         sa.Column("decided_by", sa.String(length=20)),
-        sa.Column("reason", sa.Text(), comment="Told to the model with a denial."),
+        sa.Column("reason", sa.Text(), comment="Shown to the model with a denial."),
         sa.Column("requested_at", sa.BigInteger(), nullable=False),
         sa.Column("decided_at", sa.BigInteger()),
         sa.ForeignKeyConstraint(

@@ -1,4 +1,4 @@
-"""when a raw output was removed for its age
+"""when a raw output was removed
 
 Revision: 0008
 After: 0007
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    comment = "When its raw output was removed for its age."
+    comment = "When its raw output was removed."
     op.add_column("message_parts", sa.Column("output_swept_at", sa.BigInteger(), comment=comment))
     op.create_index(
         "ix_message_parts_output",

@@ -20,18 +20,18 @@ def upgrade() -> None:
             "token_digest",
             sa.String(length=64),
             nullable=False,
-            comment="SHA-256 of the token, which is stored nowhere.",
+            comment="SHA-256 of the token, which itself is not stored.",
         ),
         sa.Column(
             "key_proof",
             sa.String(length=64),
             nullable=False,
-            comment="HMAC of the digest with the API key that was given.",
+            comment="HMAC of the digest with the API key used.",
         ),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("token_digest", name=op.f("pk_logins")),
-        comment="Browsers that may call without showing a key again.",
+        comment="Browsers that are logged in and need no key.",
     )
     op.create_index("ix_logins_expires_at", "logins", ["expires_at"])
 

@@ -1,4 +1,4 @@
-"""how much a session's model reasons, how a generation treats reasoning, and what models were learned to refuse
+"""a session's reasoning effort, how a generation treats reasoning, and what was learned from models' refusals
 
 Revision: 0010
 After: 0009
@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("sessions", sa.Column("reasoning_effort", sa.String(10), comment="Null is the model's default."))
+    op.add_column("sessions", sa.Column("reasoning_effort", sa.String(10), comment="Null: the model's default."))
     comment = "Whether plain reasoning is sent back to the model that wrote it."
     op.add_column("generations", sa.Column("echo_reasoning", sa.Boolean(), comment=comment))
     comment = "Whether the provider is asked to drop thinking that it cannot verify."
@@ -22,9 +22,9 @@ def upgrade() -> None:
     op.create_table(
         "model_quirks",
         sa.Column("model", sa.Text(), primary_key=True, comment="Base URL and name of the model."),
-        sa.Column("quirks", sa.Text(), nullable=False, comment="What its refusals have taught, as JSON."),
+        sa.Column("quirks", sa.Text(), nullable=False, comment="What was learned from its refusals, as JSON."),
         sa.Column("learned_at", sa.BigInteger(), nullable=False),
-        comment="How requests to a model must differ from the usual form.",
+        comment="How requests to a model must differ from the default form.",
     )
 
 

@@ -1,4 +1,4 @@
-"""approvals that wait without end
+"""approvals that wait without a timeout
 
 Revision: 0011
 After: 0010
@@ -16,12 +16,12 @@ depends_on = None
 def upgrade() -> None:
     with op.batch_alter_table("approvals") as batch:
         batch.alter_column(
-            "expires_at", existing_type=sa.BigInteger(), nullable=True, comment="Null waits without end."
+            "expires_at", existing_type=sa.BigInteger(), nullable=True, comment="Null: waits without a timeout."
         )
 
 
 def downgrade() -> None:
-    # A time that has passed: what waits is denied, as a version that knows no endless wait has to.
+    # A time in the past, so that pending calls are denied: the older version does not support endless waits.
     op.execute("UPDATE approvals SET expires_at = requested_at WHERE expires_at IS NULL")
     with op.batch_alter_table("approvals") as batch:
         batch.alter_column("expires_at", existing_type=sa.BigInteger(), nullable=False)

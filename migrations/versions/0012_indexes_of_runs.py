@@ -1,4 +1,4 @@
-"""what a run reads at its start, found without going through the whole history
+"""indexes for what a run reads at its start
 
 Revision: 0012
 After: 0011

@@ -150,7 +150,7 @@ async def test_calls_are_shown_by_ids_that_can_be_typed_and_a_decision_is_told_t
     for given in (one, one[-8:]):
         late = await at_server.run("approve", session, given)
         assert late.status == 1
-        assert late.err.startswith("palimpsest: The call waits no more: denied by user at 20")
+        assert late.err.startswith("palimpsest: The call no longer waits: denied by user at 20")
         assert late.err.endswith(" (approval_resolved)\n")
     assert (await at_server.ok("approve", session, two[-8:])).out == "approved $ echo two >> runs\n"
     await client.until_idle(session)

@@ -136,7 +136,7 @@ async def test_a_frozen_server_that_wakes_up_leaves_the_session_to_its_successor
                 before = await assert_sound(new, session_id)
                 first.thaw()
                 provider.open("half")
-                await _until(_logged(first, "superseded", "session_taken_over"))
+                await _until(_logged(first, "server_superseded", "session_taken_over"))
                 await _until(lambda: sleepers(SECONDS) == 0)
                 await _assert_refuses(old, session_id)
                 await new.post(session_id, "and now")
@@ -205,7 +205,7 @@ async def test_a_server_that_was_taken_over_ends_its_streams_and_stays(start: St
         async with following(old, session_id) as follower:
             await follower.type("session.created")
             await asyncio.to_thread(start, "second")
-            await _until(_logged(first, "superseded"))
+            await _until(_logged(first, "server_superseded"))
         assert [event.type async for event in old.events(session_id)] == ["session.created"]
         assert (await old.http.get("/healthz")).status_code == 200
         ready = await old.http.get("/readyz")

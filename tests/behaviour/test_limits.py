@@ -148,7 +148,7 @@ async def test_max_tokens_is_for_the_session_and_can_be_raised(client: Client, p
         problem = refused.json()
         assert (refused.status_code, problem["code"]) == (409, "max_tokens")
         assert (problem["limit"], problem["used"]) == (most, 3000)
-        assert f"has used 3,000 of the {most:,} tokens" in problem["detail"]
+        assert f"has used 3,000 of {most:,} tokens" in problem["detail"]
         assert "limits.max_tokens" in problem["detail"]
         assert "PATCH" in problem["detail"]
     again = await client.session(session["id"])
@@ -179,7 +179,7 @@ async def test_max_cost_ends_a_run(start_server: Callable[..., RunningServer], p
         problem = refused.json()
         assert (refused.status_code, problem["code"]) == (409, "max_cost_usd")
         assert (problem["limit"], problem["used"]) == (1.5, 3)
-        assert "has cost 3 of the 1.5 US dollars that limits.max_cost_usd allows" in problem["detail"]
+        assert "has cost 3 of 1.5 US dollars (limits.max_cost_usd)" in problem["detail"]
         assert (await client.get("/v1/usage"))["total"]["cost_usd"] == pytest.approx(3.0)
 
 

@@ -341,7 +341,7 @@ async def test_white_space_alone_is_no_message(client: Client) -> None:
         await client.http.post(f"/v1/sessions/{session_id}/queue", json={"content": "\t"}),
     ]
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(422, "validation_error")] * 2
-    assert "white space" in answers[1].json()["detail"]
+    assert "whitespace" in answers[1].json()["detail"]
 
 
 async def test_a_full_queue_says_when_to_come_back(start_server: Callable[..., Any], provider: FakeProvider) -> None:

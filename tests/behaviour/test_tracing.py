@@ -156,8 +156,8 @@ async def test_the_log_of_a_run_and_of_the_end(tmp_path: Path, provider: FakePro
 
     assert SECRET not in server.log
     own = [line for line in lines if line.get("session_id") == session["id"]]
-    assert [line["event"] for line in own if line["event"] in ("run_begins", "run_ended")] == [
-        "run_begins",
+    assert [line["event"] for line in own if line["event"] in ("run_started", "run_ended")] == [
+        "run_started",
         "run_ended",
     ]
     (retrying,) = logged("step_retrying")

@@ -147,7 +147,7 @@ ANSWERS: tuple[BaseModel, ...] = (
         ready=True,
         degraded=True,
         components={
-            "database": Component(ok=True, status="ok", detail="writes and reads"),
+            "database": Component(ok=True, status="ok", detail="readable and writable"),
             "disk": Component(ok=True, status="ok", detail="40,210 MiB free"),
             "sandbox": Component(ok=True, status="ok", detail="Docker Engine 28.2.2 at unix:///var/run/docker.sock"),
             "provider": Component(ok=False, status="unreachable", detail="anthropic cannot be reached"),

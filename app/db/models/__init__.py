@@ -1,10 +1,11 @@
 """The tables. Rows are read and written through SQLAlchemy Core by the repositories; Alembic makes them.
 
 Times are integers, milliseconds since 1970 in UTC. JSON is text written by orjson. A session's rows carry its id, so
-that ids chosen by clients need to be unique within a session only.
+ids chosen by clients need to be unique only within a session.
 
-A module holds what is read together: `session`, `history`, `search`, `run`, `context`; what belongs to no session is in
-`server_wide`. Alembic compares `metadata` with the database, so every module with tables is imported here.
+Each module holds tables that are read together: `session`, `history`, `search`, `run`, `context`; tables that belong to
+no session are in `server_wide`. Alembic compares `metadata` with the database, so every module with tables is imported
+here.
 """
 
 from app.db.models.base import Json, UtcTime, metadata

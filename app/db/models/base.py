@@ -1,4 +1,4 @@
-"""What the tables are made of: their types of columns, and the registry that Alembic compares with the database."""
+"""The column types of the tables, and the metadata that Alembic compares with the database."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ metadata = MetaData(
 
 
 def session_id() -> Column[str]:
-    """The key of rows that belong to a session, and go with it."""
+    """The foreign key of rows that belong to a session and are deleted with it."""
     return Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)

@@ -1,4 +1,4 @@
-"""What the model sees of a history: generations of the context, and the rounds that made it smaller."""
+"""What the model sees of a history: generations of the context, and rounds of compaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ generations = Table(
     Column("rounds", Json, comment="The rounds of compaction in force."),
     Column("pruned", Json, comment="Calls whose outputs are cleared from this generation on."),
     Column("restored", Json, comment="Calls whose outputs are shown again from this generation on."),
-    Column("repairs", Json, comment="What was mended first in this generation."),
+    Column("repairs", Json, comment="Repairs first made in this generation."),
     Column("echo_reasoning", Boolean, comment="Whether plain reasoning is sent back to the model that wrote it."),
     Column("drop_block", Boolean, comment="Whether the provider is asked to drop thinking that it cannot verify."),
     Column("created_at", UtcTime, nullable=False),
@@ -42,12 +42,12 @@ compaction_events = Table(
     Column("tokens_before", Integer, nullable=False, default=0),
     Column("tokens_after", Integer, nullable=False, default=0),
     Column("summary", Text, comment="The prose, as the model or the fold wrote it."),
-    Column("error", Json, comment="Of a failed round: code and detail of what ended it."),
+    Column("error", Json, comment="Of a failed round: code and detail of the error."),
     Column("usage", Json),
     Column("duration_ms", Integer),
-    Column("background", Boolean, nullable=False, default=False, comment="Prepared while the agent worked on."),
-    Column("instructions", Text, comment="What somebody who asked for the round wanted kept."),
-    Column("settings", Json, comment="The settings of a round that was asked for."),
+    Column("background", Boolean, nullable=False, default=False, comment="Prepared while the agent kept working."),
+    Column("instructions", Text, comment="Of a manual round: what to keep, in the user's words."),
+    Column("settings", Json, comment="Of a manual round: its settings."),
     Column("checkpoint", Json, comment="Of a completed round: what it covers, keeps and clips."),
     Column("pruned", Json, comment="The calls whose outputs were cleared with it."),
     Column("created_at", UtcTime, nullable=False),

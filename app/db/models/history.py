@@ -11,7 +11,7 @@ messages = Table(
     metadata,
     session_id(),
     Column("id", String(36), primary_key=True),
-    Column("seq", Integer, nullable=False, comment="Seq of the event that brought it."),
+    Column("seq", Integer, nullable=False, comment="Seq of the event that added it."),
     Column("role", String(20), nullable=False),
     Column("model", Text),
     Column("finish_reason", String(20)),

@@ -1,4 +1,4 @@
-"""What belongs to no session."""
+"""Tables that belong to no session."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ model_windows = Table(
     "model_windows",
     metadata,
     Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
-    Column("tokens", Integer, nullable=False, comment="Its window, learnt from a refusal."),
+    Column("tokens", Integer, nullable=False, comment="Its window, learned from a refusal."),
     Column("learned_at", UtcTime, nullable=False),
-    Column("known_tokens", Integer, comment="The window it was learnt against."),
-    Column("known_source", String(20), comment="Where that one was from."),
-    comment="Windows that providers have named; each is believed for a day.",
+    Column("known_tokens", Integer, comment="The window that was assumed before."),
+    Column("known_source", String(20), comment="Source of that window."),
+    comment="Windows that providers have reported; each is trusted for a day.",
 )
 
 model_quirks = Table(
     "model_quirks",
     metadata,
     Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
-    Column("quirks", Json, nullable=False, comment="What its refusals have taught, as JSON."),
+    Column("quirks", Json, nullable=False, comment="What was learned from its refusals, as JSON."),
     Column("learned_at", UtcTime, nullable=False),
-    comment="How requests to a model must differ from the usual form.",
+    comment="How requests to a model must differ from the default form.",
 )
 
 daily_usage = Table(
@@ -52,10 +52,10 @@ daily_usage = Table(
 logins = Table(
     "logins",
     metadata,
-    Column("token_digest", String(64), primary_key=True, comment="SHA-256 of the token, which is stored nowhere."),
-    Column("key_proof", String(64), nullable=False, comment="HMAC of the digest with the API key that was given."),
+    Column("token_digest", String(64), primary_key=True, comment="SHA-256 of the token, which itself is not stored."),
+    Column("key_proof", String(64), nullable=False, comment="HMAC of the digest with the API key used."),
     Column("created_at", UtcTime, nullable=False),
     Column("expires_at", UtcTime, nullable=False),
-    comment="Browsers that may call without showing a key again.",
+    comment="Browsers that are logged in and need no key.",
 )
 Index("ix_logins_expires_at", logins.c.expires_at)

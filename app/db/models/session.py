@@ -1,4 +1,4 @@
-"""A session, the messages that wait for it, and its log."""
+"""A session, its queued messages, and its event log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ sessions = Table(
     Column("outcome", String(20)),
     Column("error", Json),
     Column("model", Text, nullable=False),
-    Column("reasoning_effort", String(10), comment="Null is the model's default."),
+    Column("reasoning_effort", String(10), comment="Null: the model's default."),
     Column("system_prompt", Text),
-    Column("tools", Json, comment="Names of the tools offered; null is all of them."),
+    Column("tools", Json, comment="Names of the tools offered; null: all of them."),
     Column("sandbox", Json, nullable=False),
     Column("compaction", Json, nullable=False, comment="Policy and settings, complete."),
     Column("compaction_count", Integer, nullable=False, default=0),
@@ -33,20 +33,20 @@ sessions = Table(
     Column("context", Json, nullable=False),
     Column("steps", Integer, nullable=False, default=0),
     Column("last_seq", Integer, nullable=False, default=0, comment="Seq of the newest event; the next one adds 1."),
-    Column("epoch", Integer, nullable=False, default=0, comment="Raised by each new owner; fences stale ones off."),
+    Column("epoch", Integer, nullable=False, default=0, comment="Raised by each new owner; fences off stale ones."),
     Column("generation", Integer, nullable=False, default=0, comment="Number of the newest context generation."),
     Column("queue_held", Boolean, nullable=False, default=False, comment="Set by a cancel: pending messages wait."),
     Column("cancel_requested", Boolean, nullable=False, default=False),
     Column("recoveries", Integer, nullable=False, default=0, comment="Since the last completed step."),
-    Column("run_trigger", String(20), comment="What began the run: message, resume or recovery."),
+    Column("run_trigger", String(20), comment="What started the run: message, resume or recovery."),
     Column("run_started_at", UtcTime),
     Column("run_steps", Integer, nullable=False, default=0),
     Column("run_usage", Json, nullable=False),
-    Column("fingerprint", String(64), nullable=False, comment="Hash of the request that made it."),
+    Column("fingerprint", String(64), nullable=False, comment="Hash of the request that created it."),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     # As text, since a row is read far more often than its notes are.
-    Column("notes", Text, comment="JSON of AGENTS.md and MEMORY.md as the context has them; null is none."),
+    Column("notes", Text, comment="JSON of AGENTS.md and MEMORY.md as in the context; null: none."),
 )
 Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
 Index("ix_sessions_status", sessions.c.status)

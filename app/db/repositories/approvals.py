@@ -1,4 +1,4 @@
-"""Calls that wait for a person, and what was decided of them."""
+"""Calls that wait for approval, and the decisions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add(
     at: datetime,
     expires_at: datetime | None,
 ) -> None:
-    """Has calls of a message wait, without end where `expires_at` is None."""
+    """Makes calls of a message wait for approval, without a timeout if `expires_at` is None."""
     row = {"session_id": session_id, "message_id": message_id, "requested_at": at, "expires_at": expires_at}
     connection.execute(insert(approvals), [{**row, "call_id": call_id} for call_id in call_ids])
 
@@ -46,7 +46,7 @@ def get(connection: Connection, session_id: str, call_id: str) -> Row[Any] | Non
 
 
 def open_ones(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
-    """Those that wait, each with its call's `body` and `status`, in the model's order."""
+    """Pending approvals, each with its call's `body` and `status`, in the model's order."""
     return connection.execute(_OPEN, {"sid": session_id}).all()
 
 
@@ -57,13 +57,13 @@ def count_open(connection: Connection, session_id: str) -> int:
 
 
 def of_message(connection: Connection, session_id: str, message_id: str) -> Sequence[Row[Any]]:
-    """All of a message, decided or not, as `open_ones` gives them."""
+    """All approvals of a message, decided or not, in the form of `open_ones`."""
     query = _WITH_CALLS.where(approvals.c.message_id == bindparam("mid"))
     return connection.execute(query, {"sid": session_id, "mid": message_id}).all()
 
 
 def are_held(connection: Connection, session_id: str, message_id: str) -> bool:
-    """Whether a message's calls have not been started because of approvals, and may still be."""
+    """Whether a message's calls are on hold because of approvals and may still start."""
     rows = of_message(connection, session_id, message_id)
     return any(row.status == ToolStatus.PENDING for row in rows) and all(row.decision != "cancelled" for row in rows)
 
@@ -77,7 +77,7 @@ def resolve(
     at: datetime,
     reason: str | None = None,
 ) -> None:
-    """Ends approvals that wait."""
+    """Resolves pending approvals."""
     connection.execute(
         update(approvals)
         .where(approvals.c.session_id == session_id, approvals.c.call_id.in_(call_ids))

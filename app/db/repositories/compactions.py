@@ -15,7 +15,7 @@ from app.sessions import CompactionEvent, RoundError
 
 
 def open_round(connection: Connection, session_id: str, **fields: Any) -> int:
-    """Adds a round that is under way, under the next number; numbers are never used again."""
+    """Adds a running round with the next number; numbers are never reused."""
     newest = select(func.max(compaction_events.c.round)).where(compaction_events.c.session_id == session_id)
     number = (connection.execute(newest).scalar() or 0) + 1
     row = {"session_id": session_id, "round": number, "status": "running", "usage": Usage().model_dump(), **fields}
@@ -39,7 +39,7 @@ def find(connection: Connection, session_id: str, round: int) -> Row[Any] | None
 
 
 def all_rounds(connection: Connection, session_id: str, *, status: str | None = None) -> Sequence[Row[Any]]:
-    """The rounds of a session, oldest first, or those with a status."""
+    """The rounds of a session, or only those with a status, oldest first."""
     query = select(compaction_events).where(compaction_events.c.session_id == session_id)
     if status is not None:
         query = query.where(compaction_events.c.status == status)
@@ -47,13 +47,13 @@ def all_rounds(connection: Connection, session_id: str, *, status: str | None = 
 
 
 def sessions_with_running(connection: Connection) -> Sequence[str]:
-    """The sessions with a round under way."""
+    """The sessions with a running round."""
     query = select(compaction_events.c.session_id).where(compaction_events.c.status == "running").distinct()
     return connection.execute(query).scalars().all()
 
 
 def is_running(connection: Connection, session_id: str) -> bool:
-    """Whether a round is under way that is not a background one."""
+    """Whether a round other than a background one is running."""
     query = select(compaction_events.c.round).where(
         compaction_events.c.session_id == session_id,
         compaction_events.c.status == "running",
@@ -63,7 +63,7 @@ def is_running(connection: Connection, session_id: str) -> bool:
 
 
 def saved_by_reverted(connection: Connection, session_id: str) -> Mapping[int, int]:
-    """The rounds that were taken back, each with the tokens that it had saved."""
+    """The reverted rounds, each with the tokens that it had saved."""
     query = select(
         compaction_events.c.round, compaction_events.c.tokens_before, compaction_events.c.tokens_after
     ).where(compaction_events.c.session_id == session_id, compaction_events.c.status == "reverted")
@@ -71,7 +71,7 @@ def saved_by_reverted(connection: Connection, session_id: str) -> Mapping[int, i
 
 
 def prepared_in_vain(connection: Connection, session_id: str) -> int:
-    """The context's tokens when the last background round since one completed was begun; 0 without one."""
+    """The context's tokens when the last background round since the last completed one started; 0 without one."""
     of_session = compaction_events.c.session_id == session_id
     completed = select(func.coalesce(func.max(compaction_events.c.round), 0)).where(
         of_session, compaction_events.c.status == "completed"
@@ -98,7 +98,7 @@ def view(row: Row[Any]) -> CompactionEvent:
         messages_compacted=row.messages_compacted,
         outputs_pruned=row.outputs_pruned,
         tokens_before=row.tokens_before,
-        # Without a checkpoint there was no smaller context to measure; the column then has its default.
+        # Without a checkpoint no smaller context was measured, and the column has its default.
         tokens_after=row.tokens_after if row.checkpoint is not None else None,
         summary=row.summary,
         error=RoundError(**row.error) if row.error is not None else None,
@@ -111,8 +111,8 @@ def view(row: Row[Any]) -> CompactionEvent:
 def checkpoints(
     connection: Connection, session_id: str, rounds: Collection[int] | None = None
 ) -> list[tuple[int, dict[str, Any]]]:
-    """Round and checkpoint of the rounds in force, or of those named, whether in force or not; in the order in which
-    they were made, which is that of their summaries."""
+    """Number and checkpoint of the rounds in force, or of the named ones, whether in force or not; in the order of
+    their summaries."""
     query = select(compaction_events.c.round, compaction_events.c.checkpoint).where(
         compaction_events.c.session_id == session_id, compaction_events.c.checkpoint.is_not(None)
     )
@@ -129,14 +129,14 @@ def checkpoints(
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A context that its provider has counted when a round made it: all up to and with its summary's seq."""
+    """A context counted by its provider when a round completed: everything up to and including the summary's seq."""
 
     tokens: int
     summary_seq: int
 
 
 def counted(connection: Connection, session_id: str, round: int) -> Counted | None:
-    """The provider's count of the context that a round has made; None where it did not count it."""
+    """The provider's count of the context after a round; None if it did not count it."""
     row = find(connection, session_id, round)
     if row is None or row.checkpoint is None or not row.checkpoint.get("counted"):
         return None
@@ -152,7 +152,7 @@ def _seqs(connection: Connection, session_id: str, message_ids: Collection[str])
 
 
 def mark_pruned(connection: Connection, session_id: str, call_ids: Collection[str], at: datetime | None) -> None:
-    """Marks the results of calls as cleared from the context; with None takes the marks back."""
+    """Marks the results of calls as cleared from the context; None removes the marks."""
     ids = list(call_ids)
     for start in range(0, len(ids), 500):
         connection.execute(
@@ -167,7 +167,7 @@ def mark_pruned(connection: Connection, session_id: str, call_ids: Collection[st
 
 
 def pruned_calls(connection: Connection, session_id: str) -> frozenset[str]:
-    """The calls whose results are cleared now."""
+    """The calls whose results are currently cleared."""
     query = select(message_parts.c.call_id).where(
         message_parts.c.session_id == session_id,
         message_parts.c.type == "tool_result",
@@ -191,7 +191,7 @@ def pruned_in(connection: Connection, session_id: str, generation: int) -> froze
 def cover(
     connection: Connection, session_id: str, first_seq: int, last_seq: int, kept: Collection[str], round: int | None
 ) -> None:
-    """Says of the messages of a range, those kept apart, which round covers them now."""
+    """Sets the round that covers the messages of a range, except those kept."""
     connection.execute(
         update(messages)
         .where(

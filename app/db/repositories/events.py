@@ -1,4 +1,4 @@
-"""The event log: seq numbers without holes, taken from the session's row inside the committing transaction."""
+"""The event log: gapless seq numbers, taken from the session's row inside the committing transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.errors import NotFoundError, StaleOwnerError
 
 
 class StoredEvent(NamedTuple):
-    """An event as it lies in the log; `data` is its JSON."""
+    """An event as stored in the log; `data` is its JSON."""
 
     seq: int
     type: str
@@ -21,7 +21,7 @@ class StoredEvent(NamedTuple):
 
 
 class EventPiece(NamedTuple):
-    """An event's JSON in UTF-8 from `offset` on: all of it, or as much as was asked for."""
+    """An event's JSON in UTF-8 from `offset` on: all of it, or as much as requested."""
 
     seq: int
     type: str
@@ -47,7 +47,7 @@ def allocate(connection: Connection, session_id: str, count: int, at: datetime, 
     """Takes the next `count` seqs of a session and returns the first of them.
 
     With an epoch, the caller must still own the session: else `StaleOwnerError`. Without one, any caller may write;
-    `NotFoundError` where the session is gone.
+    `NotFoundError` if the session is gone.
     """
     values = {"sid": session_id, "count": count, "at": at}
     if epoch is None:
@@ -87,8 +87,8 @@ _AFTER = (
 def after(
     connection: Connection, session_id: str, seq: int, limit: int, most_bytes: int, offset: int = 0
 ) -> list[EventPiece]:
-    """The events after a seq, oldest first, at most `limit`, and as many as have `most_bytes` together. One that has
-    more by itself comes alone and in part; with an `offset`, only the first event does, from there on."""
+    """The events after a seq, oldest first: at most `limit`, with at most `most_bytes` in total. A larger event comes
+    alone and in part; with an `offset`, only the rest of the first event is returned."""
     values = {"sid": session_id, "after_seq": seq, "page": 1 if offset else limit, "offset": offset}
     found: list[EventPiece] = []
     room = most_bytes
@@ -104,8 +104,7 @@ def after(
 def between(
     connection: Connection, session_id: str, first: int, last: int, types: Collection[str] = (), *, newest_first: bool
 ) -> Iterator[StoredEvent]:
-    """The events from one seq to another, both included, read one by one while they are asked for; of these types, or
-    of any where there are none."""
+    """The events from one seq to another, both included, read lazily one by one; only of `types`, if any are given."""
     row = events.c
     query = select(row.seq, row.type, row.data).where(row.session_id == session_id, row.seq.between(first, last))
     if types:
@@ -115,7 +114,7 @@ def between(
 
 
 def last_of_type(connection: Connection, session_id: str, type_: str) -> StoredEvent | None:
-    """The newest event of a type; looks at a session's events from their end."""
+    """The newest event of a type; searches backward from the end of the log."""
     query = select(events.c.seq, events.c.type, events.c.data).where(events.c.session_id == session_id)
     row = connection.execute(query.where(events.c.type == type_).order_by(events.c.seq.desc()).limit(1)).first()
     return StoredEvent(row[0], row[1], row[2]) if row is not None else None

@@ -1,4 +1,4 @@
-"""What a fork takes over of its parent beside the messages: marks, plan, rounds, generation, and where outputs are."""
+"""What a fork copies from its parent in addition to the messages: marks, plan, rounds, generation, output locations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHAPING = (
     "prune.completed",
     *(f"compaction.{kind}" for kind in ("started", "completed", "failed", "cancelled", "reverted", "discarded")),
 )
-"""The events that say what shaped the context at each point of a log."""
+"""The events that determine the shape of the context at each point of a log."""
 
 
 def shaping_events(connection: Connection, session_id: str, before: int | None) -> list[StoredEvent]:
@@ -30,7 +30,7 @@ def shaping_events(connection: Connection, session_id: str, before: int | None) 
 
 
 def generations_until(connection: Connection, session_id: str, before: int | None) -> Sequence[Row[Any]]:
-    """The context generations that had begun before an event, newest first."""
+    """The context generations that started before an event, newest first."""
     query = select(generations).where(generations.c.session_id == session_id)
     if before is not None:
         query = query.where(generations.c.first_seq <= before)
@@ -38,7 +38,7 @@ def generations_until(connection: Connection, session_id: str, before: int | Non
 
 
 def outputs(connection: Connection, session_id: str) -> dict[str, dict[str, Any]]:
-    """Where raw outputs are that are not whole in their results, and when they were swept away, by call."""
+    """By call: where its raw output is stored, if its result is not complete, and when that was removed."""
     columns = message_parts.c
     query = select(columns.call_id, columns.output_ref, columns.output_swept_at).where(
         columns.session_id == session_id, columns.output_ref.is_not(None)
@@ -52,7 +52,7 @@ def outputs(connection: Connection, session_id: str) -> dict[str, dict[str, Any]
 def add_messages(
     connection: Connection, session_id: str, added: Sequence[Message], stored: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Adds whole messages with the marks on their parts; `stored` are the columns of `outputs`, by call."""
+    """Adds complete messages with the marks on their parts; `stored` are the columns of `outputs`, by call."""
     rows = [{"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added]
     if rows:
         connection.execute(insert(messages), rows)
@@ -79,7 +79,7 @@ def add_rounds(connection: Connection, session_id: str, rows: Iterable[Mapping[s
 
 
 def first_queued(connection: Connection, session_id: str) -> Row[Any] | None:
-    """The message that was accepted first, whatever became of it."""
+    """The message that was accepted first, in whatever state it is now."""
     query = select(queue).where(queue.c.session_id == session_id).order_by(queue.c.ordinal).limit(1)
     return connection.execute(query).first()
 

@@ -1,4 +1,4 @@
-"""Logins of browsers, under the digest of what they show."""
+"""Logins of browsers, keyed by the digest of their token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.db.models import logins
 
 
 class StoredLogin(NamedTuple):
-    """`token_digest` is of the token that the browser shows; `key_proof` tells, to who has the key, which it was."""
+    """`token_digest` is the digest of the browser's token; `key_proof` proves which API key was used to log in."""
 
     token_digest: str
     key_proof: str
@@ -30,7 +30,7 @@ def find(connection: Connection, token_digest: str) -> StoredLogin | None:
 
 
 def newest_first(connection: Connection) -> list[StoredLogin]:
-    """All of them."""
+    """All logins."""
     order = _ALL.order_by(logins.c.created_at.desc(), logins.c.token_digest)
     return [StoredLogin(*row) for row in connection.execute(order)]
 
@@ -40,7 +40,7 @@ def add(connection: Connection, login: StoredLogin) -> None:
 
 
 def remove(connection: Connection, token_digests: Iterable[str]) -> None:
-    """Removes those that are there."""
+    """Removes the logins with these digests; unknown ones are ignored."""
     for digest in token_digests:
         connection.execute(delete(logins).where(logins.c.token_digest == digest))
 

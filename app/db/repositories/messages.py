@@ -40,7 +40,7 @@ def close(
     tokens: int,
     error: dict[str, Any] | None,
 ) -> None:
-    """Says how an assistant message ended and how large it is."""
+    """Records how an assistant message ended and its size."""
     connection.execute(
         _CLOSE,
         {"sid": session_id, "mid": message_id, "reason": finish_reason, "size": tokens, "problem": error},
@@ -48,7 +48,7 @@ def close(
 
 
 def void(connection: Connection, session_id: str, message_id: str, at: datetime) -> None:
-    """Marks a message whose attempt was retried."""
+    """Marks a message as void: its attempt was retried."""
     connection.execute(
         update(messages).where(messages.c.session_id == session_id, messages.c.id == message_id).values(voided_at=at)
     )
@@ -62,7 +62,7 @@ _ADD_TOKENS = (
 
 
 def add_tokens(connection: Connection, session_id: str, message_id: str, tokens: int) -> None:
-    """Adds to a message's size, for one that grows part by part."""
+    """Adds to the size of a message that grows part by part."""
     connection.execute(_ADD_TOKENS, {"sid": session_id, "mid": message_id, "more": tokens})
 
 
@@ -74,7 +74,7 @@ def history(
     before: int | None = None,
     limit: int | None = None,
 ) -> list[Message]:
-    """Messages with their parts, in order, from after one seq to before another."""
+    """Messages with their parts, in order, between two seqs, both excluded."""
     query = select(messages).where(messages.c.session_id == session_id, messages.c.seq > after)
     if before is not None:
         query = query.where(messages.c.seq < before)
@@ -86,15 +86,15 @@ def history(
 
 
 def named(connection: Connection, session_id: str, ids: Collection[str]) -> list[Message]:
-    """The messages with these ids, in order."""
+    """The messages with these ids, in the history's order."""
     query = select(messages).where(messages.c.session_id == session_id, messages.c.id.in_(ids))
     rows = connection.execute(query.order_by(messages.c.seq)).all()
     return _with_parts(connection, session_id, rows, list(ids))
 
 
 def requests(connection: Connection, session_id: str, *, newest_first: bool) -> Iterator[Message]:
-    """The user's messages, read one by one while they are asked for."""
-    # The user's have no model, as a summary in their place has; so this is the order of an index.
+    """The user's messages, read lazily one by one."""
+    # Summaries also have the user role, but a model; this condition lets SQLite use an index.
     query = select(messages).where(
         messages.c.session_id == session_id, messages.c.role == Role.USER, messages.c.model.is_(None)
     )
@@ -121,7 +121,7 @@ _SIZES = (
 
 
 def fitting(connection: Connection, session_id: str, after: int, limit: int, most_bytes: int) -> int:
-    """How many of the next `limit` messages have `most_bytes` together; one, where the first has more by itself."""
+    """How many of the next `limit` messages fit into `most_bytes` together; 1 if even the first is larger."""
     seen: set[str] = set()
     size = 0
     for message_id, length in connection.execute(_SIZES, {"sid": session_id, "after_seq": after}):
@@ -146,7 +146,7 @@ def exists(connection: Connection, session_id: str, message_id: str) -> bool:
 
 
 def text(connection: Connection, session_id: str, message_id: str) -> str | None:
-    """The text of a message, summaries and voided attempts included; None where there is no such message."""
+    """The text of a message, summaries and voided attempts included; None if the message does not exist."""
     query = select(messages).where(messages.c.session_id == session_id, messages.c.id == message_id)
     row = connection.execute(query).first()
     if row is None:
@@ -155,7 +155,7 @@ def text(connection: Connection, session_id: str, message_id: str) -> str | None
 
 
 def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
-    """Whether an assistant message still waits for the end of its stream."""
+    """Whether an assistant message is still being streamed."""
     query = select(messages.c.finish_reason, messages.c.voided_at).where(
         messages.c.session_id == session_id, messages.c.id == message_id
     )
@@ -164,7 +164,7 @@ def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
 
 
 def finish_reason(connection: Connection, session_id: str, message_id: str) -> FinishReason | None:
-    """How an assistant message ended, None for one that has not."""
+    """How an assistant message ended, None if it has not."""
     query = select(messages.c.finish_reason).where(messages.c.session_id == session_id, messages.c.id == message_id)
     found = connection.execute(query).scalar()
     return None if found is None else FinishReason(found)
@@ -180,8 +180,8 @@ def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:
 
 
 def writers(connection: Connection, session_id: str) -> frozenset[str | None]:
-    """The models of the answers, None for one that is not known. Models are few, and answers many: each is looked up by
-    the one before it in the index."""
+    """The models of the answers, None for an unknown one. There are few models and many answers, so each model is found
+    by skipping past the previous one in the index."""
     model = messages.c.model
     answers = select(func.min(model)).where(messages.c.session_id == session_id, messages.c.role == Role.ASSISTANT)
     unknown = answers.with_only_columns(messages.c.id).where(model.is_(None)).limit(1)
@@ -199,20 +199,20 @@ def first_id(connection: Connection, session_id: str) -> str | None:
 
 
 def newest_seq(connection: Connection, session_id: str, place: int) -> int:
-    """The seq of the message at a place counted back from the newest, which is 1; 0 where there are not so many."""
+    """The seq of the message at a place counted back from the newest, which is 1; 0 if there are fewer."""
     query = select(messages.c.seq).where(messages.c.session_id == session_id).order_by(messages.c.seq.desc())
     return connection.execute(query.offset(place - 1).limit(1)).scalar() or 0
 
 
 def last_id(connection: Connection, session_id: str) -> str | None:
-    """The id of the history's last message, summaries apart."""
+    """The id of the history's last message, except summaries."""
     query = select(messages.c.id).where(messages.c.session_id == session_id, messages.c.is_summary.is_(False))
     query = query.order_by(messages.c.seq.desc()).limit(1)
     return connection.execute(query).scalar()
 
 
 def last_before(connection: Connection, session_id: str, seq: int) -> Message | None:
-    """The last message before a seq that counts, summaries apart; None where there is none."""
+    """The last message before a seq, except summaries and void ones; None without one."""
     query = select(messages).where(
         messages.c.session_id == session_id,
         messages.c.seq < seq,
@@ -226,7 +226,7 @@ def last_before(connection: Connection, session_id: str, seq: int) -> Message | 
 
 
 def tool_message_after(connection: Connection, session_id: str, seq: int) -> str | None:
-    """The id of the tool message that follows a seq, None where there is none."""
+    """The id of the next tool message after a seq, None without one."""
     query = (
         select(messages.c.id)
         .where(messages.c.session_id == session_id, messages.c.seq > seq, messages.c.role == Role.TOOL)

@@ -30,10 +30,10 @@ _TYPES: dict[str, type[Part]] = {
 }
 
 _COLUMNS = {"id", "index", "type", "tokens", "call_id", "status", "arguments"}
-"""What a part keeps outside its body (`arguments` is computed from its text)."""
+"""The fields of a part that are stored outside its body (`arguments` is computed from its text)."""
 
 _MARKS = {"compacted_at", "original_tokens"}
-"""What a part shows of a mark that is set on it later."""
+"""The fields of a part that come from marks set on it later."""
 
 
 def part_row(session_id: str, message_id: str, part: Part, *, closed: bool, output_ref: str | None) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def put(
     closed: bool,
     output_ref: str | None = None,
 ) -> None:
-    """Adds a part, or replaces what was kept of it while it was being written."""
+    """Adds a part, or replaces what was stored while it was being written."""
     connection.execute(_PUT, part_row(session_id, message_id, part, closed=closed, output_ref=output_ref))
 
 
@@ -85,7 +85,7 @@ _PUT_OPEN = _PUT_OPEN.on_conflict_do_update(
 
 
 def put_open(connection: Connection, session_id: str, parts: Iterable[tuple[str, Part]]) -> None:
-    """Keeps what has been written so far of parts, given with their message's id; a part that is stored whole stays."""
+    """Stores what has been written of parts so far, each with its message's id; complete parts are not changed."""
     rows = [part_row(session_id, message_id, part, closed=False, output_ref=None) for message_id, part in parts]
     if rows:
         connection.execute(_PUT_OPEN, rows)
@@ -103,7 +103,7 @@ _SET_STATUS = (
 
 
 def set_call_status(connection: Connection, session_id: str, call_id: str, status: ToolStatus) -> None:
-    """Sets the status of a call's own part to that of its result."""
+    """Sets the status of a call's part to that of its result."""
     connection.execute(_SET_STATUS, {"sid": session_id, "call": call_id, "new_status": status})
 
 
@@ -126,13 +126,13 @@ def start_calls(connection: Connection, session_id: str, message_id: str) -> Non
 
 
 def hold_calls(connection: Connection, session_id: str, message_id: str) -> None:
-    """Takes that back, for a message whose calls wait, in the transaction that marked them."""
+    """Undoes `start_calls` for a message whose calls need approval, in the same transaction."""
     key = {"sid": session_id, "mid": message_id}
     connection.execute(_TURN_CALLS, {**key, "old_status": ToolStatus.RUNNING, "new_status": ToolStatus.PENDING})
 
 
 def close_all(connection: Connection, session_id: str, message_id: str) -> None:
-    """Leaves the parts of a message as they are: its attempt was void, and nobody goes on writing them."""
+    """Closes the parts of a message as they are: its attempt is void, and they are not continued."""
     connection.execute(
         update(message_parts)
         .where(message_parts.c.session_id == session_id, message_parts.c.message_id == message_id)
@@ -153,7 +153,7 @@ def part_of(row: Row[Any]) -> Part:
 def by_message(
     connection: Connection, session_id: str, ids: Sequence[str] | Select[tuple[str]] | None
 ) -> dict[str, list[Part]]:
-    """The parts of these messages, or of all, each message's in order; `ids` may be a query that gives them."""
+    """The parts of these messages, or of all, by message and in order; `ids` may be a query."""
     query = select(message_parts).where(message_parts.c.session_id == session_id)
     if ids is not None:
         query = query.where(message_parts.c.message_id.in_(ids))
@@ -164,7 +164,7 @@ def by_message(
 
 
 def of_call(connection: Connection, session_id: str, call_id: str) -> list[Row[Any]]:
-    """The rows of a call and, once it has one, of its result."""
+    """The rows of a call and, if it has one, of its result."""
     query = select(message_parts).where(message_parts.c.session_id == session_id, message_parts.c.call_id == call_id)
     return list(connection.execute(query).all())
 
@@ -190,7 +190,7 @@ def calls(connection: Connection, session_id: str, message_id: str) -> tuple[Too
 
 
 def tokens_of(connection: Connection, session_id: str, message_id: str) -> int:
-    """The tokens of a message's parts together."""
+    """The total tokens of a message's parts."""
     query = select(func.sum(message_parts.c.tokens)).where(
         message_parts.c.session_id == session_id, message_parts.c.message_id == message_id
     )
@@ -206,7 +206,7 @@ def messages_with(connection: Connection, session_id: str, ids: Collection[str])
 
 
 def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
-    """Parts that were being written when their owner went away; those of a void attempt need no end."""
+    """Parts that were being written when their owner ended; those of void attempts are left out."""
     same_message = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
     query = (
         select(message_parts)
@@ -221,11 +221,11 @@ def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
 
 
 _IS_OPEN = text("message_parts.status IN ('pending', 'running')")
-"""Spelled out, since SQLite takes a partial index only for a condition in the index's own words."""
+"""Spelled out, since SQLite uses a partial index only for a condition with the same text as the index."""
 
 
 def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
-    """Calls without a result, of messages that count, in order. With its result a call gets that one's status."""
+    """Calls without a result, except those of void messages, in order. A result also sets its call's status."""
     query = (
         select(message_parts, messages.c.seq)
         .join(

@@ -1,4 +1,4 @@
-"""The durable queue of user messages that are not delivered yet."""
+"""The durable queue of user messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.sessions import QueueMode
 PENDING, DELIVERED, WITHDRAWN = "pending", "delivered", "withdrawn"
 
 _FOLLOW_UPS_LAST = case((queue.c.mode == QueueMode.FOLLOW_UP, 1), else_=0)
-"""Steers and interrupts share one line in order of acceptance; follow-ups come after them."""
+"""Steers and interrupts are delivered in order of acceptance; follow-ups come after them."""
 
 
 _IS_PENDING = (queue.c.session_id == bindparam("sid")) & (queue.c.status == PENDING)
@@ -56,7 +56,7 @@ def get(connection: Connection, session_id: str, message_id: str) -> Row[Any] | 
 
 
 def first_id(connection: Connection, session_id: str) -> str | None:
-    """The id of the message that was accepted first, whatever became of it; None where none was."""
+    """The id of the message that was accepted first, in whatever state it is now; None without one."""
     query = select(queue.c.id).where(queue.c.session_id == session_id).order_by(queue.c.ordinal).limit(1)
     return connection.execute(query).scalar()
 
@@ -71,18 +71,18 @@ def count(connection: Connection, session_id: str) -> int:
 
 
 def size(connection: Connection, session_id: str) -> tuple[int, int]:
-    """How many messages are pending, and the characters of their texts together."""
+    """The number of pending messages, and the total characters of their texts."""
     messages, chars = connection.execute(_SIZE, {"sid": session_id}).one()
     return messages, chars
 
 
 def count_all(connection: Connection) -> int:
-    """Pending messages of all sessions; it goes through the whole index."""
+    """The number of pending messages of all sessions; scans the whole index."""
     return connection.execute(select(func.count()).select_from(queue).where(queue.c.status == PENDING)).scalar_one()
 
 
 def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]:
-    """Pending messages by session, for those that have any."""
+    """The number of pending messages by session, for sessions that have any."""
     query = (
         select(queue.c.session_id, func.count())
         .where(queue.c.session_id.in_(session_ids), queue.c.status == PENDING)
@@ -92,7 +92,7 @@ def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]
 
 
 def position(connection: Connection, session_id: str, message_id: str) -> int:
-    """A message's place in delivery order from 1, or 0 where it is not pending."""
+    """A message's place in delivery order, counted from 1; 0 if it is not pending."""
     found = connection.execute(_PLACE, {"sid": session_id, "mid": message_id}).first()
     if found is None:
         return 0

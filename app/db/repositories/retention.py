@@ -1,4 +1,4 @@
-"""What has become old enough to be removed, of sessions that are idle."""
+"""Outputs and idle sessions that are old enough to be removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.sessions import Status
 
 
 class StoredOutput(NamedTuple):
-    """A raw output in a file: the call that it is of, and its key."""
+    """A raw output in a file: its call and its key."""
 
     session_id: str
     call_id: str
@@ -36,7 +36,7 @@ def old_outputs(connection: Connection, before: datetime, limit: int) -> list[St
 
 
 def outputs_of(connection: Connection, session_id: str) -> list[StoredOutput]:
-    """Raw outputs of one session, the oldest first."""
+    """Raw outputs of one session, oldest first."""
     part = message_parts.c
     query = (
         select(part.session_id, part.call_id, part.output_ref)
@@ -48,14 +48,14 @@ def outputs_of(connection: Connection, session_id: str) -> list[StoredOutput]:
 
 
 def mark_swept(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
-    """Says of outputs that they are removed, those apart whose session has begun to run; gives the keys."""
+    """Marks outputs as removed, except those whose session has started running; returns their keys."""
     ids = {output.session_id for output in outputs}
     idle = set(connection.execute(select(sessions.c.id).where(sessions.c.id.in_(ids), _IDLE)).scalars())
     return mark_removed(connection, [output for output in outputs if output.session_id in idle], at)
 
 
 def mark_removed(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
-    """Says of outputs that they are removed; gives the keys."""
+    """Marks outputs as removed; returns their keys."""
     for output in outputs:
         connection.execute(
             update(message_parts)
@@ -70,14 +70,14 @@ def mark_removed(connection: Connection, outputs: Collection[StoredOutput], at: 
 
 
 def swept_since(connection: Connection, since: datetime) -> Sequence[str]:
-    """The keys of outputs that were said to be removed since a time."""
+    """The keys of outputs that were marked as removed since a time."""
     part = message_parts.c
     query = select(part.output_ref).where(part.output_swept_at >= since, part.output_ref.is_not(None))
     return [ref for ref in connection.execute(query).scalars() if ref is not None]
 
 
 def old_sessions(connection: Connection, before: datetime, limit: int) -> Sequence[str]:
-    """Idle sessions in which nothing has happened since a time, the oldest first."""
+    """Idle sessions without activity since a time, oldest first."""
     query = select(sessions.c.id).where(_IDLE, sessions.c.updated_at < before).order_by(sessions.c.updated_at)
     return connection.execute(query.limit(limit)).scalars().all()
 

@@ -1,5 +1,5 @@
-"""Full-text search over a session's own history. What is searched is indexed by the first search that needs it, so that
-a step writes nothing for it."""
+"""Full-text search over a session's own history. Messages are indexed by the first search that needs them, so steps
+write nothing for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SNIPPET_TOKENS = 48
 SNIPPET_CHARS = 400
 
 UNSEARCHED_TOOLS = frozenset({"history_search"})
-"""Its queries and findings repeat what is elsewhere, and would come before it."""
+"""Its queries and findings repeat other text, and would rank before it."""
 
 _TERM = re.compile(r'"([^"]*)"|([^\s"]+)')
 
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A text of a message that can be found by itself."""
+    """A separately searchable text of a message."""
 
     call_id: str | None
     text: str
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
 
 def seq_of_call(connection: Connection, session_id: str, call_id: str) -> int:
-    """The seq of the message that holds a call; 0 where there is none."""
+    """The seq of the message that holds a call; 0 without one."""
     query = (
         select(messages.c.seq)
         .join(
@@ -66,8 +66,8 @@ def seq_of_call(connection: Connection, session_id: str, call_id: str) -> int:
 
 
 def index(connection: Connection, session_id: str, *, before: int, after: int = 0) -> int | None:
-    """Indexes the oldest messages that are not indexed yet, of those between two seqs, which must be complete. Gives
-    the seq of the last one, to go on after it, or None where nothing is left."""
+    """Indexes the oldest messages between two seqs that are not indexed yet; they must be complete. Returns the seq of
+    the last one, to continue after it, or None if nothing is left."""
     last = select(func.max(search_entries.c.seq)).where(search_entries.c.session_id == session_id)
     after = max(after, connection.execute(last).scalar() or 0)
     found = history(connection, session_id, after=after, before=before, limit=MESSAGES_PER_WRITE)
@@ -91,7 +91,7 @@ def _add(connection: Connection, session_id: str, message: Message) -> None:
 
 
 def entries(message: Message) -> Iterator[Entry]:
-    """What can be found of a message: its text, its calls, its results; no reasoning."""
+    """The searchable texts of a message: its text, its calls, its results; no reasoning."""
     if message.text.strip():
         yield Entry(None, message.text)
     for call in message.tool_calls:
@@ -103,7 +103,7 @@ def entries(message: Message) -> Iterator[Entry]:
 
 
 def _call_text(call: ToolCallPart) -> str:
-    """A call's name and the values in its arguments; the JSON's escapes would run into the words."""
+    """A call's name and the values in its arguments, without JSON escapes, which would merge with the words."""
     return "\n".join([call.name, *_values(call.arguments)])
 
 
@@ -127,8 +127,8 @@ def _values(value: Any) -> Iterator[str]:
 
 
 def find(connection: Connection, session_id: str, query: str, limit: int, *, before: int) -> list[Found]:
-    """Places older than `before` with the words of a query, best first: all words; where no place has all, any of them;
-    where there is none either, the letters of the query inside of other words or scripts without spaces."""
+    """Places older than `before` that match a query, best first: all its words; if no place has all, any of them; if
+    none has any, the query as a substring, as in other words or scripts without spaces."""
     terms = query_terms(query)
     for joined in (" AND ", " OR "):
         if found := _matching(connection, session_id, joined.join(map(_quoted, terms)), limit, before):
@@ -143,7 +143,7 @@ def query_terms(query: str) -> list[str]:
 
 
 def _quoted(term: str) -> str:
-    """A term as a string of FTS5, in which nothing is an operator."""
+    """A term as an FTS5 string, which contains no operators."""
     return '"{}"'.format(term.replace('"', '""'))
 
 

@@ -25,7 +25,7 @@ from app.sessions import (
 
 
 def instance_id(connection: Connection) -> str:
-    """The id of this database, made on first use; it labels what the server leaves on the machine."""
+    """The id of this database, created on first use; it labels the server's containers."""
     found = connection.execute(select(server.c.value).where(server.c.key == "instance_id")).scalar()
     if found is None:
         found = new_id()
@@ -34,7 +34,7 @@ def instance_id(connection: Connection) -> str:
 
 
 def touch(connection: Connection) -> None:
-    """Writes a row of no meaning, to see whether the database takes it."""
+    """Writes a dummy row to check that the database is writable."""
     written = connection.execute(update(server).where(server.c.key == "touched").values(value=new_id()))
     if written.rowcount == 0:
         connection.execute(insert(server).values(key="touched", value=new_id()))
@@ -70,12 +70,12 @@ _CLAIM = _CHANGE.values(epoch=sessions.c.epoch + 1).returning(sessions)
 
 
 def claim(connection: Connection, session_id: str) -> Row[Any] | None:
-    """Raises the epoch, which fences every earlier owner off; the row as it is now, or None if the session is gone."""
+    """Raises the epoch, which fences off every earlier owner; returns the new row, or None if the session is gone."""
     return connection.execute(_CLAIM, {"sid": session_id}).first()
 
 
 def remove(connection: Connection, session_id: str) -> None:
-    """Deletes a session with all its rows."""
+    """Deletes a session and all its rows."""
     connection.execute(delete(sessions).where(sessions.c.id == session_id))
 
 
@@ -118,7 +118,7 @@ def view(row: Row[Any], pending: int) -> Session:
 
 
 PAGE_CHARS = 512 * 1024
-"""Characters that the tasks on a page have together, unless the first has more by itself."""
+"""Total characters of the tasks on a page; a larger first task comes alone."""
 
 
 def page(
@@ -129,8 +129,8 @@ def page(
     before: tuple[datetime, str] | None,
     limit: int,
 ) -> tuple[list[Session], bool]:
-    """Sessions, newest first: of a status, with a text in title or task, older than a place in that order. They are
-    fewer than `limit` where their tasks are large; the second value says whether there are more."""
+    """Sessions, newest first, filtered by status, by text in title or task, and by a place in that order. Large tasks
+    make a page smaller than `limit`; the second value says whether there are more."""
     query = select(sessions)
     if status is not None:
         query = query.where(sessions.c.status == status)
@@ -155,7 +155,7 @@ def page(
 
 
 def sandboxes(connection: Connection, session_ids: Collection[str]) -> dict[str, SandboxSpec]:
-    """What kind of sandbox each of these sessions has."""
+    """The sandbox of each of these sessions."""
     query = select(sessions.c.id, sessions.c.sandbox).where(sessions.c.id.in_(session_ids))
     return {row.id: SandboxSpec(**row.sandbox) for row in connection.execute(query)}
 

@@ -29,7 +29,7 @@ def generation(connection: Connection, session_id: str, number: int | None = Non
 
 
 def repairs(connection: Connection, session_id: str) -> list[dict[str, Any]]:
-    """What was ever mended in the session's contexts, oldest first."""
+    """All repairs ever made in the session's contexts, oldest first."""
     query = select(generations.c.repairs).where(generations.c.session_id == session_id)
     found = connection.execute(query.order_by(generations.c.number)).scalars()
     return [repair for repairs in found for repair in repairs or ()]
@@ -83,7 +83,7 @@ def close_step(
     context: ContextState | None,
     duration_ms: int | None,
 ) -> None:
-    """Says how an attempt ended; without a context the one of its start stays."""
+    """Records how an attempt ended; without a context the one of its start stays."""
     values: dict[str, Any] = {"finish_reason": finish_reason, "duration_ms": duration_ms}
     if context is not None:
         values["context"] = context.model_dump()
@@ -91,19 +91,19 @@ def close_step(
 
 
 def set_usage(connection: Connection, session_id: str, *, step: int, attempt: int, usage: Usage) -> None:
-    """Notes what an attempt has used, as soon as that is known."""
+    """Records the usage of an attempt, as soon as it is known."""
     key = {"sid": session_id, "number": step, "try": attempt}
     connection.execute(_CHANGE, {**key, "usage": usage.model_dump()})
 
 
 def usage_of(connection: Connection, session_id: str, step: int) -> Usage:
-    """What all attempts at a step have used."""
+    """The total usage of all attempts at a step."""
     query = select(steps.c.usage).where(steps.c.session_id == session_id, steps.c.step == step)
     return sum((Usage(**usage) for usage in connection.execute(query).scalars()), Usage())
 
 
 def known_cost_usd(connection: Connection, session_id: str) -> float:
-    """The cost of those attempts whose price is known, in US dollars."""
+    """The total cost of the attempts with a known price, in US dollars."""
     cost = func.coalesce(func.sum(type_coerce(steps.c.usage, JSON)["cost_usd"].as_float()), 0.0)
     return float(connection.execute(select(cost).where(steps.c.session_id == session_id)).scalar_one())
 
@@ -114,7 +114,7 @@ def last_attempt(connection: Connection, session_id: str, step: int) -> Row[Any]
 
 
 def page(connection: Connection, session_id: str, *, after_seq: int, limit: int) -> Sequence[Row[Any]]:
-    """Attempts in the order in which they were started."""
+    """Attempts in the order of their start."""
     query = select(steps).where(steps.c.session_id == session_id, steps.c.opened_seq > after_seq)
     return connection.execute(query.order_by(steps.c.opened_seq).limit(limit)).all()
 
@@ -142,7 +142,7 @@ _ADD_USAGE = _ADD_USAGE.on_conflict_do_update(
 
 
 def add_usage(connection: Connection, *, day: str, model: str, usage: Usage, steps: int = 1) -> None:
-    """Adds a model call to the totals, which outlive the session; one outside of the steps counts for none."""
+    """Adds a model call to the daily totals, which outlive the session; calls outside a step pass `steps=0`."""
     new = {name: getattr(usage, name) for name in TOKEN_COLUMNS}
     new |= {"steps": steps, "cost_usd": usage.cost_usd or 0.0, "unpriced_steps": int(usage.cost_usd is None)}
     connection.execute(_ADD_USAGE, {"day": day, "model": model, **new})

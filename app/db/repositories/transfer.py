@@ -1,4 +1,4 @@
-"""Whole histories at once: many rows in one statement, where a run would write them one by one."""
+"""Bulk operations on histories: many rows in one statement, while a run writes them one by one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_all(connection: Connection, session_id: str, added: Sequence[Message]) -
 
 
 def last_answer(connection: Connection, session_id: str, before: int) -> int | None:
-    """The seq of the last assistant message that counts before another seq, None without one."""
+    """The seq of the last assistant message before another seq that is not void, None without one."""
     query = select(func.max(messages.c.seq)).where(
         messages.c.session_id == session_id,
         messages.c.seq < before,

@@ -1,4 +1,4 @@
-"""The front of the runtime: everything that the API can ask for, by resource, and nothing of how it is asked.
+"""The front of the runtime: all operations of the API, by resource, independent of HTTP.
 
 Methods that take a session's id raise `NotFoundError` (code `session_not_found`) for an unknown one.
 """
@@ -66,8 +66,8 @@ def build_services(
     output_path: Callable[[str], Path],
     outputs: Outputs,
 ) -> Services:
-    """The services of a server. `output_path` gives the file of a stored raw output, `outputs` looks after those of
-    sessions."""
+    """The services of a server. `output_path` returns the file of a stored raw output, `outputs` copies and deletes the
+    outputs of sessions."""
     return Services(
         sessions=SessionService(setup, registry, rules, outputs),
         queue=QueueService(setup, registry, rules.queue_limit),

@@ -1,4 +1,4 @@
-"""Calls of a session that wait for a person: list and decide."""
+"""Pending approvals of a session: list and decide."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from app.runtime.values.approvals import ApprovalAnswer, ApprovalList
 
 
 class ApprovalService:
-    """Takes decisions, and tells the owners of their sessions; one is committed when `decide` returns."""
+    """Stores decisions and notifies the owners of their sessions; a decision is committed when `decide` returns."""
 
     def __init__(self, setup: RuntimeSetup, registry: Registry) -> None:
         self._setup = setup
         self._registry = registry
 
     async def list(self, session_id: str) -> ApprovalList:
-        """What waits now."""
+        """The pending approvals."""
         return await approvals.read_pending(self._setup.database, session_id)
 
     async def decide(self, session_id: str, call_id: str, answer: ApprovalAnswer) -> None:

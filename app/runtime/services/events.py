@@ -24,14 +24,14 @@ class EventService:
         self._bus = bus
 
     def check_room(self) -> None:
-        """Raises `ServerBusyError` where no further stream may be opened."""
+        """Raises `ServerBusyError` if no further stream may be opened."""
         self._bus.check_room()
 
     async def follow(
         self, session_id: str, *, after: int, until_idle: bool, promised: bool = False
     ) -> AbstractAsyncContextManager[EventStream]:
-        """The session's events after `after`, durable and live. Raises `ConflictError` (code `ahead_of_log`) where
-        `after` is larger than the session's last seq. `promised` is a stream for which `check_room` has found room."""
+        """The session's events after `after`, durable and live. Raises `ConflictError` (code `ahead_of_log`) if `after`
+        is larger than the session's last seq. `promised` marks a stream that has already passed `check_room`."""
         head = await self._log.head(session_id)
         if after > head.last_seq:
             raise ConflictError(
@@ -48,8 +48,8 @@ class EventService:
     async def page(
         self, session_id: str, *, after: str | None, limit: int, types: Collection[str], newest_first: bool
     ) -> LogPage:
-        """Durable events as data, of some types or of all. Raises `MalformedRequestError` for an `after` that is no
-        place in a log."""
+        """Durable events as data, optionally only of some types. Raises `MalformedRequestError` for an invalid
+        `after`."""
         start = None if after is None else read_seq(after)
         return await self._database.read(
             lambda c: log_page(c, session_id, after=start, limit=limit, types=types, newest_first=newest_first)

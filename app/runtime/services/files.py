@@ -22,31 +22,31 @@ from app.sandbox.base import FileInfo, OpenFile, Sandbox
 from app.sessions import Session
 
 LISTED_FILES = 10_000
-"""Entries of one directory that are listed."""
+"""Maximum entries listed of one directory."""
 
 LISTED_BYTES = 2 * 1024 * 1024
-"""Bytes of a listing's answer: 10,000 entries whose paths have 120 characters. Each entry repeats the directory's path,
-which may have 4,095 bytes."""
+"""Maximum bytes of a listing's answer: 10,000 entries with paths of 120 characters. Each entry repeats the directory's
+path, which may have 4,095 bytes."""
 
 ENTRY_BYTES = 96
-"""Bytes of an entry in the answer without its path, at most."""
+"""Maximum bytes of an entry in the answer without its path."""
 
 TURN_S = 5.0
-"""How long a request waits for a sandbox that may run, in seconds, before it is told to come again."""
+"""Seconds that a request waits for a sandbox before it is refused."""
 
 
 class FileService:
-    """Reaches into the sandboxes of sessions, each held while it is used."""
+    """Accesses files in the sandboxes of sessions, each held while it is used."""
 
     def __init__(self, database: Database, sandboxes: Sandboxes, fence: Callable[[Connection], None]) -> None:
-        """`fence` raises `SupersededError` where this server holds the database no more."""
+        """`fence` raises `SupersededError` if this server no longer holds the database."""
         self._database = database
         self._sandboxes = sandboxes
         self._fence = fence
         self._building = asyncio.Lock()
 
     async def list(self, session_id: str, path: str) -> FileList:
-        """The entries of a directory; of the workspace itself where the path is empty. Those beyond `LISTED_FILES` and
+        """The entries of a directory; an empty path is the workspace itself. Those beyond `LISTED_FILES` and
         `LISTED_BYTES` are left out."""
         lease = await self._lease(session_id)
         try:
@@ -55,8 +55,8 @@ class FileService:
             found = await lease.sandbox.list(path or ".", limit=most + 1)
         finally:
             lease.release()
-        # Ten thousand entries take longer to build than others should wait for the event loop. One listing after the
-        # other, since threads that compute take turns with it, each 5 ms long.
+        # In a thread, since ten thousand entries would block the event loop for too long; one listing at a time, since
+        # each computing thread delays the event loop by turns of 5 ms.
         async with self._building:
             items = await asyncio.to_thread(lambda: tuple(_within_bounds(found, most)))
         return FileList(path=path or ".", items=items, truncated=len(found) > len(items))
@@ -72,11 +72,11 @@ class FileService:
         return RawOutput(size=file.size, file=file)
 
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
-        """Writes a file. Raises `SupersededError` on a server whose sessions another one has."""
+        """Writes a file. Raises `SupersededError` if another server has taken over."""
         lease = await self._lease(session_id)
         try:
             await lease.admit(TURN_S)
-            # After the wait, in which another server may have come.
+            # After the wait, in which another server may have taken over.
             await self._database.read(self._fence)
             existed = await _exists(lease.sandbox, path)
             await lease.sandbox.write(path, data)
@@ -86,7 +86,7 @@ class FileService:
 
     async def archive(self, session_id: str) -> AsyncIterator[bytes]:
         """The workspace as a tar, in pieces; the sandbox is held until it is closed. The first piece is read here, so
-        that what cannot be read fails before an answer has begun."""
+        that errors occur before the response has started."""
         archive = Archive(await self._lease(session_id))
         try:
             await archive.open()
@@ -99,7 +99,7 @@ class FileService:
         session = await self._session(session_id)
         lease = self._sandboxes.lease(session_id, session.sandbox)
         try:
-            # It may have been deleted between the first look and the lease.
+            # It may have been deleted between the first check and the lease.
             await self._session(session_id)
         except BaseException:
             lease.release()
@@ -153,14 +153,14 @@ class Archive:
 
 
 def most_listed(path: str) -> int:
-    """How many entries of the directory at `path` are looked at: as many as may be listed, and no more than the answer
-    has room for, whatever their names are. Raises as `Sandbox.list` does for a path that leads nowhere."""
+    """How many entries of the directory at `path` are read: as many as may be listed, and no more than could fit in the
+    answer with the shortest names. Raises the same errors as `Sandbox.list` for an invalid path."""
     above = len("/".join(paths.resolve(path or ".")).encode())
     return min(LISTED_FILES, LISTED_BYTES // (ENTRY_BYTES + above))
 
 
 def _within_bounds(found: Sequence[FileInfo], most: int) -> Iterator[FileView]:
-    """The first `most` entries, or as many of them as the answer has room for."""
+    """The first `most` entries, or as many of them as fit in the answer."""
     room = LISTED_BYTES
     for info in found[:most]:
         room -= ENTRY_BYTES + len(orjson.dumps(info.path))
@@ -171,7 +171,7 @@ def _within_bounds(found: Sequence[FileInfo], most: int) -> Iterator[FileView]:
 
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-"""A command may set a file's time to a year that no calendar here has."""
+"""A command may set a file's time to a year beyond datetime's range."""
 
 
 async def _exists(sandbox: Sandbox, path: str) -> bool:

@@ -19,11 +19,10 @@ from app.runtime.values.history import ContextView, ExportPage, MessagePage, Raw
 
 
 class HistoryService:
-    """Reads what is stored of a session. Where a method takes `after`, it raises `MalformedRequestError` for what is
-    no place in the history."""
+    """Reads the stored data of a session. Methods with `after` raise `MalformedRequestError` if it is invalid."""
 
     def __init__(self, setup: RuntimeSetup, output_path: Callable[[str], Path]) -> None:
-        """`output_path` gives the file of a stored raw output."""
+        """`output_path` returns the file of a stored raw output."""
         self._database = setup.database
         self._agents = setup.agents
         self._sandboxes = setup.sandboxes
@@ -39,8 +38,8 @@ class HistoryService:
         return await self._database.read(lambda c: export_page(c, session_id, format, start, limit))
 
     async def context(self, session_id: str, *, step: int | None) -> ContextView:
-        """What the next step would send, or what a step has sent. Before the first one it begins with the workspace's
-        notes as they are now, and the model's server is asked for its window."""
+        """What the next step would send, or what a step has sent. Before the first step it includes the workspace's
+        current notes, and the model's server is asked for its window."""
         notes = await self._first_notes(session_id) if step is None else None
         return await self._database.read(lambda c: history.context_view(c, session_id, step, self._agents, notes))
 
@@ -60,8 +59,8 @@ class HistoryService:
         return await self._database.read(lambda c: history.tool_call(c, session_id, call_id))
 
     async def tool_output(self, session_id: str, call_id: str) -> RawOutput:
-        """The raw output of a call. Raises `ConflictError` (code `call_open`) while it has none, and `GoneError` where
-        it was removed."""
+        """The raw output of a call. Raises `ConflictError` (code `call_open`) while it has none, and `GoneError` if it
+        was removed."""
         stored = await self._database.read(lambda c: history.stored_output(c, session_id, call_id))
         if stored.swept_at is not None:
             raise swept(stored.swept_at)
@@ -71,4 +70,4 @@ class HistoryService:
         try:
             return RawOutput(size=(await asyncio.to_thread(path.stat)).st_size, path=path)
         except OSError as error:
-            raise NotFoundError("The raw output is not stored any more.", code="output_not_found") from error
+            raise NotFoundError("The raw output is no longer stored.", code="output_not_found") from error

@@ -1,8 +1,7 @@
-"""Browser logins: the page sends a key once, then uses a login token and does not keep the key.
+"""Logins of browsers: a page presents a token instead of the key, which it does not keep.
 
-The stored login grants no access by itself: it holds a digest of the token, and a proof of the key that only a server
-with that key can check. So a login ends when its key is removed, is valid on every server of the database, and survives
-a restart.
+The stored data of a login cannot be used to log in: a digest of its token, and a proof of the key that only a holder of
+the key can check. So a login ends with its key, is valid on every server of a database, and survives a restart.
 """
 
 from __future__ import annotations
@@ -28,12 +27,13 @@ from app.runtime.values.logins import NewLogin
 
 TOKEN_BYTES = 32
 MAX_LOGINS = 1_000
-"""Max stored logins; the oldest is removed first, so that a program that logs in for each call cannot fill the disk."""
+"""Maximum logins; a new one replaces the oldest, so that a program that logs in for each call does not fill the
+disk."""
 FAILURES, FAILURES_PER_S = 5, 1.0
-"""Wrong keys allowed in a burst, and then per second, for all callers together: enough for people who type."""
+"""Wrong keys allowed as a burst, and then per second, by all clients together: plenty for typing by hand."""
 KNOWN_S, KNOWN = 5.0, 1_024
-"""How long a checked login is cached, in seconds, and how many are. A logout takes effect at once on this server, and
-within this time on others."""
+"""How long a looked-up login is cached, in seconds, and the cache's size. A logout on another server takes effect after
+that time, a logout on this one at once."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -42,14 +42,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoginRules:
-    """The server's keys, and how long a login lasts. A server without keys has no logins and needs none."""
+    """The server's keys, and how long a login lasts. Without keys there are no logins, and none is needed."""
 
     keys: tuple[bytes, ...] = field(default=(), repr=False)
     lasts: timedelta = timedelta(days=30)
 
 
 class LoginService:
-    """Opens, checks and ends logins. `clock` is monotonic, in seconds."""
+    """Opens, checks and ends logins. `clock` is monotonic and counts seconds."""
 
     def __init__(self, database: Database, rules: LoginRules, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
@@ -60,12 +60,12 @@ class LoginService:
         self._ended = 0
 
     async def open(self, key: str) -> NewLogin | None:
-        """A login for the holder of `key`; None if the server has no keys. Raises `WrongKeyError`, and
-        `TooManyAttemptsError` for any key after too many wrong ones."""
+        """A login for a key; None if the server requires none. Raises `WrongKeyError`, and `TooManyAttemptsError` for
+        any key after too many wrong ones."""
         if not self._rules.keys:
             return None
         if not self._attempts.allowed:
-            raise TooManyAttemptsError("Too many attempts with wrong keys. Try again in a second.")
+            raise TooManyAttemptsError("Too many wrong keys; try again in a second.")
         own = self._own_key(key.strip().encode())
         if own is None:
             self._attempts.failed()
@@ -79,18 +79,17 @@ class LoginService:
         return NewLogin(token, self._rules.lasts)
 
     async def end(self, token: str) -> None:
-        """Ends the login of a token, if it has one. A server that does not own the database may do this too: it only
-        deletes."""
+        """Ends the login of a token, if there is one. Works on a superseded server too, since it only removes."""
         digest = _digest(token)
-        # Looked up first: unauthenticated clients can call this, and must not cause a write.
+        # Looked up first: an unauthenticated client must not be able to cause writes.
         if await self._database.read(lambda c: rows.find(c, digest)) is not None:
             await self._database.writer.write(lambda c: rows.remove(c, [digest]))
-        # A lookup that started earlier may have read the deleted login; its result must not be cached.
+        # A look-up that started before has read old data, which must not be cached after this.
         self._ended += 1
         self._known.pop(digest, None)
 
     async def is_open(self, token: str) -> bool:
-        """Whether a token has a login that has neither ended nor expired, and whose key the server still has. Raises
+        """Whether a token belongs to a login that has neither ended nor expired, and whose key is still valid. Raises
         `StorageError`."""
         if not _TOKEN.fullmatch(token):
             return False
@@ -104,18 +103,18 @@ class LoginService:
         return left > 0
 
     async def sweep(self) -> None:
-        """Removes expired logins, and those opened with a key that the server no longer has."""
+        """Removes expired logins, and those whose key is no longer valid."""
         await self._database.writer.write(self._sweep)
 
     def _sweep(self, connection: Connection) -> None:
         rows.remove_expired(connection, now())
-        # A server started without keys may get them back: keep the logins of those keys.
+        # A server started without keys cannot tell which logins are invalid: its keys may come back.
         if self._rules.keys:
             stored = rows.newest_first(connection)
             rows.remove(connection, [login.token_digest for login in stored if not self._has_key_of(login)])
 
     def _own_key(self, given: bytes) -> bytes | None:
-        """The server's key that equals `given`, or None. All keys are compared, each in constant time."""
+        """The matching key; every key is compared, in constant time."""
         matching = [key for key in self._rules.keys if hmac.compare_digest(key, given)]
         return matching[0] if matching else None
 
@@ -149,5 +148,5 @@ def _digest(token: str) -> str:
 
 
 def _proof(key: bytes, digest: str) -> str:
-    """Lets a holder of the key check that it opened this login. The digest salts it: two logins of one key differ."""
+    """Proves to a holder of the key that it was this one; the digest acts as a salt, so that two proofs differ."""
     return hmac.new(key, digest.encode(), hashlib.sha256).hexdigest()

@@ -16,17 +16,17 @@ from app.sessions import QueueMode
 
 
 class QueueService:
-    """Writes to queues and rings the owners of their sessions; every write is committed when a method returns."""
+    """Writes to queues and notifies the owners of their sessions; every write is committed when a method returns."""
 
     def __init__(self, setup: RuntimeSetup, registry: Registry, limit: int) -> None:
-        """`limit` is how many messages of a session may wait."""
+        """`limit` is the maximum number of pending messages of a session."""
         self._setup = setup
         self._registry = registry
         self._limit = limit
 
     async def add(self, session_id: str, body: QueueAdd) -> QueueReceipt:
-        """Accepts a message, whatever the session is doing. Raises `ServerBusyError` where it would begin a run and no
-        more of them may wait, and `MessageTooLargeError` for one that cannot fit the model's window."""
+        """Accepts a message in any state of the session. Raises `ServerBusyError` if it would start a run while too
+        many are waiting, and `MessageTooLargeError` if it cannot fit the model's window."""
         await self._learn_window(session_id, body.content)
         with self._registry.admitting() as room:
             no_room = None if room else self._registry.no_room
@@ -46,8 +46,8 @@ class QueueService:
         return QueuePage(items=tuple(items), last_seq=last_seq)
 
     async def edit(self, session_id: str, message_id: str, body: QueueEdit) -> QueuedMessage:
-        """Changes a pending message. Raises `ConflictError` once it is delivered, and `MessageTooLargeError` where its
-        new text cannot fit the model's window."""
+        """Changes a pending message. Raises `ConflictError` once it is delivered, and `MessageTooLargeError` if its new
+        text cannot fit the model's window."""
         await self._learn_window(session_id, body.content or "")
         edited = await self._setup.write(
             session_id, lambda c: inbox.edit(c, session_id, message_id, body, check=self._check)
@@ -58,11 +58,11 @@ class QueueService:
         return edited
 
     async def withdraw(self, session_id: str, message_id: str) -> None:
-        """Takes a pending message back. Raises `ConflictError` once it is delivered."""
+        """Withdraws a pending message. Raises `ConflictError` once it is delivered."""
         await self._setup.write(session_id, lambda c: inbox.withdraw(c, session_id, message_id))
 
     async def _learn_window(self, session_id: str, content: str) -> None:
-        """Has the window of the session's model asked for, where the size of this text may matter."""
+        """Asks for the window of the session's model, if the size of this text may matter."""
         tokens = text_tokens(content)
         if tokens > LEAST_ROOM:
             row = await self._setup.database.read(lambda c: sessions.row(c, session_id))

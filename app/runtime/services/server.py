@@ -1,4 +1,4 @@
-"""The server itself: its models, what all sessions have used, whether its parts answer."""
+"""The server itself: its models, total usage, and readiness."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.runtime.values.server import ModelList, ModelView, PricesView, Readines
 
 
 class ServerService:
-    """Answers for the server as a whole."""
+    """Operations on the server as a whole."""
 
     def __init__(
         self, database: Database, health: Health, models: Callable[[str], list[ModelInfo]], default_model: str
@@ -46,9 +46,9 @@ class ServerService:
         )
 
     async def usage(self) -> UsageReport:
-        """Tokens and cost over all sessions."""
+        """Tokens and cost of all sessions."""
         return await self._database.read(history.usage_report)
 
     async def readiness(self) -> Readiness:
-        """Whether the parts that the server stands on work now."""
+        """Whether the server's components work now."""
         return await self._health.readiness()

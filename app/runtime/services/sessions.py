@@ -28,19 +28,19 @@ log = structlog.get_logger(__name__)
 
 
 class Outputs(Protocol):
-    """The stored raw outputs, as far as their sessions are concerned."""
+    """The stored raw outputs of sessions."""
 
     async def copy(self, keys: Mapping[str, str]) -> None:
-        """Stores what is under a key under another one too; of what is gone there is no copy."""
+        """Copies outputs, by key to new key; missing ones are skipped."""
         ...
 
     async def delete_session(self, session_id: str) -> None:
-        """Removes those of a session."""
+        """Removes the outputs of a session."""
         ...
 
 
 class SessionService:
-    """Makes, changes and ends sessions; every write is committed when a method returns."""
+    """Creates, changes and deletes sessions; every write is committed when a method returns."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class SessionService:
         self._deletions: dict[str, asyncio.Event] = {}
 
     async def create(self, body: SessionCreate) -> tuple[Session, bool]:
-        """A new session, and True; or the one that was made with the same `id` and content before, and False.
-        Raises `ConflictError` where that id was used with other content, and `ServerBusyError` where its run would
-        begin and no more of them may wait."""
+        """A new session, and True; or the one that was created before with the same `id` and content, and False.
+        Raises `ConflictError` if that id was used with different content, and `ServerBusyError` if it would start a run
+        while too many are waiting."""
         if body.id is not None:
-            # Before any check: a repetition is answered even if what it asked for could not be had any more.
+            # Before validation: a retry succeeds even if what it asks for is no longer available.
             known = await self._database.read(lambda c: lifecycle.made_before(c, body))
             if known is not None:
                 return known, False
@@ -75,7 +75,7 @@ class SessionService:
         return session, is_new
 
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
-        """Sessions, newest first. Raises `MalformedRequestError` for a cursor that is none of ours."""
+        """Sessions, newest first. Raises `MalformedRequestError` for an invalid cursor."""
         before = read_session_cursor(cursor)
         items, more = await self._database.read(
             lambda c: sessions.page(c, status=status, q=q, before=before, limit=limit)
@@ -102,7 +102,7 @@ class SessionService:
 
     @asynccontextmanager
     async def _one_deletion(self, session_id: str) -> AsyncIterator[None]:
-        """Lets a deletion that is under way end first: two at once would remove one sandbox twice."""
+        """Serializes deletions of a session: two at once would remove one sandbox twice."""
         while (earlier := self._deletions.get(session_id)) is not None:
             await earlier.wait()
         ended = self._deletions[session_id] = asyncio.Event()
@@ -114,7 +114,7 @@ class SessionService:
 
     async def _delete(self, session: Session) -> None:
         session_id = session.id
-        # Before anything is removed that would be another server's by now.
+        # Before anything is removed that may belong to another server now.
         await self._database.writer.write(self._setup.fence)
         async with (
             self._registry.without_owner(session_id),
@@ -127,9 +127,9 @@ class SessionService:
         self._setup.bus.delete(session_id, StreamItem(event.type, last.last_seq + 1, data))
 
     async def fork(self, session_id: str, body: ForkCreate) -> Session:
-        """A new session with the history of another one up to a message, and a copy of its workspace as it is now.
-        What cannot be copied leaves nothing behind. Raises `NotFoundError` for an unknown message and `ConflictError`
-        for one whose step is still under way."""
+        """A new session with the history of another one up to a message, and a copy of its current workspace. If
+        copying fails, nothing is left behind. Raises `NotFoundError` for an unknown message and `ConflictError` for one
+        whose step is still running."""
         fork_id = new_id()
         made = await self._database.read(
             lambda c: forking.draft(c, session_id, fork_id, body, self._setup, self._rules)
@@ -143,7 +143,7 @@ class SessionService:
             raise
 
     async def _discard(self, made: Fork) -> None:
-        """Removes what a fork has on disk, unless it was made all the same, with nobody left who waits for it."""
+        """Removes a fork's files, unless its commit succeeded although the request was cancelled."""
         try:
             if await self._database.writer.write(lambda c: sessions.find(c, made.session_id)) is not None:
                 return
@@ -151,11 +151,11 @@ class SessionService:
             async with self._setup.sandboxes.removed(made.session_id, made.sandbox):
                 pass
         except PalimpsestError as error:
-            # The next start removes what belongs to no session.
+            # The next start removes files without a session.
             log.warning("fork_left_behind", session_id=made.session_id, reason=error.detail)
 
     async def cancel(self, session_id: str, *, clear_queue: bool) -> Session:
-        """Ends the run under way; what is pending is held, or withdrawn with `clear_queue`."""
+        """Ends the current run; pending messages are held, or withdrawn with `clear_queue`."""
         session = await self._setup.write(
             session_id, lambda c: lifecycle.cancel(c, session_id, clear_queue=clear_queue)
         )
@@ -164,7 +164,7 @@ class SessionService:
         return session
 
     async def resume(self, session_id: str) -> Session:
-        """Goes on after a run that did not complete. Raises `ConflictError` where there is nothing to resume."""
+        """Continues after a run that did not complete. Raises `ConflictError` if there is nothing to resume."""
         with self._registry.admitting() as room:
             no_room = None if room else self._registry.no_room
             session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id, no_room=no_room))

@@ -1,2 +1,2 @@
-"""What the services take and what they answer, by resource: the values between the API and the runtime, and the API's
+"""Arguments and results of the services, by resource: the values between the API and the runtime, and the API's
 schemas."""

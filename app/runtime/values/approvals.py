@@ -1,4 +1,4 @@
-"""Calls that wait for a person, and what is answered."""
+"""Pending approvals and decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_REASON_CHARS = 4_000
 
 
 class PendingApproval(Value):
-    """A call that waits; it is denied when nobody has answered by `expires_at`, if it has one."""
+    """A call that waits for approval; without a decision by `expires_at`, if set, it is denied."""
 
     call_id: str
     message_id: str
@@ -24,14 +24,14 @@ class PendingApproval(Value):
 
 
 class ApprovalList(Value):
-    """What waits, in the model's order."""
+    """Pending approvals, in the model's order."""
 
     items: tuple[PendingApproval, ...]
     last_seq: int
 
 
 class ApprovalAnswer(Value):
-    """`POST /v1/sessions/{id}/approvals/{call_id}`. The model is told the reason of a denial."""
+    """`POST /v1/sessions/{id}/approvals/{call_id}`. The reason for a denial is shown to the model."""
 
     decision: Literal["approve", "deny"]
     reason: Annotated[Text, StringConstraints(max_length=MAX_REASON_CHARS)] | None = None

@@ -1,4 +1,4 @@
-"""Rounds of compaction: what is asked for, what a round would do, and the list of all."""
+"""Rounds of compaction: requests, previews, and the list of all."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from app.sessions import CompactionEvent
 
 
 class CompactionCreate(Value):
-    """A round that is asked for. `dry_run` only says what it would do."""
+    """Requests a round. `dry_run` only returns what it would do."""
 
     policy: Literal["reactive", "threshold", "handoff"] | None = Field(
-        None, description="Left out, it is the session's own."
+        None, description="If omitted, the session's policy."
     )
     instructions: Annotated[Text, StringConstraints(min_length=1, max_length=10_000)] | None = Field(
-        None, description="What the summary should keep, in plain words."
+        None, description="What the summary should keep, in plain language."
     )
     dry_run: StrictBool = False
 
 
 class CompactionPreview(Value):
-    """What a round would do now. `tokens_after` is measured with a summary made without a model, whose length is about
-    that of a model's."""
+    """What a round would do now. `tokens_after` is measured with a summary made without a model, of about the same
+    length as a model's."""
 
     policy: str
     first_message_id: str | None

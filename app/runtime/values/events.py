@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from app.eventlog.log import StreamItem as StreamItem
 
 EventStream = AsyncIterator[list[StreamItem]]
-"""Events in batches: what was waiting for this reader when it came back for more."""
+"""Events in batches: those waiting when the reader asks for more."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Durable events as they lie in the log. `next_cursor` goes into `after` of the next request; None at the end of
-    the log, which a page without events need not be."""
+    """Durable events as stored in the log. `next_cursor` is the `after` of the next request; None at the end of the
+    log. A page without events is not necessarily the end."""
 
     items: tuple[StreamItem, ...]
     last_seq: int

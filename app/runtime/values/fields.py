@@ -1,4 +1,4 @@
-"""Fields that requests are made of: what each takes, and what it says where it does not."""
+"""Fields of requests: accepted values and error texts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic_core import PydanticCustomError
 from app.messages import clean_text
 
 MAX_CONTENT_CHARS = 1_000_000
-"""Longest message; a JSON body is refused over 1 MiB anyway."""
+"""Maximum length of a message; a JSON body over 1 MiB is refused anyway."""
 
 MAX_NUMBER = 2**53 - 1
-"""Largest number in a request: what every JSON implementation reads exactly, and well within the database's 64 bits."""
+"""Largest number in a request: read exactly by every JSON implementation, and well within the database's 64 bits."""
 
 _CLIENT_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 
@@ -24,16 +24,16 @@ def _clean(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """JSON knows one kind of number, so 50.0 is 50; but true is no number, and neither is "50"."""
+    """JSON has one kind of number, so 50.0 is 50; but `true` and "50" are not numbers."""
     if isinstance(value, bool | str):
         raise PydanticCustomError("number_type", "Input should be a number")
     return value
 
 
 def _not_blank(text: str) -> str:
-    """No provider takes a message of white space alone, so the model would never see it."""
+    """No provider accepts a message of only whitespace, so the model would never see it."""
     if not text.strip():
-        raise PydanticCustomError("blank", "There should be more than white space")
+        raise PydanticCustomError("blank", "Input should contain more than whitespace")
     return text
 
 
@@ -44,7 +44,7 @@ def _uuid7(text: str) -> str:
 
 
 JsonNumber = BeforeValidator(_number)
-"""Comes last, after the bounds: they are in the schema only where they stand next to the type."""
+"""Must come last, after the bounds, which are only in the schema if they are next to the type."""
 
 Text = Annotated[str, BeforeValidator(_clean)]
 
@@ -64,7 +64,7 @@ ClientId = Annotated[
     str,
     AfterValidator(_uuid7),
     Field(
-        description="A UUIDv7 of the client's own: sending it again makes a retry safe.",
+        description="A UUIDv7 chosen by the client, which makes retries safe.",
         json_schema_extra={"pattern": _CLIENT_ID},
     ),
 ]

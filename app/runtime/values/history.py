@@ -12,7 +12,7 @@ from app.sessions import ContextState
 
 
 class MessagePage(Value):
-    """`next_cursor` goes into `after` of the next request; null at the end."""
+    """`next_cursor` is the `after` of the next request; null at the end."""
 
     items: tuple[Message, ...]
     last_seq: int
@@ -50,7 +50,7 @@ class StepPage(Value):
 
 
 class ContextItemView(Value):
-    """A message as it goes out. `reason` says why it is not simply the stored one."""
+    """A message as sent. `reason` says why it differs from the stored one."""
 
     message: Message
     tokens: int
@@ -70,8 +70,8 @@ class SystemView(Value):
 
 
 class ContextView(Value):
-    """Exactly what a step sends. `step` is null for the next one, which after an answer comes with a message more: the
-    one that brings it about."""
+    """Exactly what a step sends. `step` is null for the next one, which after an answer has one more message: the one
+    that triggers it."""
 
     session_id: str
     last_seq: int
@@ -98,7 +98,7 @@ class ToolCallView(Value):
 
 @dataclass(frozen=True, slots=True)
 class RawOutput:
-    """Raw content to send: a stored file, an open one of a workspace, which who sends it closes, or bytes."""
+    """Raw content to send: a stored file, an open file of a workspace, which the sender closes, or bytes."""
 
     size: int
     path: Path | None = None

@@ -1,4 +1,4 @@
-"""Logins of browsers: what is sent to open one, and what it is opened with."""
+"""Logins of browsers: the request and the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LoginCreate(Value):
 
 @dataclass(frozen=True, slots=True)
 class NewLogin:
-    """A login that was opened: what its holder shows from now on, and for how long."""
+    """A new login: its token, and how long it is valid."""
 
     token: str = field(repr=False)
     lasts: timedelta

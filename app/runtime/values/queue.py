@@ -1,4 +1,4 @@
-"""Messages on their way into a session: what is posted and edited, and what the queue answers."""
+"""Queued messages: requests and results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class QueueAdd(Value):
 
 
 class QueueEdit(Value):
-    """Edits a pending message; at least one of the two."""
+    """Edits a pending message; at least one field is required."""
 
     model_config = ConfigDict(
         json_schema_extra={

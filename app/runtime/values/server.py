@@ -1,4 +1,4 @@
-"""The server itself: its models, what all sessions have used, whether its parts answer."""
+"""The server itself: its models, total usage, and readiness."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.sessions import ReasoningEffort
 
 
 class PricesView(Value):
-    """US dollars per million tokens; null where unknown."""
+    """US dollars per million tokens; null if unknown."""
 
     input: float | None
     output: float | None
@@ -18,7 +18,7 @@ class PricesView(Value):
 
 
 class ModelView(Value):
-    """A model and what is known of it. `reasoning_efforts` are those that it takes, null where they are not known."""
+    """A model and what is known of it. `reasoning_efforts` are those that it accepts, null if unknown."""
 
     name: str
     provider: str
@@ -52,8 +52,7 @@ ComponentStatus = Literal["ok", "full", "locked", "unavailable", "unreachable", 
 
 
 class Component(Value):
-    """A part that the server stands on, as it was found within the last seconds. `ok` is false where `status` is
-    another than `ok`."""
+    """The state of a server component, at most a few seconds old. `ok` is whether `status` is `ok`."""
 
     ok: bool
     status: ComponentStatus
@@ -61,8 +60,8 @@ class Component(Value):
 
 
 class Readiness(Value):
-    """`ready` says that sessions can be stored and commands can run; `degraded` that some part is not `ok`, which may
-    be a provider that others can stand in for."""
+    """`ready` means that sessions can be stored and commands can run; `degraded` that some component is not `ok`, maybe
+    only a provider, which others can replace."""
 
     ready: bool
     degraded: bool

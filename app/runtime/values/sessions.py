@@ -1,4 +1,4 @@
-"""Requests that make and change sessions, and pages of sessions."""
+"""Requests that create and change sessions, and pages of sessions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, Sandb
 from app.tools.patterns import Pattern, PatternError
 
 MAX_HISTORY_MESSAGES = 100_000
-"""Most messages of an imported conversation, which are held in memory together until they are stored."""
+"""Maximum messages of an imported conversation, which is held in memory until it is stored."""
 
 SANDBOX_KINDS = ("docker", "bubblewrap")
-"""What a request may ask for. `local-unsafe` is understood too, so that who asks for it learns that it is forbidden."""
+"""The kinds that a request may ask for. `local-unsafe` is parsed too, so that the error says that it is forbidden."""
 
 
 def _sandbox_kind(value: Any) -> Any:
@@ -28,7 +28,7 @@ def _sandbox_kind(value: Any) -> Any:
 
 
 def _sandbox(value: Any) -> Any:
-    """A kind or an object, whichever the input's type says, so that errors never speak of the other."""
+    """A kind or an object, depending on the input's type, so that errors never mention the other form."""
     if isinstance(value, str):
         return _sandbox_kind(value)
     if isinstance(value, dict):
@@ -39,7 +39,7 @@ def _sandbox(value: Any) -> Any:
 
 
 def _network(value: Any) -> Any:
-    """As `_sandbox`."""
+    """Like `_sandbox`."""
     if isinstance(value, dict):
         return AllowedHosts.model_validate(value)
     if isinstance(value, bool | AllowedHosts):
@@ -82,14 +82,14 @@ MAX_RULES = 100
 """Tools, and patterns, of an approval policy."""
 
 MAX_APPROVAL_S = 30 * 24 * 3600
-"""Longest wait for a person, in seconds: 30 days."""
+"""Longest wait for an approval, in seconds: 30 days."""
 
 MessageId = Annotated[Text, StringConstraints(min_length=1, max_length=100)]
 
 Effort = Annotated[
     ReasoningEffort | None,
     Field(
-        description="How much the model reasons; null is the model's default. `GET /v1/models` lists what each takes."
+        description="How much the model reasons; null: the model's default. `GET /v1/models` lists the accepted values."
     ),
 ]
 
@@ -113,7 +113,7 @@ Compaction = Annotated[str | dict[str, Any], BeforeValidator(_compaction), WithJ
 
 
 class LimitsPatch(Value):
-    """Limits to set; a name that is left out keeps its value, null lifts the limit."""
+    """Limits to set; an omitted limit keeps its value, null removes it."""
 
     max_steps: Annotated[int, Field(ge=1, le=MAX_NUMBER), JsonNumber] | None = None
     max_seconds: Annotated[float, Field(gt=0, le=MAX_NUMBER), JsonNumber] | None = None
@@ -122,7 +122,7 @@ class LimitsPatch(Value):
 
 
 class SandboxRequest(SandboxSpec):
-    """A kind of sandbox and limits within the operator's; what is left out is as the operator set it."""
+    """A kind of sandbox and limits within the operator's, which are the defaults."""
 
     kind: SandboxKind
     image: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
@@ -141,24 +141,24 @@ CommandPattern = Annotated[
 
 
 class ApprovalRulesRequest(Value):
-    """Calls that wait: those of the tools named, and commands in which one of the regular expressions is found."""
+    """Calls that need approval: those of the named tools, and commands that match one of the regular expressions."""
 
     tools: Annotated[list[Text], Field(max_length=MAX_RULES)] = Field(default=[], examples=[["write_file"]])
     commands: Annotated[list[CommandPattern], Field(max_length=MAX_RULES)] = Field(
-        default=[], examples=[[r"\brm\b"]], description="Searched for in what `execute_command` would run."
+        default=[], examples=[[r"\brm\b"]], description="Searched for in commands of `execute_command`."
     )
 
 
 class ApprovalRequest(Value):
-    """Which calls wait for a person, and for how long, in seconds; no answer in time is a denial. Null waits without
-    end."""
+    """Which calls need approval, and how long they wait, in seconds; without an answer in time they are denied. Null
+    waits without a timeout."""
 
     policy: Annotated[Literal["never", "always"] | ApprovalRulesRequest, BeforeValidator(_approval_policy)] = "never"
     timeout_s: Annotated[float, Field(gt=0, le=MAX_APPROVAL_S), JsonNumber] | None = 300
 
 
 class HistoryImport(Value):
-    """A conversation from elsewhere to go on from."""
+    """An imported conversation to continue."""
 
     format: WireFormat
     messages: Annotated[
@@ -166,8 +166,8 @@ class HistoryImport(Value):
         Field(
             min_length=1,
             max_length=MAX_HISTORY_MESSAGES,
-            description="Messages of Chat Completions or of the Messages API, oldest first; repaired where broken."
-            " What is missing, empty or cannot be taken over is stated by a text in its place.",
+            description="Messages of Chat Completions or of the Messages API, oldest first; repaired if broken."
+            " Missing, empty and unsupported parts are replaced by a text that says so.",
             json_schema_extra={
                 "items": {"type": "object", "properties": {"role": {"type": "string"}}, "required": ["role"]}
             },
@@ -188,14 +188,14 @@ class SessionCreate(Value):
     compaction: Compaction | None = None
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None
-    tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if left out.")
+    tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if omitted.")
     history: HistoryImport | None = None
     metadata: dict[str, Any] | None = None
 
 
 class SessionPatch(Value):
-    """`PATCH /v1/sessions/{id}`; takes effect from the next step. What is left out stays, in `compaction`,
-    `limits` and `approval` too; null takes back what the server gives a new session."""
+    """`PATCH /v1/sessions/{id}`; takes effect from the next step. Omitted fields are unchanged, also within
+    `compaction`, `limits` and `approval`; null resets to the server's default."""
 
     title: Title | None = None
     model: ModelName | None = None
@@ -209,12 +209,12 @@ class SessionPatch(Value):
 
 
 class ForkCreate(Value):
-    """`POST /v1/sessions/{id}/fork`. Without a message, all of the history up to the last step that has ended."""
+    """`POST /v1/sessions/{id}/fork`. Without a message, copies the history up to the last step that has ended."""
 
     after_message_id: MessageId | None = Field(
-        default=None, description="The last message that the fork has; the results of its calls go along."
+        default=None, description="The last message to copy; the results of its calls are included."
     )
-    title: Title | None = Field(default=None, description="The parent's title where it is left out.")
+    title: Title | None = Field(default=None, description="The parent's title if omitted.")
 
 
 class CancelRequest(Value):

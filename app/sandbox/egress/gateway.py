@@ -18,6 +18,9 @@ _RESOLVERS = 256
 """Threads that resolve names, started when needed. They are enough for 128 sessions with `SESSION_LOOKUPS` each: a
 thread that waits for a name server cannot be interrupted."""
 _MOST_ADDRESSES = 4
+ACCEPT_S = 0.003
+"""Between two connections of all sandboxes, in seconds. Each costs the event loop about a millisecond, and a flood of
+them would take it from everyone."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolve = Callable[[str], list[str]]
@@ -48,10 +51,16 @@ class Gateway:
         """`resolve` gives the addresses of a name, and blocks; `dial` connects to an address and a port."""
         self.refused = 0
         self.shares = Shares()
+        self._turn = asyncio.Lock()
         self._resolve = resolve
         self._dial = dial
         # Its own, since a name server that does not answer must not hold up the threads of everything else.
         self._threads = ThreadPoolExecutor(_RESOLVERS, "egress-resolver")
+
+    async def pause(self) -> None:
+        """Lets the event loop do other work before a sandbox's next connection; sandboxes take turns."""
+        async with self._turn:
+            await asyncio.sleep(ACCEPT_S)
 
     async def connect(self, name: str, port: int, share: Share) -> Connection:
         """A connection to an allowed name, which is resolved once: what is dialed is what was checked. `share` is the

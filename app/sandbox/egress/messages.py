@@ -18,8 +18,11 @@ from app.sandbox.egress.refusals import RefusedError
 
 READ_BYTES = 64 * 1024
 MAX_HEAD_BYTES = 32 * 1024
+MAX_HEAD_LINES = 128
+"""Parsing a head takes 1 µs for each line, and servers take about 100 headers."""
 HTTP, HTTPS = 80, 443
 _ABSOLUTE = re.compile(r"http://([^/?#]+)([/?][^#]*)?", re.IGNORECASE)
+_BLANK_LINE = re.compile(rb"\n\r?\n")
 _OF_ONE_CONNECTION = {b"connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"expect"}
 """Headers that are not passed on; `Transfer-Encoding` is, as h11 writes the body by it."""
 
@@ -46,6 +49,8 @@ class Peer:
         self.reader = reader
         self.writer = writer
         self._http = h11.Connection(role, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._head = bytearray()
+        self._head_lines = 0
 
     @property
     def has_answered(self) -> bool:
@@ -64,8 +69,20 @@ class Peer:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
                 await self.send(h11.InformationalResponse(status_code=100, headers=[]))
-            self._http.receive_data(await self.reader.read(READ_BYTES))
+            data = await self.reader.read(READ_BYTES)
+            if self._http.their_state in (h11.IDLE, h11.SEND_RESPONSE):
+                self._count_lines(data)
+            self._http.receive_data(data)
         return event
+
+    def _count_lines(self, data: bytes) -> None:
+        """Follows a head as it arrives, up to the blank line that ends it."""
+        before = len(self._head)
+        self._head += data
+        end = _BLANK_LINE.search(self._head, max(0, before - 2))
+        self._head_lines += self._head.count(b"\n", before, end.end() if end else len(self._head))
+        if self._head_lines > MAX_HEAD_LINES:
+            raise h11.RemoteProtocolError(f"the head has more than {MAX_HEAD_LINES} lines", error_status_hint=431)
 
     async def send(self, event: h11.Event) -> None:
         if data := self._http.send(event):

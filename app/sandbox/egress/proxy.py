@@ -30,8 +30,6 @@ from app.sandbox.egress.messages import (
 )
 from app.sandbox.egress.refusals import Refusals, RefusedError, printable
 
-ACCEPT_S = 0.002
-"""Between two connections of one sandbox, in seconds: a flood of them would take the event loop from everyone."""
 RETRY_S = 0.1
 HEAD_S = 15.0
 """How long a client may take for a request's head, and for the first message of TLS, in seconds."""
@@ -88,7 +86,7 @@ class Proxy:
                 served = asyncio.Event()
                 self._start(self._serve(connection, served)).add_done_callback(partial(_set, served))
                 await served.wait()
-                await asyncio.sleep(ACCEPT_S)
+                await self._gateway.pause()
 
     async def _next(self, listener: socket.socket) -> socket.socket:
         while True:

@@ -117,7 +117,7 @@ class InMemoryQueue(QueueService):
         self._memory.get(session_id)
         queue = self._memory.queues[session_id]
         if len(queue) >= 3:
-            raise QueueFullError("3 messages are waiting already.")
+            raise QueueFullError("3 messages are already pending.")
         message = QueuedMessage(
             id=body.id or new_id(),
             position=len(queue) + 1,
@@ -233,7 +233,7 @@ class InMemoryCompactions(CompactionService):
     async def request(self, session_id: str, body: CompactionCreate) -> CompactionEvent:
         self._memory.get(session_id)
         if session_id in self._memory.rounds_of:
-            raise ConflictError("A compaction of this session is under way.", code="compaction_in_progress")
+            raise ConflictError("A compaction of this session is already running.", code="compaction_in_progress")
         event = CompactionEvent(
             round=1, reason="manual", policy=body.policy or "reactive", status="running", created_at=now()
         )

@@ -37,7 +37,7 @@ async def refused(client: httpx.AsyncClient, body: Any) -> list[tuple[str, str]]
         ({"approval": {"policy": {"tools": 1}}}, "approval.policy.tools", "Input should be an array"),
         ({"task": ""}, "task", "Input should have at least 1 character"),
         ({"title": "x" * 301}, "title", "Input should have at most 300 characters"),
-        ({"task": " "}, "task", "There should be more than white space"),
+        ({"task": " "}, "task", "Input should contain more than whitespace"),
         ({"id": "notauuid"}, "id", "Input should be a UUIDv7 in lower case"),
         ({"id": "01936F5E-8D2A-7C3B-9F1E-2A4B6C8D0E1F"}, "id", "Input should be a UUIDv7 in lower case"),
         ({"id": "01936f5e-8d2a-4c3b-9f1e-2a4b6c8d0e1f"}, "id", "Input should be a UUIDv7 in lower case"),

@@ -15,7 +15,7 @@ from tests.unit.cli.test_cli_client import as_json, client_of
 SESSION = "01a20436-0000-7000-8000-000000000001"
 CALL = "01a20436-270d-740d-8574-6f28e66251d8"
 NONE_WAITS = as_json({"items": [], "last_seq": 9})
-RESOLVED = as_json({"code": "approval_resolved", "detail": "The call waits no more."}, "409 Conflict")
+RESOLVED = as_json({"code": "approval_resolved", "detail": "The call no longer waits."}, "409 Conflict")
 
 
 def page(*call_ids: str, cursor: str | None = None) -> bytes:

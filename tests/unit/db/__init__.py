@@ -1,1 +1,1 @@
-"""The database: commits, readers, migrations, and the rules that its statements keep."""
+"""The database: commits, readers, migrations, and the rules of its statements."""

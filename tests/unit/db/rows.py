@@ -28,7 +28,7 @@ async def new_database(folder: Path) -> AsyncIterator[Database]:
 
 
 def add_session(connection: Connection, id: str | None = None, **fields: Any) -> str:
-    """A session's row; gives its id."""
+    """Adds a session's row; returns its id."""
     id = id or new_id()
     values: dict[str, Any] = {
         "title": None,

@@ -1,4 +1,4 @@
-"""Migrations: they make what the models say, once, and refuse what they do not know."""
+"""Migrations: they create the tables of the models, once, and refuse unknown databases."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_folder_of_the_database_is_private(url: str, tmp_path: Path) -> None
     assert (tmp_path / "deep" / "er").stat().st_mode & 0o777 == 0o700
 
 
-def test_the_migrations_make_what_the_models_say(url: str) -> None:
+def test_the_migrations_match_the_models(url: str) -> None:
     upgrade(url)
     with connect(url) as connection:
         opts = {"compare_type": True, "render_as_batch": True, "include_name": is_managed}
@@ -52,14 +52,14 @@ def test_the_migrations_make_what_the_models_say(url: str) -> None:
         assert compare_metadata(context, metadata) == []
 
 
-def test_the_index_of_words_is_there_though_no_model_says_so(url: str) -> None:
+def test_the_word_index_exists_without_a_model(url: str) -> None:
     upgrade(url)
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
         (made,) = connection.execute("select sql from sqlite_master where name = 'search_text'").fetchone()
     assert "fts5" in made
 
 
-def test_indexes_are_those_of_the_models(url: str) -> None:
+def test_indexes_match_the_models(url: str) -> None:
     upgrade(url)
     path = url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path)) as connection:
@@ -80,7 +80,7 @@ def downgrade(url: str, revision: str) -> None:
         connection.commit()
 
 
-def test_rounds_that_have_failed_before_say_why_as_their_events_do(url: str) -> None:
+def test_rounds_that_failed_before_get_the_error_of_their_events(url: str) -> None:
     upgrade(url)
     downgrade(url, "0004")
     path = url.removeprefix("sqlite:///")
@@ -124,7 +124,7 @@ def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
             call(url)
 
 
-def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "test.db"
     path.write_bytes(b"this is not a database at all" * 100)
     for call in (upgrade, revisions):
@@ -132,7 +132,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
             call(f"sqlite:///{path}")
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be used"):
         upgrade(f"sqlite:///{tmp_path / 'file' / 'test.db'}")

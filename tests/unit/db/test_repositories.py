@@ -1,4 +1,4 @@
-"""Statements whose rules the rest relies on: seqs without holes, fences, totals, times and JSON as they were."""
+"""Statements that other code relies on: gapless seqs, fences, totals, times and JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.sessions import ContextState, QueueMode, Status
 from tests.unit.db.rows import add_session, new_database
 
 
-async def test_seqs_are_taken_without_holes_whoever_takes_them(database: Database) -> None:
+async def test_seqs_have_no_gaps_whoever_takes_them(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     other = await database.writer.write(add_session)
     taken: list[int] = []
@@ -52,7 +52,7 @@ async def test_a_stale_owner_takes_no_seq(database: Database) -> None:
     assert [event.seq for event in stored] == [1, 2]
 
 
-async def test_a_write_that_fails_gives_its_seqs_back(database: Database) -> None:
+async def test_a_failed_write_returns_its_seqs(database: Database) -> None:
     session_id = await database.writer.write(add_session)
 
     def fails(connection: Connection) -> None:
@@ -64,7 +64,7 @@ async def test_a_write_that_fails_gives_its_seqs_back(database: Database) -> Non
     assert await database.writer.write(lambda c: events.allocate(c, session_id, 1, now())) == 1
 
 
-async def test_a_session_that_is_gone_gives_no_seq_and_has_no_rows(database: Database) -> None:
+async def test_a_deleted_session_gives_no_seq_and_has_no_rows(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     await database.writer.write(lambda c: events.append(c, session_id, [StoredEvent(1, "test", "{}")]))
     await database.writer.write(lambda c: sessions.remove(c, session_id))
@@ -119,7 +119,7 @@ async def test_steers_come_before_follow_ups_in_order_of_acceptance(database: Da
     assert await database.read(lambda c: queue.counts(c, [session_id, new_id()])) == {session_id: 4}
 
 
-async def test_a_part_is_replaced_by_what_it_becomes(database: Database) -> None:
+async def test_an_open_part_is_replaced_by_the_complete_one(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     message = Message(id=new_id(), seq=1, role=Role.ASSISTANT, parts=(), created_at=now())
     part = ToolCallPart(id=new_id(), index=0, call_id=new_id(), name="x", arguments_text='{"a": ')
@@ -133,7 +133,7 @@ async def test_a_part_is_replaced_by_what_it_becomes(database: Database) -> None
     await database.writer.write(lambda c: parts.start_calls(c, session_id, message.id))
     [stored] = await database.read(lambda c: messages.history(c, session_id))
     assert stored.parts == (whole.model_copy(update={"status": ToolStatus.RUNNING}),)
-    assert stored.tool_calls[0].arguments_text == '{"a":  1}', "to the letter, for the prompt cache"
+    assert stored.tool_calls[0].arguments_text == '{"a":  1}', "unchanged, for the prompt cache"
     assert await database.read(lambda c: parts.open_parts(c, session_id)) == []
     [call] = await database.read(lambda c: parts.open_calls(c, session_id))
     assert call.call_id == part.call_id
@@ -226,7 +226,7 @@ async def test_attempts_are_found_by_step(database: Database) -> None:
     assert await database.read(lambda c: steps.count(c, session_id)) == 3
 
 
-async def test_sessions_are_found_by_status_and_the_database_knows_itself(database: Database) -> None:
+async def test_sessions_are_found_by_status_and_the_database_has_one_id(database: Database) -> None:
     idle = await database.writer.write(add_session)
     busy = await database.writer.write(lambda c: add_session(c, status=Status.RUNNING))
     assert set(await database.read(sessions.ids)) == {idle, busy}
@@ -246,6 +246,6 @@ def test_times_keep_their_milliseconds(seconds: float) -> None:
 
 
 @given(value=st.recursive(st.none() | st.booleans() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)))
-def test_json_comes_back_as_it_was(value: object) -> None:
+def test_json_round_trips(value: object) -> None:
     column = Json()
     assert column.process_result_value(column.process_bind_param(value, None), None) == value  # type: ignore[arg-type]

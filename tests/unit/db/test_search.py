@@ -1,4 +1,4 @@
-"""Full-text search: it finds what was said in its own session, whatever is asked, and indexes each message once."""
+"""Full-text search: it finds texts of its own session for any query, and indexes each message once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def store(connection: Connection, session_id: str, *history: Message) -> None:
 
 
 def index_all(connection: Connection, session_id: str, before: int = LAST) -> int:
-    """Indexes to the end; gives the number of writes that it takes."""
+    """Indexes to the end; returns the number of writes that it takes."""
     writes, done = 0, 0
     while done is not None:
         done = search.index(connection, session_id, before=before, after=done)  # type: ignore[assignment]
@@ -110,7 +110,7 @@ HISTORY = (
         ("nothing of the kind whatsoever xyz", [3, 1, 9, 5]),
     ],
 )
-async def test_what_is_found(database: Database, query: str, seqs: list[int]) -> None:
+async def test_a_query_finds_the_best_places(database: Database, query: str, seqs: list[int]) -> None:
     session_id = await database.writer.write(add_session)
     await database.writer.write(lambda c: store(c, session_id, *HISTORY))
     found = await searched(database, session_id, query)
@@ -120,7 +120,7 @@ async def test_what_is_found(database: Database, query: str, seqs: list[int]) ->
         assert sorted(place.seq for place in found) == sorted(seqs)
 
 
-async def test_a_place_says_what_it_is(database: Database) -> None:
+async def test_a_place_has_its_message_and_a_snippet(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     await database.writer.write(lambda c: store(c, session_id, *HISTORY))
     (place,) = await searched(database, session_id, "ValueError")
@@ -130,7 +130,7 @@ async def test_a_place_says_what_it_is(database: Database) -> None:
     assert (summary.role, summary.call_id, summary.snippet) == ("summary", None, "数据库使用连接池")
 
 
-async def test_the_best_comes_first_and_the_rest_is_cut(database: Database) -> None:
+async def test_the_best_match_comes_first_and_the_limit_applies(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     filler = "lorem ipsum dolor sit amet " * 30
     history = [said(n, Role.USER, words(f"{filler} port {filler}")) for n in range(1, 40)]
@@ -161,7 +161,7 @@ async def test_only_the_sessions_own_history_is_searched(database: Database) -> 
     assert len(await searched(database, one, "Lisbon")) == 1
 
 
-async def test_a_message_is_indexed_once_and_late_ones_by_the_next_search(database: Database) -> None:
+async def test_a_message_is_indexed_once_and_new_ones_by_the_next_search(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     await database.writer.write(lambda c: store(c, session_id, *HISTORY))
     await database.writer.write(lambda c: index_all(c, session_id, before=4))
@@ -176,7 +176,7 @@ async def test_a_message_is_indexed_once_and_late_ones_by_the_next_search(databa
 
 async def test_a_long_history_takes_several_writes(database: Database) -> None:
     session_id = await database.writer.write(add_session)
-    # Half of the messages hold nothing to index, which must not hold the index up.
+    # Half of the messages have nothing to index, which must not stop the indexing.
     count = 2 * search.MESSAGES_PER_WRITE + 50
     history = [said(n, Role.ASSISTANT, *([words(f"word{n}")] if n > 120 else [])) for n in range(1, count + 1)]
     await database.writer.write(lambda c: store(c, session_id, *history))
@@ -184,7 +184,7 @@ async def test_a_long_history_takes_several_writes(database: Database) -> None:
     assert [place.seq for place in await searched(database, session_id, f"word{count}")] == [count]
 
 
-async def test_entries_go_with_their_session(database: Database) -> None:
+async def test_entries_are_deleted_with_their_session(database: Database) -> None:
     one, other = await database.writer.write(add_session), await database.writer.write(add_session)
     for session_id in (one, other):
         history = [said(1, Role.USER, words("kept"))]
@@ -212,7 +212,7 @@ async def test_entries_go_with_their_session(database: Database) -> None:
         ).map(" ".join),
     )
 )
-async def test_any_text_is_a_query(tmp_path_factory: pytest.TempPathFactory, query: str) -> None:
+async def test_any_text_is_a_valid_query(tmp_path_factory: pytest.TempPathFactory, query: str) -> None:
     async with new_database(tmp_path_factory.mktemp("db")) as database:
         session_id = await database.writer.write(add_session)
         exact = said(2, Role.USER, words(query))
@@ -224,7 +224,7 @@ async def test_any_text_is_a_query(tmp_path_factory: pytest.TempPathFactory, que
 
 
 class TestStoredHistory:
-    async def test_a_search_sees_what_came_before_its_own_message(self, database: Database) -> None:
+    async def test_a_search_sees_only_messages_before_its_own(self, database: Database) -> None:
         session_id = await database.writer.write(add_session)
         asking = said(4, Role.ASSISTANT, words("I ask for apples"), call("ask", "{}"))
         history = [said(1, Role.USER, words("apples")), asking, said(6, Role.USER, words("later apples"))]
@@ -236,7 +236,7 @@ class TestStoredHistory:
         await past.search("apples", asked_by="ask", limit=9)
         assert database.writer.commits == commits + 1
 
-    async def test_outputs(self, database: Database, tmp_path: Path) -> None:
+    async def test_stored_outputs_are_found(self, database: Database, tmp_path: Path) -> None:
         session_id = await database.writer.write(add_session)
         other = await database.writer.write(add_session)
         (tmp_path / "kept").write_bytes(b"raw")
@@ -264,5 +264,5 @@ class TestStoredHistory:
             assert caught.value.code == code
         with pytest.raises(NotFoundError):
             await StoredHistory(database, other, None).output("short")
-        with pytest.raises(NotFoundError, match="not stored"):
+        with pytest.raises(NotFoundError, match="no longer stored"):
             await StoredHistory(database, session_id, None).output("long")

@@ -1,4 +1,4 @@
-"""The writer: shared commits, each write for itself, in order, and told of only when it is committed."""
+"""The writer: shared commits, isolated writes in order, and callbacks only after the commit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def put(key: str, value: str = "") -> Work:
 
 
 def failing(key: str, error: Exception) -> Work:
-    """Writes, then fails: what it has written must not stay."""
+    """Writes, then fails: the write must be rolled back."""
 
     def work(connection: Connection) -> str:
         put(key)(connection)
@@ -49,7 +49,7 @@ def keys(connection: Connection) -> list[str]:
 
 
 class Hold:
-    """Holds the writer in its thread, so that what is submitted meanwhile becomes one batch."""
+    """Blocks the writer in its thread, so that writes submitted meanwhile become one batch."""
 
     def __init__(self, database: Database) -> None:
         self._held, self._go = threading.Event(), threading.Event()
@@ -116,14 +116,14 @@ async def test_a_write_that_fails_rolls_back_alone(tmp_path: Path, fails: list[b
         assert told == [f"error {n}" if fail else f"k{n}" for n, fail in enumerate(fails)], "in order, each once"
 
 
-async def test_what_is_said_of_a_refusal_holds_no_values(database: Database) -> None:
+async def test_an_error_text_contains_no_values(database: Database) -> None:
     await database.writer.write(put("twice", "a person's text"))
     with pytest.raises(IntegrityError) as refused:
         await database.writer.write(put("twice", "a person's text"))
     assert "a person's text" not in str(refused.value)
 
 
-async def test_a_broken_rule_of_the_tables_fails_its_own_write_alone(database: Database) -> None:
+async def test_a_constraint_violation_fails_only_its_own_write(database: Database) -> None:
     hold = await Hold.on(database)
     first = database.writer.submit(put("same"))
     second = database.writer.submit(put("same"))
@@ -135,7 +135,7 @@ async def test_a_broken_rule_of_the_tables_fails_its_own_write_alone(database: D
     assert await database.read(keys) == ["same", "other"]
 
 
-async def test_nothing_is_told_before_it_is_committed(database: Database) -> None:
+async def test_callbacks_run_only_after_the_commit(database: Database) -> None:
     seen: list[list[str]] = []
     path = str(database.writer._engine.url.database)
 
@@ -150,7 +150,7 @@ async def test_nothing_is_told_before_it_is_committed(database: Database) -> Non
     assert seen == [["a"], ["done"]], "committed, then the callback, then the future"
 
 
-async def test_a_cancelled_waiter_undoes_nothing(database: Database) -> None:
+async def test_cancelling_a_waiter_does_not_undo_its_write(database: Database) -> None:
     hold = await Hold.on(database)
     told: list[str] = []
     waiting = asyncio.create_task(database.writer.write(put("a"), told.append))
@@ -160,7 +160,7 @@ async def test_a_cancelled_waiter_undoes_nothing(database: Database) -> None:
     raw.cancel()
     after = database.writer.submit(put("c"))
     await hold.release()
-    assert await after == "c", "the writer goes on"
+    assert await after == "c", "the writer continues"
     assert told == ["a", "b"]
     assert await database.read(keys) == ["a", "b", "c"]
 
@@ -181,7 +181,7 @@ async def test_a_callback_that_fails_does_not_stop_the_writer(database: Database
     assert await third == "c"
 
 
-async def test_closing_commits_what_was_submitted_and_takes_no_more(tmp_path: Path) -> None:
+async def test_closing_commits_submitted_writes_and_accepts_no_more(tmp_path: Path) -> None:
     async with new_database(tmp_path) as database:
         writes = [database.writer.submit(put(f"k{n}")) for n in range(300)]
         await database.writer.aclose()
@@ -193,7 +193,7 @@ async def test_closing_commits_what_was_submitted_and_takes_no_more(tmp_path: Pa
 
 @pytest.fixture
 def read_only(path: Path) -> str:
-    """A database that cannot be written, by its own word, so that it holds for root too."""
+    """A database marked read-only in its header, so that root cannot write it either."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table server (key text primary key, value text)")
     data = bytearray(path.read_bytes())
@@ -203,7 +203,7 @@ def read_only(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-async def test_a_database_that_takes_no_writes_says_so(read_only: str) -> None:
+async def test_a_read_only_database_refuses_writes(read_only: str) -> None:
     database = open_database(read_only)
     writes = [database.writer.submit(put(f"k{n}")) for n in range(3)]
     results = await asyncio.gather(*writes, return_exceptions=True)
@@ -212,7 +212,7 @@ async def test_a_database_that_takes_no_writes_says_so(read_only: str) -> None:
     assert all("refused the write" in str(result) for result in results)
 
 
-async def test_a_locked_database_fails_the_write_and_then_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_locked_database_fails_the_write_and_recovers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_MS", 20)
     async with new_database(path.parent) as database:
         await database.writer.write(put("a"))
@@ -226,9 +226,7 @@ async def test_a_locked_database_fails_the_write_and_then_goes_on(path: Path, mo
         assert await database.read(keys) == ["a", "c"]
 
 
-async def test_however_many_wait_each_waits_for_the_lock_twice_at_most(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_write_waits_for_the_lock_at_most_twice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_MS", 1)
     told: list[Commit] = []
     async with new_database(path.parent) as database:
@@ -277,7 +275,7 @@ async def test_a_read_sees_one_state(database: Database) -> None:
     assert await database.read(keys) == ["first", "a"]
 
 
-async def test_readers_cannot_write_and_their_errors_are_ours(database: Database) -> None:
+async def test_readers_cannot_write_and_raise_storage_errors(database: Database) -> None:
     with pytest.raises(StorageError, match="cannot be read"):
         await database.read(put("a"))
     with pytest.raises(StorageError, match="cannot be read"):
@@ -285,7 +283,7 @@ async def test_readers_cannot_write_and_their_errors_are_ours(database: Database
 
 
 @pytest.mark.parametrize("url", ["postgresql://x/y", "sqlite://", "sqlite:///:memory:", "mysql+pymysql://x/y"])
-def test_only_sqlite_files_are_served(url: str) -> None:
+def test_only_sqlite_files_are_supported(url: str) -> None:
     with pytest.raises(StorageError, match="SQLite file"):
         sqlite_path(url)
 
@@ -296,7 +294,7 @@ def test_any_sqlite_driver_names_the_same_file() -> None:
 
 
 async def test_a_batch_of_slow_writes_is_committed_in_parts(database: Database) -> None:
-    """Each gets its turn in order, and the first of them does not wait for all."""
+    """They run in order, and the first of them does not wait for all."""
     count = text(
         "with recursive c(x) as (select 1 union all select x + 1 from c where x < 300000) select max(x) from c"
     )
@@ -319,7 +317,7 @@ async def test_a_batch_of_slow_writes_is_committed_in_parts(database: Database) 
     assert max(commit.writes for commit in told) <= 2
 
 
-async def test_commits_are_told_of_with_their_writes_and_refusals(database: Database, path: Path) -> None:
+async def test_commits_are_observed_with_their_writes_and_refusals(database: Database, path: Path) -> None:
     told: list[Commit] = []
     database.writer.observe = told.append
     hold = await Hold.on(database)
@@ -344,7 +342,7 @@ async def test_commits_are_told_of_with_their_writes_and_refusals(database: Data
         (sqlite3.SQLITE_CORRUPT, StorageError),
     ],
 )
-def test_what_a_refusal_means(code: int, kind: type[StorageError]) -> None:
+def test_refusals_are_translated_by_their_code(code: int, kind: type[StorageError]) -> None:
     error = sqlite3.OperationalError("in the way")
     error.sqlite_errorcode = code
     refused = refusal(DBAPIError("insert", {}, error), "The database refused the write")
@@ -352,6 +350,6 @@ def test_what_a_refusal_means(code: int, kind: type[StorageError]) -> None:
     assert refused.detail == "The database refused the write: in the way."
 
 
-async def test_a_reading_may_be_made_in_the_calling_thread(database: Database) -> None:
+async def test_read_here_runs_in_the_calling_thread(database: Database) -> None:
     await database.writer.write(put("k"))
     assert await asyncio.to_thread(database.read_here, keys) == ["k"]

@@ -1,4 +1,4 @@
-"""The bus: texts of open parts from any offset, newest events, and channels that go when nobody needs them."""
+"""The bus: texts of open parts from any offset, newest events, and channels that are dropped when unused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_part_gives_what_follows_any_offset(pieces: list[str], offset: int, mo
     assert [run for run in part.since(offset, most) if run[1]] == expected
 
 
-def test_a_part_of_very_many_pieces_stays_whole_in_few() -> None:
+def test_a_part_of_many_pieces_is_complete_in_few() -> None:
     part = OpenPart("text.delta", {})
     whole = ""
     for n in range(5 * MAX_PIECES + 7):
@@ -55,9 +55,7 @@ def test_a_part_of_very_many_pieces_stays_whole_in_few() -> None:
     keep=st.integers(1, 20),
     offset=st.integers(0, 300),
 )
-def test_a_preview_keeps_its_end_and_says_where_it_begins(
-    writes: list[tuple[str, str]], keep: int, offset: int
-) -> None:
+def test_a_preview_keeps_its_end_and_knows_its_offset(writes: list[tuple[str, str]], keep: int, offset: int) -> None:
     part = OpenPart("tool.output", {}, keep)
     for text, stream in writes:
         part.append(text, stream)
@@ -72,7 +70,7 @@ def test_a_preview_keeps_its_end_and_says_where_it_begins(
         assert set(streams[start : start + len(text)]) == {"o" if stream == "stdout" else "e"}
         at += len(text)
     assert at == len(whole)
-    assert all(one[2] != two[2] for one, two in pairwise(runs)), "neighbours of a stream are one"
+    assert all(one[2] != two[2] for one, two in pairwise(runs)), "adjacent pieces of a stream are merged"
 
 
 @pytest.mark.parametrize("streams", [("stdout",), ("stdout", "stderr")])
@@ -140,7 +138,7 @@ def test_recent_events_are_bounded_in_number_and_size() -> None:
     channel = Channel("s")
     channel.publish([event(n) for n in range(1, RECENT_EVENTS + 11)])
     assert len(channel.recent) == RECENT_EVENTS
-    assert channel.durable_after(5) is None, "the log is to be asked"
+    assert channel.durable_after(5) is None, "the log has to be read"
     after = channel.durable_after(10)
     assert after is not None
     assert [item.seq for item in after] == list(range(11, RECENT_EVENTS + 11))
@@ -150,10 +148,10 @@ def test_recent_events_are_bounded_in_number_and_size() -> None:
     last = channel.last_seq
     channel.publish([StreamItem("big", last + n, big) for n in range(1, 5)])
     assert sum(len(item.data) for item in channel.recent) <= RECENT_BYTES
-    assert channel.durable_after(last + 3) is None, "a large event is read in pieces, which only the log has"
+    assert channel.durable_after(last + 3) is None, "a large event is read in pieces, from the log"
 
 
-def test_a_reader_gets_no_more_at_a_time_than_it_may_hold() -> None:
+def test_a_reader_gets_at_most_one_page_at_a_time() -> None:
     channel, feed = Channel("s"), GlobalFeed()
     items = [StreamItem("session.updated", n, b"x" * (PAGE_BYTES // 4)) for n in range(1, 10)]
     channel.publish(items)
@@ -163,7 +161,7 @@ def test_a_reader_gets_no_more_at_a_time_than_it_may_hold() -> None:
     assert [len(feed.since(n) or []) for n in (0, 4, 8)] == [4, 4, 1]
 
 
-def test_an_open_part_is_told_in_deltas_that_a_reader_may_hold() -> None:
+def test_an_open_part_is_sent_in_bounded_deltas() -> None:
     channel = Channel("s")
     text = "".join(map(str, range(DELTA_CHARS)))
     channel.open_part("p", "text.delta", {}).append(text, "")
@@ -177,7 +175,7 @@ def test_an_open_part_is_told_in_deltas_that_a_reader_may_hold() -> None:
     assert [delta["offset"] for delta in told] == [*range(0, len(text), DELTA_CHARS), 0]
 
 
-def test_what_a_reader_knows_from_the_log_is_not_lost_by_a_late_publication() -> None:
+def test_a_late_publication_does_not_reopen_what_the_log_closed() -> None:
     channel = Channel("s")
     channel.last_seq = 7
     channel.publish([event(6)])
@@ -186,7 +184,7 @@ def test_what_a_reader_knows_from_the_log_is_not_lost_by_a_late_publication() ->
     assert (channel.last_seq, channel.published) == (7, 7)
 
 
-def test_a_channel_goes_when_nobody_reads_and_nothing_runs() -> None:
+def test_a_channel_is_dropped_without_readers_and_runs() -> None:
     bus = Bus()
     channel = bus.channel("s")
     reader = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The durable log: seqs without holes within their transaction, fenced, and read from any place."""
+"""The durable log: gapless seqs taken in a transaction, fenced, and read from any seq."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def withdrawn(appender: Appender, mode: QueueMode = QueueMode.STEER) -> MessageW
 
 
 async def append(database: Database, session_id: str, *counts: int, epoch: int | None = None) -> list[StreamItem]:
-    """Takes seqs in lots of these sizes, within one transaction, and uses all of them."""
+    """Takes seqs in batches of these sizes, within one transaction, and uses all of them."""
 
     def work(connection: Connection) -> list[StreamItem]:
         appender = Appender(connection, session_id, epoch=epoch)
@@ -49,7 +49,7 @@ async def append(database: Database, session_id: str, *counts: int, epoch: int |
     return await database.writer.write(work)
 
 
-async def test_seqs_go_on_without_a_hole_whatever_the_lots(database: Database, session_id: str) -> None:
+async def test_seqs_have_no_gaps_for_any_batch_sizes(database: Database, session_id: str) -> None:
     other = await database.writer.write(add_session)
     await append(database, other, 5)
     items = [*await append(database, session_id, 1, 0, 3), *await append(database, session_id, 2)]
@@ -59,7 +59,7 @@ async def test_seqs_go_on_without_a_hole_whatever_the_lots(database: Database, s
     assert rfc3339(row.updated_at) == orjson.loads(items[-1].data)["at"]
 
 
-async def test_what_was_appended_is_what_is_read(database: Database, session_id: str) -> None:
+async def test_appended_events_are_read_back(database: Database, session_id: str) -> None:
     items = await append(database, session_id, 7)
     log = EventLog(database)
     assert await log.after(session_id, 0) == items
@@ -69,7 +69,7 @@ async def test_what_was_appended_is_what_is_read(database: Database, session_id:
     assert await log.after(new_id(), 0) == []
 
 
-async def test_a_write_that_fails_gives_its_seqs_back(database: Database, session_id: str) -> None:
+async def test_a_failed_write_returns_its_seqs(database: Database, session_id: str) -> None:
     def work(connection: Connection) -> None:
         appender = Appender(connection, session_id)
         appender.add(appender.take(), withdrawn(appender))
@@ -81,7 +81,7 @@ async def test_a_write_that_fails_gives_its_seqs_back(database: Database, sessio
     assert [item.seq for item in await append(database, session_id, 1)] == [1]
 
 
-async def test_marks_are_for_readers_of_this_process_alone(database: Database, session_id: str) -> None:
+async def test_marks_are_not_stored(database: Database, session_id: str) -> None:
     def work(connection: Connection) -> list[StreamItem]:
         appender = Appender(connection, session_id)
         appender.add(appender.take(), withdrawn(appender), closes="part", voids="message")
@@ -94,7 +94,7 @@ async def test_marks_are_for_readers_of_this_process_alone(database: Database, s
 
 
 @pytest.mark.parametrize("count", [0, 1])
-async def test_a_stale_owner_can_take_nothing(database: Database, session_id: str, count: int) -> None:
+async def test_a_stale_owner_takes_no_seqs(database: Database, session_id: str, count: int) -> None:
     for _ in range(2):
         await database.writer.write(lambda c: sessions.claim(c, session_id))
     with pytest.raises(StaleOwnerError):
@@ -104,7 +104,7 @@ async def test_a_stale_owner_can_take_nothing(database: Database, session_id: st
     assert [item.seq for item in await EventLog(database).after(session_id, 0)] == [1, 2]
 
 
-async def test_a_session_that_is_gone_takes_no_events(database: Database) -> None:
+async def test_a_deleted_session_accepts_no_events(database: Database) -> None:
     with pytest.raises(NotFoundError) as caught:
         await append(database, new_id(), 1)
     assert caught.value.code == "session_not_found"
@@ -123,7 +123,7 @@ async def test_a_session_that_is_gone_takes_no_events(database: Database) -> Non
         ({"status": Status.RUNNING, "queue_held": True}, True, False),
     ],
 )
-async def test_a_session_is_quiet_when_nothing_runs_or_could(
+async def test_a_session_is_quiet_when_nothing_runs_or_can_start(
     database: Database, session_id: str, fields: dict[str, Any], waiting: bool, quiet: bool
 ) -> None:
     def prepare(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""A reader's stream over a real log: the log first, then live, each event once, and ends when it should."""
+"""A reader's stream over a real log: first the log, then live, each event once, ending when it should."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stage:
         self.log, self.bus = EventLog(database), Bus()
 
     async def commit(self, count: int = 1, **marks: str) -> list[StreamItem]:
-        """Appends events to the log without telling anyone."""
+        """Appends events to the log without publishing them."""
         return await self.database.writer.write(lambda c: self._append(c, count, marks))
 
     def _append(self, connection: Connection, count: int, marks: dict[str, str]) -> list[StreamItem]:
@@ -77,14 +77,14 @@ async def take(batches: Batches, count: int) -> list[StreamItem]:
 async def nothing_more(batches: Batches) -> asyncio.Future[list[StreamItem]]:
     """The reader's next batch, which it is waiting for."""
     waiting = asyncio.ensure_future(anext(batches))
-    # Reads of the log go through a thread: when this one is through, so is the reader's.
+    # Reads of the log go through a thread: when this one has finished, so has the reader's.
     for _ in range(20):
         await asyncio.sleep(0.005)
     assert not waiting.done(), waiting
     return waiting
 
 
-async def test_the_log_in_pages_then_what_comes(stage: Stage) -> None:
+async def test_the_log_in_pages_then_new_events(stage: Stage) -> None:
     await stage.commit(1203)
     async with stage.follow() as batches:
         items = await take(batches, 1203)
@@ -120,7 +120,7 @@ async def test_a_large_event_comes_in_pieces_and_nothing_in_between(stage: Stage
     assert b"".join(item.data for item in items) == b"".join(item.data for item in stored)
 
 
-async def test_a_seq_to_come_and_a_session_that_is_gone(stage: Stage) -> None:
+async def test_a_future_seq_and_a_deleted_session_are_refused(stage: Stage) -> None:
     await stage.commit(3)
     with pytest.raises(ConflictError) as caught:
         async with stage.follow(4):
@@ -144,7 +144,7 @@ async def test_open_parts_come_after_the_events_before_them(stage: Stage) -> Non
         assert (orjson.loads(delta.data)["offset"], orjson.loads(delta.data)["text"]) == (5, " world")
 
 
-async def test_a_part_that_the_log_has_closed_already_gives_no_more_deltas(stage: Stage) -> None:
+async def test_a_part_that_the_log_has_closed_gives_no_more_deltas(stage: Stage) -> None:
     """Between the commit and its publication a new reader finds the closing event in the log, and the part still
     open."""
     await stage.commit()
@@ -171,7 +171,7 @@ async def test_a_part_that_the_log_has_closed_already_gives_no_more_deltas(stage
 
 @settings(deadline=None, max_examples=25)
 @given(moves=st.lists(st.sampled_from(["publish", "commit", "write", "close", "read", "wait"]), max_size=25))
-async def test_any_interleaving_is_without_hole_repeat_or_late_delta(
+async def test_no_interleaving_causes_a_gap_a_duplicate_or_a_late_delta(
     tmp_path_factory: pytest.TempPathFactory, moves: list[str]
 ) -> None:
     async with new_database(tmp_path_factory.mktemp("reader")) as database:
@@ -189,7 +189,7 @@ async def test_any_interleaving_is_without_hole_repeat_or_late_delta(
         readers = [asyncio.create_task(consume())]
         for move in moves:
             if move == "write":
-                # The next part may be written before the end of the last one is told.
+                # The next part may be written before the end of the last one is published.
                 stage.write("😀a", f"p{parts}")
             elif move == "close":
                 unpublished += await stage.commit(closes=f"p{parts}")
@@ -213,7 +213,7 @@ async def test_any_interleaving_is_without_hole_repeat_or_late_delta(
 
 
 def check(got: list[StreamItem], last_seq: int | None) -> None:
-    """Every event once, and for every part deltas from its beginning that end with its closing event."""
+    """Every event once, and for every part its deltas from the beginning up to its closing event."""
     assert [item.seq for item in got if item.seq is not None] == list(range(1, (last_seq or 0) + 1))
     ends: dict[str, int] = {}
     closed: set[str] = set()
@@ -254,7 +254,7 @@ async def test_until_idle_ends_at_once_in_an_idle_session(stage: Stage, after: i
         assert [item.seq async for batch in batches for item in batch] == list(range(after + 1, 4))
 
 
-async def test_until_idle_waits_for_what_is_deliverable_and_not_for_what_is_held(stage: Stage) -> None:
+async def test_until_idle_waits_for_deliverable_messages_but_not_for_held_ones(stage: Stage) -> None:
     await stage.commit()
     await stage.change(status=Status.IDLE)
     await stage.database.writer.write(pending(stage.session_id))
@@ -290,7 +290,7 @@ async def farewell(stage: Stage) -> None:
 
 @pytest.mark.parametrize("read_before", [0, 1, 3])
 @pytest.mark.parametrize("published", [True, False])
-async def test_a_deleted_session_says_so_to_every_reader(stage: Stage, read_before: int, published: bool) -> None:
+async def test_every_reader_gets_the_deletion_of_its_session(stage: Stage, read_before: int, published: bool) -> None:
     if published:
         stage.bus.channel(stage.session_id).running = True
         await stage.publish(600)
@@ -305,7 +305,7 @@ async def test_a_deleted_session_says_so_to_every_reader(stage: Stage, read_befo
     assert [item.type for item in items].count("session.deleted") == 1
 
 
-async def test_a_reader_far_behind_hears_of_the_deletion(stage: Stage) -> None:
+async def test_a_reader_far_behind_gets_the_deletion(stage: Stage) -> None:
     await stage.commit(700)
     async with stage.follow() as batches:
         first = await anext(batches)
@@ -315,7 +315,7 @@ async def test_a_reader_far_behind_hears_of_the_deletion(stage: Stage) -> None:
     assert [(item.type, item.seq) for item in rest] == [("session.deleted", 701)]
 
 
-async def test_a_deletion_while_the_end_is_looked_for_is_no_error(stage: Stage) -> None:
+async def test_a_deletion_during_the_idle_check_is_not_an_error(stage: Stage) -> None:
     await stage.commit()
     async with stage.follow(until_idle=True) as batches:
         await take(batches, 1)
@@ -345,14 +345,14 @@ async def test_closing_ends_readers_that_have_everything(stage: Stage) -> None:
 async def test_all_sessions_are_followed_from_the_moment_of_subscribing(stage: Stage) -> None:
     stage.bus.publish("a", [StreamItem("session.created", 1, b"{}")])
     async with follow_all(stage.bus) as batches:
-        # Nothing has been read yet: what happens now belongs to the stream all the same.
+        # Nothing has been read yet, but events from now on belong to the stream.
         stage.bus.publish("b", [StreamItem("session.created", 1, b'{"b":1}'), StreamItem("step.started", 2, b"{}")])
         assert await anext(batches) == [StreamItem("session.created", None, b'{"b":1}')]
         assert len(stage.bus.all.readers) == 1
     assert len(stage.bus.all.readers) == 0
 
 
-async def test_a_reader_of_all_that_falls_far_behind_is_let_go(stage: Stage) -> None:
+async def test_a_reader_of_all_sessions_that_falls_far_behind_is_disconnected(stage: Stage) -> None:
     async with follow_all(stage.bus) as batches:
         for n in range(GLOBAL_EVENTS + 1):
             stage.bus.publish("a", [StreamItem("session.updated", n, b"{}")])

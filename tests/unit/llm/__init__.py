@@ -1,1 +1,1 @@
-"""Tests of the room of model providers."""
+"""Tests of the model providers."""

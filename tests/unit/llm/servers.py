@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server for one test: it answers by script and records what it was asked and when it was left."""
+"""A small HTTP/1.1 server for one test: it plays scripted answers and records requests and disconnects."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ End = Literal["whole", "cut", "hang"]
 
 @dataclass(frozen=True)
 class Scripted:
-    """One answer. `pieces` go out one by one. Then the body ends properly (`whole`), the connection breaks
-    (`cut`), or nothing comes any more until the client leaves (`hang`)."""
+    """One answer. `pieces` are sent one by one. Then the body ends properly (`whole`), the connection breaks (`cut`),
+    or nothing more is sent until the client disconnects (`hang`)."""
 
     status: int = 200
     pieces: Sequence[bytes] = ()
@@ -96,7 +96,7 @@ async def _read(reader: asyncio.StreamReader) -> Asked | None:
 
 @asynccontextmanager
 async def local_server(*answers: Scripted) -> AsyncIterator[LocalServer]:
-    """Plays the answers one request each; the last one again and again."""
+    """Plays one answer per request; the last one repeatedly."""
     local = LocalServer(answers)
     server = await asyncio.start_server(local.serve, "127.0.0.1", 0, limit=64 * 1024 * 1024)
     local.port = server.sockets[0].getsockname()[1]

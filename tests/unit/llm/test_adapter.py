@@ -1,4 +1,4 @@
-"""How an answer is read: others have their turn, and what says nothing has an end."""
+"""How an answer is read: other tasks keep running, and streams without content end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\
 
 
 class Flood:
-    """A body of which more is always there, so that reading it never waits."""
+    """A body with more data always available, so that reading it never waits."""
 
     is_json = False
 
@@ -43,7 +43,7 @@ async def said(chunks: Iterable[bytes]) -> list[StreamEvent]:
     return [event async for batch in read_response(OpenAiStream(error), Flood(chunks)) for event in batch]
 
 
-async def test_others_have_their_turn_while_a_stream_has_always_more() -> None:
+async def test_other_tasks_run_while_a_stream_never_pauses() -> None:
     turns = count()
 
     async def other() -> None:
@@ -57,12 +57,12 @@ async def test_others_have_their_turn_while_a_stream_has_always_more() -> None:
     assert next(turns) > 10
 
 
-async def test_a_chunk_of_many_events_loses_none() -> None:
+async def test_a_chunk_of_many_events_is_read_completely() -> None:
     events = await said([WORD * 2_000 + END])
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "a" * 2_000
 
 
-async def test_events_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_events_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapter, "MAX_EVENTS", 20_000)
     with pytest.raises(ProviderError, match="more than 20,000 events") as caught:
         await said(repeat(NOTHING))
@@ -70,8 +70,8 @@ async def test_events_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("chunk", [NOTHING, b": ping\n\n"])
-async def test_a_stream_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch, chunk: bytes) -> None:
+async def test_a_stream_without_content_is_an_error(monkeypatch: pytest.MonkeyPatch, chunk: bytes) -> None:
     clock: Iterator[int] = count(0, 60)
     monkeypatch.setattr(adapter, "monotonic", lambda: next(clock))
-    with pytest.raises(ProviderError, match="nothing for 30 minutes"):
+    with pytest.raises(ProviderError, match="no content for 30 minutes"):
         await said(repeat(chunk))

@@ -113,7 +113,7 @@ async def test_null_fields_do_not_erase_what_was_counted() -> None:
     assert (report.input_tokens, report.cache_read_tokens, report.output_tokens) == (5, 11, 9)
 
 
-async def test_how_much_of_the_output_was_reasoning() -> None:
+async def test_reasoning_tokens_of_the_output_are_reported() -> None:
     last = ending("end_turn", output_tokens=9, output_tokens_details={"thinking_tokens": 4})
     report = usage(await said(START, *words(0, "x"), last, STOP))
     assert report is not None
@@ -121,7 +121,7 @@ async def test_how_much_of_the_output_was_reasoning() -> None:
 
 
 @pytest.mark.parametrize("ending_of_url", ["", "/", "/v1", "/v1/"])
-async def test_the_request_is_posted_as_the_format_says(ending_of_url: str) -> None:
+async def test_the_request_has_the_documented_format(ending_of_url: str) -> None:
     answer = Scripted(pieces=named(START, *words(0, "x"), ending("end_turn"), STOP))
     asked = request(user("Hi"), tools=(READ_FILE,), max_output_tokens=99, temperature=0.5, stop=("END", " "))
     async with local_server(answer) as server:
@@ -137,13 +137,13 @@ async def test_the_request_is_posted_as_the_format_says(ending_of_url: str) -> N
     assert body["tools"][0]["name"] == "read_file"
 
 
-async def test_a_limit_is_sent_even_where_none_was_asked_for() -> None:
+async def test_a_limit_is_sent_even_if_none_was_requested() -> None:
     _, server = await run(Scripted(pieces=named(START, *words(0, "x"), ending("end_turn"), STOP)))
     assert server.asked[0].json["max_tokens"] == DEFAULT_MAX_TOKENS
     assert "temperature" not in server.asked[0].json
 
 
-async def test_thinking_is_kept_whole_with_its_signature() -> None:
+async def test_thinking_is_kept_complete_with_its_signature() -> None:
     events = await said(
         START,
         begin(0, "thinking", thinking="", signature=""),
@@ -165,7 +165,7 @@ async def test_thinking_is_kept_whole_with_its_signature() -> None:
     assert TextDelta(2, "Yes.") in events
 
 
-async def test_thinking_without_a_signature_cannot_go_back() -> None:
+async def test_thinking_without_a_signature_is_not_kept() -> None:
     events = await said(
         START, begin(0, "thinking", thinking=""), more(0, "thinking_delta", thinking="hm"), stop(0),
         *words(1, "Yes."), ending("end_turn"), STOP,
@@ -194,7 +194,7 @@ async def test_calls_stream_their_arguments() -> None:
     assert [event.block for event in events if isinstance(event, BlockEnd)] == [0, 1, 2, 3]
 
 
-async def test_a_kind_of_block_that_nobody_knows_takes_no_number() -> None:
+async def test_an_unknown_kind_of_block_gets_no_number() -> None:
     events = await said(
         START, begin(0, "server_tool_use", name="web_search"), more(0, "input_json_delta", partial_json="{}"), stop(0),
         begin(1, "tool_use", name="read_file"), stop(1), ending("tool_use"), STOP,
@@ -215,7 +215,7 @@ async def test_a_kind_of_block_that_nobody_knows_takes_no_number() -> None:
         ("something_new", "other"),
     ],
 )
-async def test_how_it_ended(reason: str, expected: str) -> None:
+async def test_stop_reasons_are_translated(reason: str, expected: str) -> None:
     assert finish(await said(START, *words(0, "x"), ending(reason), STOP)) == expected
 
 
@@ -249,7 +249,7 @@ async def test_an_overflow_as_an_answer_and_in_mid_stream() -> None:
         assert (error.limit, error.requested) == (8, 9)
 
 
-async def test_a_stream_that_ends_early_has_failed_and_one_without_message_stop_has_not() -> None:
+async def test_an_early_end_is_a_failure_but_a_missing_message_stop_is_not() -> None:
     error = await failed(Scripted(pieces=named(START, *words(0, "half"))))
     assert (error.code, error.retryable) == ("provider_stream_ended", True)
     assert (await failed(Scripted(pieces=named(START, ending(None), STOP)))).retryable
@@ -277,7 +277,7 @@ async def test_text_in_the_start_of_a_block_is_not_lost() -> None:
     assert prose(events) == "Hello"
 
 
-async def test_nonsense_in_the_stream_is_passed_over() -> None:
+async def test_nonsense_in_the_stream_is_skipped() -> None:
     junk: list[Event] = [
         {"type": "message_start"},
         {"type": "content_block_delta", "index": 9, "delta": None},
@@ -317,7 +317,7 @@ async def test_a_server_that_does_not_stream_is_understood() -> None:
         ("`temperature` is not supported for this model", "temperature", None),
     ],
 )
-async def test_a_refused_parameter_is_mended_once_and_remembered(message: str, name: str, expected: Any) -> None:
+async def test_a_refused_parameter_is_corrected_once_and_remembered(message: str, name: str, expected: Any) -> None:
     answers = [
         document(400, {"type": "error", "error": {"type": "invalid_request_error", "message": message}}),
         Scripted(pieces=named(START, *words(0, "ok"), ending("end_turn"), STOP)),
@@ -370,6 +370,6 @@ def _facts(chunks: Sequence[bytes]) -> object:
 
 
 @given(st.lists(st.integers(0, len(_STREAM)), max_size=30))
-def test_where_the_network_cuts_the_stream_does_not_matter(cuts: list[int]) -> None:
+def test_the_stream_may_be_split_anywhere(cuts: list[int]) -> None:
     chunks = [_STREAM[start:end] for start, end in pairwise(sorted({0, len(_STREAM), *cuts}))]
     assert _facts(chunks) == _facts([_STREAM])

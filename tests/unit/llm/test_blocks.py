@@ -22,7 +22,7 @@ def test_numbers_count_up_whatever_the_kind() -> None:
     assert [blocks.begin(), blocks.begin_call("f"), blocks.begin()] == [0, 1, 2]
 
 
-def test_taken_events_are_gone() -> None:
+def test_events_are_taken_once() -> None:
     blocks = Blocks()
     blocks.text(blocks.begin(), "a")
     assert blocks.take() == [TextDelta(0, "a")]
@@ -39,7 +39,7 @@ def test_a_block_ends_once() -> None:
     assert blocks.take() == [BlockEnd(0, {"signed": True}), BlockEnd(1)]
 
 
-def test_only_neighbours_of_one_block_and_kind_are_merged() -> None:
+def test_only_adjacent_deltas_of_one_block_and_kind_are_merged() -> None:
     blocks = Blocks()
     one, two, three = blocks.begin(), blocks.begin(), blocks.begin_call("f")
     for piece in "ab":

@@ -33,7 +33,7 @@ def test_an_unknown_model_has_an_assumed_window_and_no_price() -> None:
     assert unknown.max_output_tokens is None
 
 
-def test_the_operators_word_wins_by_full_name_and_by_model() -> None:
+def test_the_operators_setting_wins_by_full_name_and_by_model() -> None:
     override = ModelOverride(context_window=5000, max_output_tokens=100, prices=Prices(1.0, 2.0))
     for name in ("openai/gpt-5", "gpt-5"):
         known = Catalog({name: override}).info("openai/gpt-5", key_present=False)
@@ -42,24 +42,24 @@ def test_the_operators_word_wins_by_full_name_and_by_model() -> None:
         assert not known.key_present
 
 
-def test_the_operator_can_say_a_part() -> None:
+def test_an_override_may_set_only_some_values() -> None:
     known = Catalog({"openai/gpt-5": ModelOverride(max_output_tokens=7)}).info("openai/gpt-5", key_present=True)
     assert (known.window_source, known.max_output_tokens) == ("catalog", 7)
     assert known.prices.input is not None
 
 
 @pytest.mark.parametrize("name", ["gemini/gemini-2.5-flash", "google/gemini-2.5-flash", "xai/grok-4", "x-ai/grok-4"])
-def test_usual_names_of_providers_are_understood(name: str) -> None:
+def test_common_names_of_providers_are_understood(name: str) -> None:
     assert info(name).prices.input is not None
 
 
-def test_a_gateways_own_terms_come_before_the_makers() -> None:
+def test_a_gateways_prices_come_before_the_makers() -> None:
     known = info("openrouter/anthropic/claude-sonnet-4.5")
     assert known.window_source == "catalog"
     assert known.prices.input is not None
 
 
-def test_a_public_provider_is_known_by_its_address() -> None:
+def test_a_public_provider_is_recognized_by_its_address() -> None:
     catalog = Catalog(base_urls={"mine": "https://api.groq.com/openai/v1", "local": "http://127.0.0.1:1/v1"})
     assert catalog.info("mine/openai/gpt-oss-120b", key_present=True).prices.input is not None
     assert catalog.info("local/openai/gpt-oss-120b", key_present=True).prices.input is None
@@ -77,7 +77,7 @@ def test_a_free_model_costs_nothing() -> None:
     assert Catalog().cost("openrouter/google/gemma-3-27b-it:free", Usage(input_tokens=MILLION)) == 0.0
 
 
-def test_the_demo_costs_nothing_and_says_what_it_is() -> None:
+def test_the_demo_costs_nothing_and_has_a_description() -> None:
     demo = info("scripted/demo")
     assert demo.prices == Prices(0.0, 0.0, 0.0, 0.0)
     assert "no real model" in demo.description
@@ -140,7 +140,7 @@ def test_newer_models_come_first() -> None:
     assert names.index("anthropic/claude-opus-4-5") > names.index("anthropic/claude-opus-5")
 
 
-def test_what_the_operator_named_in_full_is_known() -> None:
+def test_models_that_the_operator_named_in_full_are_known() -> None:
     override = ModelOverride(context_window=4096)
     assert Catalog({"local/x": override, "bare": override}).known([]) == ["local/x"]
 

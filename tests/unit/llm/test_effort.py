@@ -1,4 +1,4 @@
-"""Which efforts models take, and what is sent for one."""
+"""Which efforts models accept, and which value is sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from app.sessions import ReasoningEffort
         ("llama-3.3-70b", ""),
     ],
 )
-def test_a_model_offers_what_its_family_takes(model: str, offered: str) -> None:
+def test_a_model_offers_the_efforts_of_its_family(model: str, offered: str) -> None:
     assert list(efforts(model) or ()) == offered.split()
 
 
@@ -66,13 +66,13 @@ def test_the_nearest_value_is_sent(
     assert wire_effort(model, offered_effort(effort, efforts(model)), refused) == sent
 
 
-def test_what_the_operator_says_wins_over_the_table() -> None:
+def test_the_operators_setting_wins_over_the_table() -> None:
     assert wire_effort("gpt-5", offered_effort("minimal", ("medium", "high"))) == "medium"
     assert wire_effort("gpt-5.6", offered_effort("minimal", ("minimal", "high"))) == "minimal"
     assert wire_effort("gpt-4o", offered_effort("high", ("low",))) == "low"
 
 
-def test_a_model_that_does_not_reason_is_told_from_an_unknown_one() -> None:
+def test_a_model_that_does_not_reason_differs_from_an_unknown_one() -> None:
     assert efforts("gpt-4o") == ()
     assert efforts("claude-3-5-sonnet") == ()
     assert efforts("llama-3.3-70b") is None

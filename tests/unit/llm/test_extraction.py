@@ -1,4 +1,4 @@
-"""What the scripted demo finds by searching: honest, and only as much as its messages hold."""
+"""What the scripted demo finds by searching its messages."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def test_calls_and_outputs_are_searched_too() -> None:
     assert "depot Emden not found" in answer("Which depot was not found?", TALK)
 
 
-def test_what_is_not_there_is_unknown() -> None:
+def test_a_question_without_a_match_is_unknown() -> None:
     assert answer("Which aeroplane flew?", TALK) == f"unknown {LABEL}"
     assert answer("Which tonnes?", []) == f"unknown {LABEL}"
 
 
-def test_scripts_without_blanks_are_searched_by_pairs_of_characters() -> None:
+def test_scripts_without_spaces_are_searched_by_pairs_of_characters() -> None:
     talk = [user("値段は税込みです。"), user("柚子のタルトを入れてください。"), user("電話だけです。")]
     assert "柚子のタルト" in answer("どのタルトですか。", talk)
 
 
-def test_a_summary_has_the_lines_that_speak_of_decisions_errors_and_what_is_next() -> None:
+def test_a_summary_has_lines_about_decisions_errors_and_next_steps() -> None:
     lines = [line for told in TALK for line in told.text.splitlines()] + ["error: depot Emden not found", "plain words"]
     made = summary(lines)
     assert LABEL in made
@@ -77,7 +77,7 @@ def test_a_summary_has_the_lines_that_speak_of_decisions_errors_and_what_is_next
 
 
 @given(st.lists(st.text(max_size=2_000), max_size=30))
-def test_a_summary_is_short_whatever_it_is_made_from(lines: list[str]) -> None:
+def test_a_summary_is_short_for_any_input(lines: list[str]) -> None:
     made = summary(lines)
     assert all(len(line) <= LINE_CHARS + 2 for line in made.splitlines() if not line.startswith("Files named"))
     assert "### Completed Work" in made
@@ -85,7 +85,7 @@ def test_a_summary_is_short_whatever_it_is_made_from(lines: list[str]) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_it_knows_our_own_requests_for_a_summary(policy: str, profile: str) -> None:
+def test_requests_for_a_summary_are_recognized(policy: str, profile: str) -> None:
     inside = in_conversation_request(policy, profile, 0, None)  # type: ignore[arg-type]
     _, apart = text_request(policy, profile, "I decided to keep tonnes.", None, None, "task")  # type: ignore[arg-type]
     for found in (prose_for([*TALK, control(inside)]), prose_for([control(apart)])):
@@ -94,7 +94,7 @@ def test_it_knows_our_own_requests_for_a_summary(policy: str, profile: str) -> N
         assert check_prose(found, "stop", False, 10_000, 2_000) is None
 
 
-def test_instructions_around_a_transcript_are_not_taken_for_it() -> None:
+def test_instructions_around_a_transcript_are_not_part_of_it() -> None:
     _, apart = text_request("threshold", "coding", "One plain line.", None, None, "task")
     found = prose_for([control(apart)])
     assert found is not None
@@ -102,7 +102,7 @@ def test_instructions_around_a_transcript_are_not_taken_for_it() -> None:
     assert found.count("None.") == 3
 
 
-def test_it_knows_the_questions_of_an_evaluation() -> None:
+def test_questions_of_an_evaluation_are_recognized() -> None:
     found = prose_for([*TALK, question("In which unit, tonnes or kilograms?")])
     assert found is not None
     assert "tonnes, not kilograms" in found
@@ -117,7 +117,7 @@ def test_it_knows_the_questions_of_an_evaluation() -> None:
         control("<question>\nWhat?\n</question>\nand more"),
     ],
 )
-def test_other_messages_are_not_its_business(last: Message) -> None:
+def test_other_messages_get_no_answer(last: Message) -> None:
     assert prose_for([*TALK, last]) is None
     assert prose_for([]) is None
 

@@ -1,4 +1,4 @@
-"""Streams of any bytes are a sound message or a `ProviderError`; what the fuzzer has found stays mended."""
+"""Streams of any bytes become a valid message or a `ProviderError`; the fuzzer's findings stay fixed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fuzz.stream_inputs import Answer
 from tests.fuzz.streams import StreamFuzzer
 
 DEEP = b'{"a":' * 300 + b"1" + b"}" * 300
-"""Deeper than what is read can be written."""
+"""Deeper than what can be written again."""
 STOPPED = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
 ENDED = b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\n'
 BAD = "ProviderError provider_bad_response (retryable)"
@@ -87,7 +87,7 @@ FOUND = [
 ]
 
 
-def test_any_stream_is_a_sound_message_or_an_error() -> None:
+def test_any_stream_becomes_a_valid_message_or_an_error() -> None:
     with StreamFuzzer() as fuzzer:
         result = run(fuzzer, seed_=7, inputs=300)
     assert result.crash is None, result.crash
@@ -95,7 +95,7 @@ def test_any_stream_is_a_sound_message_or_an_error() -> None:
 
 
 def assert_met_all(result: Result) -> None:
-    """Both wires had answers that were whole and answers that were not."""
+    """Both formats had complete and incomplete answers."""
     for wire in ("openai", "anthropic"):
         outcomes = {outcome for kind, outcome in result.counts if kind.startswith(wire)}
         assert "message, stop" in outcomes
@@ -104,12 +104,12 @@ def assert_met_all(result: Result) -> None:
 
 
 @pytest.mark.parametrize(("answer", "outcome"), FOUND)
-def test_what_was_found_stays_mended(answer: Answer, outcome: str) -> None:
+def test_past_findings_stay_fixed(answer: Answer, outcome: str) -> None:
     with StreamFuzzer() as fuzzer:
         assert [said for _, said in fuzzer.attempt(answer)] == [outcome]
 
 
-def test_an_answer_of_endless_parts_is_ended() -> None:
+def test_an_answer_with_endless_parts_is_an_error() -> None:
     def blocks() -> Iterator[bytes]:
         for number in range(MAX_BLOCKS + 1):
             yield b'{"type":"content_block_start","index":%d,"content_block":{"type":"unheard_of"}}' % number
@@ -121,7 +121,7 @@ def test_an_answer_of_endless_parts_is_ended() -> None:
         OpenAiStream(_error).feed([(b"", _call(number, "f")) for number in range(MAX_BLOCKS + 1)])
 
 
-def test_thinking_without_end_is_ended() -> None:
+def test_endless_thinking_is_an_error() -> None:
     stream = AnthropicStream(_error)
     stream.feed([(b"", b'{"type":"content_block_start","index":0,"content_block":{"type":"thinking"}}')])
     piece = orjson.dumps(
@@ -132,19 +132,19 @@ def test_thinking_without_end_is_ended() -> None:
         }
     )
     stream.feed([(b"", piece)] * 3)
-    with pytest.raises(ProviderError, match="no end"):
+    with pytest.raises(ProviderError, match="thinking is too large"):
         stream.feed([(b"", piece)])
 
 
-def test_what_is_said_about_the_input_is_cut() -> None:
+def test_the_report_of_input_changes_is_truncated() -> None:
     entries = [{"type": "dropped", "path": "x" * 1_000}] * 100
     stream = AnthropicStream(_error)
     said = stream.feed([(b"", orjson.dumps({"type": "message_delta", "input_transformations": entries}))])
     assert [len(event.transformations) for event in said if isinstance(event, InputTransformed)] == [15]
 
 
-def test_calls_that_nothing_tells_apart_are_not_read_again_and_again() -> None:
-    """Each name could begin another call if the last one were whole, which takes reading all of it."""
+def test_indistinguishable_calls_are_not_parsed_repeatedly() -> None:
+    """Each name could start another call if the previous one were complete, which takes parsing all of it."""
     stream = OpenAiStream(_error)
     long = {"function": {"name": "f", "arguments": '{"a": "' + "x" * 1_000_000}}
     stream.feed([(b"", orjson.dumps({"choices": [{"delta": {"tool_calls": [long]}}]}))])
@@ -154,17 +154,17 @@ def test_calls_that_nothing_tells_apart_are_not_read_again_and_again() -> None:
         stream.feed([(b"", more)])
 
 
-def test_a_name_without_end_is_cut() -> None:
+def test_an_endless_name_is_truncated() -> None:
     stream = OpenAiStream(_error)
     stream.feed([(b"", _call(0, name)) for name in ("a" * 600, "b" * 600, "c" * 600)])
     stream.feed([(b"", b'{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}')])
     assert stream.end()[0].name == "a" * 600 + "b" * (MAX_NAME_CHARS - 600)  # type: ignore[union-attr]
 
 
-def test_an_error_of_nothing_but_digits_is_read_at_once() -> None:
+def test_an_error_text_of_digits_is_read_quickly() -> None:
     began = time.process_time()
     assert classify(400, "prompt is too long " + "1" * 64_000) is not None
-    assert time.process_time() - began < 2, "goes through the rest of the text from every digit of it"
+    assert time.process_time() - began < 2, "scans the rest of the text from every digit"
 
 
 def _call(index: int, name: str) -> bytes:

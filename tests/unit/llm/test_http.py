@@ -39,7 +39,7 @@ async def refused(*answers: Scripted, **options: float) -> ProviderError:
     return caught.value
 
 
-async def test_a_request_goes_out_as_json_and_asks_for_no_compression() -> None:
+async def test_a_request_is_json_and_accepts_no_compression() -> None:
     async with local_server(Scripted(pieces=[b"one ", b"two"])) as server:
         assert await fetch(server) == b"one two"
     (asked,) = server.asked
@@ -61,13 +61,13 @@ async def test_a_body_of_several_megabytes_arrives_whole() -> None:
     assert server.asked[0].body == body
 
 
-async def test_a_server_that_compresses_all_the_same_is_understood() -> None:
+async def test_a_server_that_compresses_anyway_is_understood() -> None:
     packed = gzip.compress(b"data: x\n\n")
     async with local_server(Scripted(pieces=[packed[:9], packed[9:]], headers={"content-encoding": "gzip"})) as server:
         assert await fetch(server) == b"data: x\n\n"
 
 
-async def test_what_is_packed_twice_is_not_taken_apart() -> None:
+async def test_an_answer_that_is_compressed_twice_is_refused() -> None:
     packed = gzip.compress(gzip.compress(b"data: " + bytes(1_000_000)))
     for status in (200, 400):
         answer = Scripted(status, pieces=[packed], headers={"content-encoding": "gzip, gzip"})
@@ -78,10 +78,10 @@ async def test_what_is_packed_twice_is_not_taken_apart() -> None:
             assert not caught.value.retryable
 
 
-async def test_a_document_of_too_many_values_is_none() -> None:
+async def test_a_document_of_too_many_values_is_an_error() -> None:
     async with local_server(Scripted(pieces=[b"[" + b"{}," * (DOCUMENT_VALUES + 1) + b"{}]"])) as server:
         client = ProviderClient("acme", server.url, {}, secret=None, idle_timeout_s=5)
-        with pytest.raises(ProviderError, match="else than a JSON document"):
+        with pytest.raises(ProviderError, match="did not answer with a JSON document"):
             await client.document("/models")
         await client.aclose()
 
@@ -112,13 +112,13 @@ async def test_a_status_becomes_a_code(status: int, code: str, retryable: bool) 
     assert error.detail == f"acme answered {status}: No."
 
 
-async def test_the_providers_wish_to_wait_is_kept() -> None:
+async def test_the_requested_delay_is_kept() -> None:
     assert (await refused(document(429, "slow", retry_after="7"))).retry_after == 7
     assert (await refused(document(429, "slow", retry_after="7", retry_after_ms="250"))).retry_after == 0.25
     assert (await refused(document(529, "slow"))).retry_after is None
 
 
-async def test_an_overflow_is_told_from_a_bad_request() -> None:
+async def test_an_overflow_is_distinguished_from_a_bad_request() -> None:
     error = await refused(document(400, {"error": {"message": "prompt is too long: 12 tokens > 10 maximum"}}))
     assert isinstance(error, ContextOverflowError)
     assert (error.limit, error.requested, error.http_status) == (10, 12, 400)
@@ -140,14 +140,14 @@ async def test_no_key_is_in_an_errors_text(said: str) -> None:
     assert "***" in error.detail
 
 
-async def test_a_key_of_any_form_is_taken_out() -> None:
+async def test_a_key_of_any_form_is_redacted() -> None:
     async with local_server(document(401, {"error": "The key open sesame is wrong."})) as server:
         with pytest.raises(ProviderError) as caught:
             await fetch(server, secret="open sesame")
     assert caught.value.detail == "acme answered 401: The key *** is wrong."
 
 
-async def test_a_web_page_for_an_error_is_clipped() -> None:
+async def test_an_html_error_page_is_truncated() -> None:
     error = await refused(Scripted(502, [b"<html>" + b"x" * 500_000], {"content-type": "text/html"}))
     assert CLIP_CHARS < len(error.detail) < CLIP_CHARS + 100
 
@@ -157,7 +157,7 @@ async def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
     assert (error.code, error.http_status) == ("provider_overloaded", 503)
 
 
-async def test_a_server_that_is_not_there_is_worth_another_try() -> None:
+async def test_an_unreachable_server_is_retryable() -> None:
     async with local_server(Scripted()) as server:
         url = server.url
     with pytest.raises(ProviderError) as caught:
@@ -167,12 +167,12 @@ async def test_a_server_that_is_not_there_is_worth_another_try() -> None:
     assert "ssl" not in caught.value.detail
 
 
-async def test_a_connection_that_breaks_is_worth_another_try() -> None:
+async def test_a_broken_connection_is_retryable() -> None:
     error = await refused(Scripted(pieces=[b"half"], end="cut"))
     assert (error.code, error.retryable) == ("provider_unreachable", True)
 
 
-async def test_an_address_that_is_none_is_not() -> None:
+async def test_an_invalid_address_is_not_retryable() -> None:
     with pytest.raises(ProviderError) as caught:
         await fetch("ftp://127.0.0.1/v1")
     assert (caught.value.code, caught.value.retryable) == ("provider_unreachable", False)
@@ -207,15 +207,15 @@ async def test_more_connections_than_a_pool_usually_has_stream_at_once() -> None
         await client.aclose()
 
 
-def test_no_more_of_an_error_is_read_than_of_an_error_s_answer() -> None:
-    """Patterns go over it, and a stream's events are larger."""
+def test_an_error_in_a_stream_is_truncated_like_an_error_answer() -> None:
+    """It is matched against patterns, and a stream's events are larger."""
     client = ProviderClient("acme", "http://127.0.0.1", {}, secret=None, idle_timeout_s=1)
     failure = client.failure(400, "x" * 5_000_000)
     assert isinstance(failure, AnswerError)
     assert len(failure.body) == ERROR_BODY_BYTES
 
 
-async def test_a_failure_inside_a_stream_is_the_servers_own_unless_it_says_otherwise() -> None:
+async def test_a_failure_inside_a_stream_counts_as_a_server_error_by_default() -> None:
     client = ProviderClient("acme", "http://127.0.0.1", {}, secret=KEY, idle_timeout_s=1)
     assert client.failure(None, '{"error":"oops"}').retryable
     refused_request = client.failure(400, '{"error":"oops"}')
@@ -263,7 +263,7 @@ def test_the_sentence_inside_an_error_is_found(body: str, message: str) -> None:
         ({"retry-after": "Sun, 22 Nov 2026 09:00:00 GMT"}, 0),
     ],
 )
-def test_the_wish_to_wait_is_read_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
+def test_the_requested_delay_is_read_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after_s(headers, at=datetime(2026, 11, 22, 10, 0, 0, tzinfo=UTC)) == seconds
 
 

@@ -1,4 +1,4 @@
-"""What servers insist on about roles and reasoning: learned from the refusal, and kept in every form of the bytes."""
+"""What servers require about roles and reasoning: learned from refusals, and kept in every form of the bytes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def learned(sentence: str, *history: Message, known: Quirks | None = None) -> li
         (IDS, STEPS, "short_call_ids"),
     ],
 )
-def test_the_rule_is_told_from_the_sentence_and_the_request(
+def test_the_rule_is_derived_from_the_sentence_and_the_request(
     sentence: str, history: tuple[Message, ...], quirk: str
 ) -> None:
     assert learned(sentence, *history) == [quirk]
@@ -96,7 +96,7 @@ def test_a_rule_is_learned_once() -> None:
         ("The `reasoning` of earlier turns must be passed back.", "reasoning"),
     ],
 )
-def test_a_server_names_the_reasoning_that_it_wants_back(sentence: str, field: str) -> None:
+def test_a_server_names_the_reasoning_field_that_it_requires(sentence: str, field: str) -> None:
     quirks = Quirks("max_tokens")
     assert wants_reasoning(sentence, quirks)
     assert (quirks.echoes_reasoning, quirks.reasoning_field) == (True, field)
@@ -120,7 +120,7 @@ def test_calls_without_reasoning_have_an_empty_field_and_texts_none() -> None:
     assert [m.get("reasoning_content") for m in sent if m["role"] == "assistant"] == ["", None]
 
 
-def test_quirks_come_back_as_they_were_kept() -> None:
+def test_quirks_round_trip() -> None:
     quirks = Quirks("max_tokens", max_tokens=5, dropped={"stop"}, bridges_roles=True, echoes_reasoning=False)
     kept = orjson.loads(orjson.dumps(quirks.to_json()))
     assert Quirks("max_completion_tokens").restored(kept) == quirks
@@ -132,7 +132,7 @@ def test_quirks_come_back_as_they_were_kept() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Message]:
-    """Sound histories: every batch of calls is answered, some results bring an image."""
+    """Valid histories: every batch of calls is answered, some results have an image."""
     history = [user("task")]
     for number, kind in enumerate(draw(st.lists(st.sampled_from(["user", "text", "calls", "control"]), max_size=14))):
         if kind == "calls":
@@ -151,7 +151,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 
 @given(histories(), FORMS, st.sampled_from(["Be good.", ""]))
-def test_a_grown_history_begins_with_the_bytes_of_the_shorter_one(
+def test_a_longer_history_starts_with_the_bytes_of_the_shorter_one(
     history: list[Message], form: WireForm, system: str
 ) -> None:
     cache: dict[str, Any] = {}
@@ -191,7 +191,7 @@ def test_every_form_keeps_its_rules(history: list[Message], form: WireForm) -> N
 
 
 def _assert_ids(sent: Sequence[dict[str, Any]], *, short: bool) -> None:
-    """Each result has the id of its call, which is nine letters and digits where a server wants that."""
+    """Each result has the id of its call, which is nine letters and digits if a server requires that."""
     calls = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
     assert [message["tool_call_id"] for message in sent if message["role"] == "tool"] == calls
     assert len(set(calls)) == len(calls)
@@ -199,8 +199,8 @@ def _assert_ids(sent: Sequence[dict[str, Any]], *, short: bool) -> None:
 
 
 @pytest.mark.parametrize("sentence", [MISTRAL, IDS])
-def test_of_two_requests_at_once_both_learn(sentence: str) -> None:
-    """The second was under way, in the old form, when the first was refused."""
+def test_two_concurrent_requests_both_learn(sentence: str) -> None:
+    """The second was sent in the old form before the first was refused."""
     body = encode_body(request(*STEPS, user("v")), {})
     quirks = Quirks("max_tokens")
     assert learn_messages(sentence, body, quirks)
@@ -209,13 +209,13 @@ def test_of_two_requests_at_once_both_learn(sentence: str) -> None:
 
 
 def _assert_in_turns(sent: Sequence[dict[str, Any]]) -> None:
-    """As Mistral's templates count: calls and results apart, users and answers take turns."""
+    """As Mistral's templates count: except for calls and results, users and answers alternate."""
     spoken = [m["role"] for m in sent if m["role"] in ("user", "assistant") and "tool_calls" not in m]
     assert all(one != other for one, other in pairwise(spoken))
 
 
 @given(histories(), st.booleans(), st.booleans())
-def test_mistrals_own_types_take_the_bridged_form(history: list[Message], no_system: bool, as_text: bool) -> None:
+def test_mistrals_types_accept_the_bridged_form(history: list[Message], no_system: bool, as_text: bool) -> None:
     form = WireForm(True, no_system, as_text)
     ChatCompletionStreamRequest.model_validate_json(encode_body(request(*history), {}, form))
 

@@ -1,4 +1,4 @@
-"""One model under the names that providers have for it: its window is found whoever serves it."""
+"""One model under its names at several providers: its window is found at each of them."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def test_the_window_of_a_model_is_found_under_any_providers_name(name: str, wind
     assert (info.context_window, info.window_source, info.max_output_tokens) == (window, "catalog", output)
 
 
-def test_a_model_that_nobody_lists_stays_unknown() -> None:
+def test_an_unlisted_model_stays_unknown() -> None:
     assert Catalog().info("ollama/my-own:13b", key_present=True).window_source == "assumed"
 
 
-def test_a_window_that_one_list_lacks_is_taken_from_another() -> None:
+def test_a_window_missing_in_one_list_is_taken_from_another() -> None:
     """The data has no window of Google's own `gemini-2.5-pro`, but others serve it."""
     assert Catalog().info("google/gemini-2.5-pro", key_present=True).window_source == "catalog"
 
 
-def test_a_name_of_somebody_elses_leaves_the_word_to_the_server() -> None:
+def test_a_name_of_another_provider_leaves_the_window_to_the_server() -> None:
     catalog = Catalog()
     assert catalog.is_known_elsewhere("local/Qwen/Qwen3-Coder-480B-A35B-Instruct")
     assert not catalog.is_known_elsewhere("local/gpt-5")
@@ -78,7 +78,7 @@ def test_a_name_of_somebody_elses_leaves_the_word_to_the_server() -> None:
         ("", ""),
     ],
 )
-def test_only_what_is_no_part_of_a_name_is_left_out(name: str, stripped: str) -> None:
+def test_only_additions_to_a_name_are_stripped(name: str, stripped: str) -> None:
     assert stripped_name(name) == stripped
     assert plain_name(name) == stripped.replace(".", "-")
 
@@ -87,7 +87,7 @@ def test_limits_are_found_under_such_names_too() -> None:
     assert max_output_tokens("us.anthropic.claude-opus-5-5-v1:0") == 128_000
 
 
-def test_chat_completions_are_not_offered_models_of_the_responses_endpoint_alone() -> None:
+def test_chat_completions_do_not_offer_models_of_the_responses_endpoint() -> None:
     names = Catalog().known(["openai"])
     chat = Catalog().known(["openai"], chat_completions=["openai"])
     assert "openai/gpt-5.3-codex" in names

@@ -1,4 +1,4 @@
-"""OpenAI's own package as the judge: it reads what the strict fake sends, and its types take what our adapter sends."""
+"""Checks with OpenAI's own package: it reads the strict fake's answers, and its types accept the adapter's requests."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_it_reads_a_streamed_response(official: AsyncOpenAI, provider: Fak
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "content_filter", "refusal", "context_overflow"])
-async def test_its_types_take_every_event(official: AsyncOpenAI, provider: FakeProvider, finish: str) -> None:
+async def test_its_types_accept_every_event(official: AsyncOpenAI, provider: FakeProvider, finish: str) -> None:
     provider.script(Reply(*ANSWER.parts, Reasoning("third", redacted=True), Text("end"), finish=finish))
     events = [event async for event in await official.responses.create(**ASKED, stream=True)]
     lenient = {"context_overflow": "response.failed"}.get(finish)
@@ -133,8 +133,8 @@ def _message(role: Role, *parts: Any) -> Message:
     ("endpoint", "params"),
     [("responses", ResponseCreateParamsStreaming), ("chat_completions", CompletionCreateParamsStreaming)],
 )
-async def test_its_types_take_our_requests(endpoint: Endpoint, params: Any) -> None:
-    """Strictly: no field is unknown to it, and none has another type."""
+async def test_its_types_accept_the_adapters_requests(endpoint: Endpoint, params: Any) -> None:
+    """Strictly: no unknown field, and no wrong type."""
     provider = OpenAiProvider("acme", "http://127.0.0.1:9/v1", None, idle_timeout_s=5, endpoint=endpoint)
     quirks = provider.quirks()
     wire = provider.wire_format(quirks)

@@ -74,7 +74,7 @@ async def test_text_streams_and_ends_with_usage() -> None:
     assert (report.input_tokens, report.output_tokens, report.cost_usd) == (10, 2, None)
 
 
-async def test_the_request_is_posted_as_the_format_says() -> None:
+async def test_the_request_has_the_documented_format() -> None:
     asked = request(user("Hi"), tools=(READ_FILE,), max_output_tokens=99, temperature=0.5, stop=("END",))
     _, server = await run(Scripted(pieces=sse(delta("stop", content="x"), DONE)), asked=asked)
     (got,) = server.asked
@@ -198,7 +198,7 @@ async def test_two_calls_in_every_dialect(chunks: list[dict[str, Any]]) -> None:
     assert len([event for event in events if isinstance(event, BlockEnd)]) == 2
 
 
-async def test_a_name_in_pieces_is_whole_when_the_call_starts() -> None:
+async def test_a_name_in_pieces_is_complete_when_the_call_starts() -> None:
     events = await said(
         tools(tool(0, "a", "read_", "")),
         tools(tool(0, None, "file", "")),
@@ -235,7 +235,7 @@ async def test_the_old_function_call_is_a_call() -> None:
         ("eos_token", "other"),
     ],
 )
-async def test_how_it_ended(reason: str, expected: str) -> None:
+async def test_finish_reasons_are_translated(reason: str, expected: str) -> None:
     assert finish(await said(delta(reason, content="x"), DONE)) == expected
 
 
@@ -273,7 +273,7 @@ async def test_stop_after_calls_is_calls_and_a_refusal_is_a_refusal() -> None:
         ({"prompt_tokens": -3, "completion_tokens": 1e300}, (0, 0, 0, 0, 0)),
     ],
 )
-async def test_usage_is_split_as_ours_is(raw: dict[str, Any], expected: tuple[int, ...]) -> None:
+async def test_usage_is_converted_to_the_neutral_shape(raw: dict[str, Any], expected: tuple[int, ...]) -> None:
     report = usage(await said(delta("stop", content="x"), {"choices": [], "usage": raw}, DONE))
     assert report is not None
     assert expected == (
@@ -285,7 +285,7 @@ async def test_usage_is_split_as_ours_is(raw: dict[str, Any], expected: tuple[in
     )
 
 
-async def test_what_the_provider_billed_is_the_cost() -> None:
+async def test_the_cost_is_what_the_provider_billed() -> None:
     report = usage(await said(delta("stop", content="x"), {"choices": [], "usage": {"prompt_tokens": 1, "cost": 0.25}}))
     assert report is not None
     assert report.cost_usd == 0.25
@@ -331,12 +331,12 @@ async def test_done_ends_the_call_though_the_server_keeps_the_connection() -> No
     await asyncio.wait_for(server.left.wait(), 5)
 
 
-async def test_garbage_in_the_stream_is_worth_another_try() -> None:
+async def test_garbage_in_the_stream_is_retryable() -> None:
     error = await failed(Scripted(pieces=[b'data: {"choices":[{"del\n\n']))
     assert (error.code, error.retryable) == ("provider_bad_response", True)
 
 
-async def test_half_a_surrogate_pair_is_no_failure() -> None:
+async def test_half_a_surrogate_pair_is_not_a_failure() -> None:
     events = await said(r'{"choices":[{"delta":{"content":"a\ud83e b"},"finish_reason":"stop"}]}', DONE)
     assert prose(events) == "a� b"
 
@@ -396,7 +396,7 @@ async def test_content_as_a_list_of_pieces() -> None:
     assert prose(await said(delta("stop", content=pieces))) == "ab"
 
 
-async def test_nonsense_in_the_chunks_is_passed_over() -> None:
+async def test_nonsense_in_the_chunks_is_skipped() -> None:
     junk: list[dict[str, Any]] = [
         {"choices": None},
         {"choices": [None]},
@@ -432,7 +432,7 @@ async def test_nonsense_in_the_chunks_is_passed_over() -> None:
         ),
     ],
 )
-async def test_a_refused_parameter_is_mended_once_and_remembered(
+async def test_a_refused_parameter_is_corrected_once_and_remembered(
     message: str, extra: dict[str, str], sent_again: dict[str, Any]
 ) -> None:
     answers = [
@@ -462,7 +462,7 @@ async def test_several_refusals_one_after_the_other() -> None:
     assert server.asked[2].json["max_completion_tokens"] == 50
 
 
-async def test_what_one_model_refuses_another_is_still_sent() -> None:
+async def test_a_parameter_refused_by_one_model_is_still_sent_to_another() -> None:
     answers = [
         document(400, {"error": {"message": "'temperature' is not supported", "param": "temperature"}}),
         Scripted(pieces=sse(delta("stop", content="ok"), DONE)),
@@ -493,7 +493,7 @@ async def test_another_bad_request_is_not_sent_again(body: Any) -> None:
     assert len(server.asked) == 1
 
 
-async def test_a_server_that_refuses_everything_is_asked_a_bounded_number_of_times() -> None:
+async def test_corrections_are_bounded() -> None:
     body = {"error": "unsupported: temperature max_tokens max_completion_tokens stop stream_options"}
     async with local_server(document(400, body)) as server:
         provider = OpenAiProvider("acme", server.url, None, idle_timeout_s=5)
@@ -504,7 +504,7 @@ async def test_a_server_that_refuses_everything_is_asked_a_bounded_number_of_tim
     assert "max_tokens" not in server.asked[-1].json
 
 
-def test_openai_itself_is_first_asked_by_the_new_name() -> None:
+def test_openai_itself_gets_the_new_name_first() -> None:
     own = OpenAiProvider("openai", "https://api.openai.com/v1", "k", idle_timeout_s=1)
     assert own.quirks().token_name == "max_completion_tokens"
     assert OpenAiProvider("x", "https://notapi.example/v1", "k", idle_timeout_s=1).quirks().token_name == "max_tokens"
@@ -564,14 +564,14 @@ def _facts(events: list[StreamEvent]) -> object:
 
 
 @given(st.lists(st.integers(0, len(_STREAM)), max_size=30))
-def test_where_the_network_cuts_the_stream_does_not_matter(cuts: list[int]) -> None:
+def test_the_stream_may_be_split_anywhere(cuts: list[int]) -> None:
     places = sorted({0, len(_STREAM), *cuts})
     chunks = [_STREAM[start:end] for start, end in itertools.pairwise(places)]
     assert _facts(_fold(chunks)) == _facts(_fold([_STREAM]))
     assert isinstance(_fold(chunks)[-1], Finish)
 
 
-def test_deltas_that_came_together_go_out_as_one() -> None:
+def test_deltas_of_one_chunk_become_one_event() -> None:
     burst = b"".join(sse(*(delta(content=f"{number} ") for number in range(100)), delta("stop")))
     deltas = [event for event in _fold([burst]) if isinstance(event, TextDelta)]
     assert deltas == [TextDelta(0, "".join(f"{number} " for number in range(100)))]

@@ -135,7 +135,7 @@ OVERFLOWS = [
 
 
 @pytest.mark.parametrize(("status", "body", "limit", "requested"), OVERFLOWS)
-def test_an_overflow_is_recognised_with_its_numbers(
+def test_an_overflow_is_recognized_with_its_numbers(
     status: int | None, body: str, limit: int | None, requested: int | None
 ) -> None:
     overflow = classify(status, body)
@@ -166,11 +166,11 @@ def test_an_overflow_is_recognised_with_its_numbers(
         (None, ""),
     ],
 )
-def test_what_compaction_cannot_mend_is_no_overflow(status: int | None, body: str) -> None:
+def test_an_error_that_compaction_cannot_fix_is_not_an_overflow(status: int | None, body: str) -> None:
     assert classify(status, body) is None
 
 
-def test_a_number_beyond_all_windows_is_cut_and_not_an_error() -> None:
+def test_a_huge_number_is_truncated() -> None:
     overflow = classify(400, "maximum context length is " + "9" * 10_000)
     assert overflow is not None
     assert overflow.limit == 999_999_999_999
@@ -203,7 +203,7 @@ def test_a_number_beyond_all_windows_is_cut_and_not_an_error() -> None:
         ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", None),
     ],
 )
-def test_the_prompt_is_told_apart_from_the_room_for_the_answer(message: str, prompt: int | None) -> None:
+def test_the_prompts_tokens_are_separated_from_the_answers(message: str, prompt: int | None) -> None:
     overflow = classify(400, _openai(message))
     assert overflow is not None
     assert overflow.prompt == prompt

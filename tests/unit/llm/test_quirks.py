@@ -17,14 +17,14 @@ def refusal(message: str, param: str | None = None) -> str:
 
 
 def taught(*bodies: str, limit: int | None = 32_000) -> dict[str, Any]:
-    """What is sent after these refusals, each of which has to teach something."""
+    """What is sent after these refusals, each of which must teach something."""
     quirks = Quirks("max_tokens")
     for body in bodies:
         assert quirks.learn(body, quirks.parameters(WANTED, limit)), body
     return quirks.parameters(WANTED, limit)
 
 
-def test_at_first_everything_that_has_a_value_is_sent() -> None:
+def test_at_first_every_parameter_with_a_value_is_sent() -> None:
     quirks = Quirks("max_tokens")
     assert quirks.parameters({"temperature": 0.0, "stop": None}, 5) == {"temperature": 0.0, "max_tokens": 5}
     assert quirks.parameters({}, None) == {}
@@ -61,31 +61,31 @@ def test_a_limit_that_is_too_high_is_lowered(body: str, maximum: int) -> None:
     assert taught(body)["max_tokens"] == maximum
 
 
-def test_a_learnt_maximum_raises_nothing() -> None:
+def test_a_learned_maximum_never_raises_the_limit() -> None:
     quirks = Quirks("max_tokens")
     assert quirks.learn(refusal("max_tokens: at most 8192"), {"max_tokens": 32_000})
     assert quirks.parameters({}, 100) == {"max_tokens": 100}
 
 
-def test_a_limit_that_would_leave_a_model_speechless_is_not_believed() -> None:
+def test_a_limit_too_low_to_be_usable_is_ignored() -> None:
     quirks = Quirks("max_tokens")
     before = quirks.to_json()
     assert not quirks.learn(refusal("max_tokens: at most 10"), {"max_tokens": 8_192})
     assert quirks.to_json() == before
 
 
-def test_a_maximum_that_was_kept_to_teaches_nothing() -> None:
+def test_a_maximum_that_was_not_exceeded_teaches_nothing() -> None:
     assert not Quirks("max_tokens").learn(refusal("max_tokens: at most 8192"), {"max_tokens": 8192})
 
 
-def test_the_limits_other_name_is_tried_and_then_none() -> None:
+def test_the_limits_other_name_is_tried_before_dropping_it() -> None:
     by_new_name = refusal("'max_tokens' is not supported. Use 'max_completion_tokens' instead.", "max_tokens")
     assert "max_completion_tokens" in taught(by_new_name)
     neither = taught(by_new_name, refusal("Unknown parameter: max_completion_tokens"))
     assert not {"max_tokens", "max_completion_tokens"} & set(neither)
 
 
-def test_the_new_name_is_given_up_for_the_old_one() -> None:
+def test_the_new_name_is_replaced_by_the_old_one() -> None:
     quirks = Quirks("max_completion_tokens")
     assert quirks.learn(refusal("unknown: max_completion_tokens"), quirks.parameters({}, 9))
     assert quirks.parameters({}, 9) == {"max_tokens": 9}
@@ -111,7 +111,7 @@ def test_a_format_with_one_name_has_no_other() -> None:
         "[]",
     ],
 )
-def test_what_is_no_refusal_of_a_parameter_teaches_nothing(body: str) -> None:
+def test_other_errors_teach_nothing(body: str) -> None:
     quirks = Quirks("max_tokens")
     before = quirks.parameters(WANTED, 32_000)
     assert not quirks.learn(body, before)
@@ -122,7 +122,7 @@ def test_a_parameter_that_was_not_sent_cannot_have_been_refused() -> None:
     assert not Quirks("max_tokens").learn(refusal("unsupported: temperature"), {"max_tokens": 5})
 
 
-def test_of_several_names_the_first_is_meant() -> None:
+def test_the_first_of_several_names_counts() -> None:
     sent = taught(refusal("temperature is not supported; stream_options and max_tokens are"))
     assert set(sent) == {"stop", "stream_options", "max_tokens"}
 
@@ -131,7 +131,7 @@ _WORDS = ["unsupported", "temperature", "'stop'", "stream_options", "max_tokens"
 
 
 @given(st.lists(st.lists(st.sampled_from(_WORDS), max_size=5).map(" ".join), max_size=30))
-def test_each_lesson_changes_the_next_request_so_that_corrections_end(bodies: list[str]) -> None:
+def test_every_correction_changes_the_next_request(bodies: list[str]) -> None:
     quirks, lessons = Quirks("max_tokens"), 0
     for body in bodies:
         sent = quirks.parameters(WANTED, 32_000)
@@ -153,30 +153,30 @@ EFFORT = {"reasoning_effort": "minimal"}
         ("Invalid value for reasoning_effort: minimal", {"minimal"}),
     ],
 )  # fmt: skip
-def test_a_refused_effort_teaches_which_are_taken(message: str, refused: set[str]) -> None:
+def test_a_refused_effort_teaches_the_accepted_ones(message: str, refused: set[str]) -> None:
     quirks = Quirks("max_tokens")
     assert quirks.learn(refusal(message, "reasoning_effort"), EFFORT)
     assert (quirks.refused_efforts, quirks.dropped) == (refused, set())
 
 
-def test_a_refused_effort_of_claude_teaches_which_are_taken() -> None:
+def test_a_refused_effort_of_claude_teaches_the_accepted_ones() -> None:
     quirks = Quirks("max_tokens")
     message = "output_config.effort: Input should be 'low', 'medium' or 'high'"
     assert quirks.learn(refusal(message), {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}})
     assert (quirks.refused_efforts, quirks.dropped) == ({"minimal", "xhigh", "max"}, set()), "none is never listed"
 
 
-def test_what_is_stored_under_a_parameter_of_another_format_is_not_taken() -> None:
+def test_stored_parameters_of_another_format_are_ignored() -> None:
     assert Quirks("max_tokens").restored({"token_name": "max_output_tokens"}).token_name == "max_tokens"
 
 
-def test_a_server_that_knows_no_effort_gets_none() -> None:
+def test_a_server_without_efforts_gets_none() -> None:
     quirks = Quirks("max_tokens")
     assert quirks.learn(refusal("Unrecognized request argument supplied: reasoning_effort"), EFFORT)
     assert quirks.parameters(EFFORT, None) == {}
 
 
-def test_a_model_that_takes_tools_elsewhere_alone_keeps_its_effort() -> None:
+def test_a_model_with_tools_only_at_the_other_endpoint_keeps_its_effort() -> None:
     message = (
         "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. To use function"
         " tools, use /v1/responses or set reasoning_effort to 'none'."

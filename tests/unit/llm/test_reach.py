@@ -1,4 +1,4 @@
-"""Whether a provider can be reached: by what its newest call met with, and by a connection."""
+"""Whether a provider can be reached: by its newest call, and by a test connection."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ async def open_port() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
 
 
-async def test_one_that_was_never_called_is_connected_to(open_port: str) -> None:
+async def test_a_provider_that_was_never_called_is_tested_by_a_connection(open_port: str) -> None:
     assert (await Reach("up", open_port).look()).state == "ok"
     found = await Reach("down", CLOSED).look()
     assert (found.state, found.detail) == ("unreachable", "down cannot be reached")
     assert "127.0.0.1" not in found.detail
 
 
-async def test_a_connection_that_failed_is_found_out_anew(open_port: str) -> None:
+async def test_a_failed_connection_is_tested_again(open_port: str) -> None:
     back = Reach("back", open_port)
     back.failed(UNREACHABLE)
     assert (await back.look()).state == "ok"
 
 
-async def test_errors_count_until_a_call_is_answered_or_nobody_has_called_for_a_while(
+async def test_errors_count_until_a_call_succeeds_or_they_are_old(
     open_port: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = Reach("busy", open_port)
@@ -49,13 +49,13 @@ async def test_errors_count_until_a_call_is_answered_or_nobody_has_called_for_a_
     assert not busy.is_used
 
 
-async def test_behind_a_proxy_nothing_is_said_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_behind_a_proxy_a_provider_counts_as_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "")
     assert (await Reach("far", "http://far.example/v1").look()).state == "ok"
 
 
-async def test_only_what_is_used_is_looked_at(open_port: str) -> None:
+async def test_only_used_providers_are_checked(open_port: str) -> None:
     configs = [ProviderConfig(name, "openai", url, "key") for name, url in (("up", open_port), ("down", CLOSED))]
     providers = Providers([*configs, ProviderConfig("scripted", "scripted")], Catalog())
     assert [found.state for found in await providers.conditions("up/model")] == ["ok"]

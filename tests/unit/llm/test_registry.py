@@ -39,7 +39,7 @@ def providers(*configs: ProviderConfig, **models: ModelOverride) -> Providers:
     return Providers(configs or CONFIGS, Catalog(models))
 
 
-async def test_a_name_leads_to_its_provider_and_the_models_name_there() -> None:
+async def test_a_name_resolves_to_its_provider_and_the_models_name_there() -> None:
     known = providers()
     provider, model = known.resolve("anthropic/claude-sonnet-5")
     assert isinstance(provider, AnthropicProvider)
@@ -75,13 +75,13 @@ async def test_a_provider_is_opened_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "gpt-5", "nobody/gpt-5", "openai/", "/gpt-5", "scripted/other"])
-def test_an_unknown_name_is_refused_with_the_providers_there_are(name: str) -> None:
+def test_an_unknown_name_is_refused_with_a_list_of_the_providers(name: str) -> None:
     for ask in (providers().resolve, providers().info):
         with pytest.raises(UnknownModelError, match="anthropic, local, openai, scripted"):
             ask(name)
 
 
-def test_a_very_long_name_is_clipped_in_the_error() -> None:
+def test_a_very_long_name_is_truncated_in_the_error() -> None:
     with pytest.raises(UnknownModelError) as caught:
         providers().resolve("x" * 10_000)
     assert len(caught.value.detail) < 500
@@ -94,7 +94,7 @@ def test_without_a_key_a_model_can_be_described_but_not_called() -> None:
     assert (described.key_present, described.context_window) == (False, 400_000)
 
 
-def test_a_provider_with_an_address_of_its_own_needs_no_key() -> None:
+def test_a_provider_with_a_base_url_needs_no_key() -> None:
     assert providers().info("local/x").key_present
 
 

@@ -74,7 +74,7 @@ async def test_parts_of_a_summary_are_paragraphs_of_one_block() -> None:
     assert [event.provider_data for event in events if isinstance(event, BlockEnd)] == [ITEM]
 
 
-async def test_items_that_were_never_announced_or_came_whole_are_taken() -> None:
+async def test_items_that_were_never_announced_or_came_complete_are_accepted() -> None:
     message = {"type": "message", "phase": "final_answer", "content": [{"type": "output_text", "text": "whole"}]}
     summary = [{"type": "summary_text", "text": "why"}]
     events = await said(
@@ -88,7 +88,7 @@ async def test_items_that_were_never_announced_or_came_whole_are_taken() -> None
     assert finish(events) == "tool_calls"
 
 
-async def test_a_stream_without_places_is_told_apart_by_ids() -> None:
+async def test_items_without_places_are_distinguished_by_ids() -> None:
     call = {**CALL, "id": "fc_1"}
     events = await said(
         {"type": "response.output_item.added", "item": {**call, "arguments": ""}},
@@ -103,7 +103,7 @@ MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "output_
 
 
 @pytest.mark.parametrize("final_ids", [False, True])
-async def test_a_stream_without_places_and_ids_loses_nothing_and_doubles_nothing(final_ids: bool) -> None:
+async def test_a_stream_without_places_and_ids_loses_and_duplicates_nothing(final_ids: bool) -> None:
     output = [{**MESSAGE, "id": "msg_1"}, {**CALL, "id": "fc_1"}] if final_ids else [MESSAGE, CALL]
     events = await said(
         {"type": "response.output_text.delta", "delta": "Hello."},
@@ -161,7 +161,7 @@ UNNAMED: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[str, 
 
 
 @pytest.mark.parametrize("name", UNNAMED)
-async def test_items_are_told_apart_by_whatever_is_there(name: str) -> None:
+async def test_items_are_distinguished_by_whatever_the_server_sends(name: str) -> None:
     events, output, (text, count) = UNNAMED[name]
     folded = await said(*events, {"type": "response.completed", "response": {"status": "completed", "output": output}})
     assert prose(folded) == text
@@ -191,7 +191,7 @@ async def test_encrypted_content_may_come_with_the_end_of_the_response() -> None
     assert BlockEnd(0, ITEM) in events
 
 
-async def test_a_whole_answer_is_read() -> None:
+async def test_a_complete_answer_is_read() -> None:
     content = [{"type": "output_text", "text": "so"}]
     counted = {
         "input_tokens": 100,
@@ -214,7 +214,7 @@ async def test_a_whole_answer_is_read() -> None:
     ("details", "reason"),
     [({"reason": "max_output_tokens"}, "length"), ({"reason": "content_filter"}, "content_filter"), (None, "other")],
 )
-async def test_an_incomplete_response_says_why(details: Any, reason: str) -> None:
+async def test_an_incomplete_response_has_its_reason(details: Any, reason: str) -> None:
     response = {"type": "response.incomplete", "response": {"incomplete_details": details}}
     assert finish(await said(delta("output_text", "a"), response)) == reason
 
@@ -224,7 +224,7 @@ async def test_a_refusal_is_text_and_a_reason() -> None:
     assert (prose(events), finish(events)) == ("I can't.", "refusal")
 
 
-async def test_unknown_events_and_items_are_passed_over() -> None:
+async def test_unknown_events_and_items_are_skipped() -> None:
     events = await said(
         {"type": "response.created", "response": {"status": "in_progress"}},
         {"type": "response.web_search_call.searching", "output_index": 0},
@@ -270,19 +270,19 @@ async def test_an_overflow_in_the_stream_is_one(kind: str) -> None:
         )
 
 
-async def test_a_stream_without_end_is_retried() -> None:
+async def test_an_unfinished_stream_is_retryable() -> None:
     raised = await failed(delta("output_text", "a"))
     assert (raised.code, raised.retryable) == ("provider_stream_ended", True)
 
 
-def test_items_without_end_are_an_error() -> None:
+def test_endless_items_are_an_error() -> None:
     stream = ResponsesStream(lambda *_: ProviderError("no"))
     data = orjson.dumps(item("done", {**ITEM, "encrypted_content": "x" * MAX_HELD_BYTES}))
     with pytest.raises(ProviderError, match="too large"):
         stream.feed([(b"", data)])
 
 
-def test_sealed_reasoning_without_end_is_an_error() -> None:
+def test_endless_encrypted_reasoning_is_an_error() -> None:
     stream = ResponsesStream(lambda *_: ProviderError("no"))
     for number in range(2):
         sealed = {**ITEM, "id": f"rs_{number}", "encrypted_content": "x" * (MAX_SEALED_BYTES // 2)}
@@ -298,7 +298,7 @@ def assistant(*parts: Any, model: str = "one") -> Message:
     return message.model_copy(update={"role": Role.ASSISTANT, "model": model, "parts": parts})
 
 
-def test_reasoning_stands_in_front_of_what_it_led_to_or_is_left_out() -> None:
+def test_reasoning_precedes_the_item_it_belongs_to_or_is_left_out() -> None:
     reasoning = ReasoningPart(id="r", index=0, text="", provider_data=ITEM)
     text = TextPart(id="t", index=1, text="so", phase="commentary")
     call = ToolCallPart(id="c", index=2, call_id="c1", name="ls", arguments_text="{")
@@ -383,7 +383,7 @@ def test_an_output_limit_that_is_too_high_is_lowered() -> None:
         ("responses", 400, "Unknown parameter: 'x'.", False),
     ],
 )  # fmt: skip
-def test_which_refusals_point_to_the_other_endpoint(
+def test_refusals_that_point_to_the_other_endpoint_are_recognized(
     endpoint: Endpoint, status: int, body: str, elsewhere: bool
 ) -> None:
     assert points_elsewhere(endpoint, AnswerError("no", body=body, http_status=status)) is elsewhere
@@ -395,8 +395,8 @@ async def test_a_call_without_arguments_is_announced() -> None:
     assert not any(isinstance(event, ReasoningDelta) for event in events)
 
 
-async def test_of_two_requests_at_once_both_are_switched_over(provider: FakeProvider) -> None:
-    """The second was under way to the old endpoint when the first was refused."""
+async def test_two_concurrent_requests_are_both_switched(provider: FakeProvider) -> None:
+    """The second was sent to the old endpoint before the first was refused."""
     provider.configure(responses_only=frozenset({"gpt-6"}))
     provider.script(Reply(Text("one")), Reply(Text("two")))
     adapter = OpenAiProvider("openai", provider.openai_url, None, idle_timeout_s=5)

@@ -12,12 +12,12 @@ from app.llm.retry import BASE_S, CAP_S, MAX_ATTEMPTS, RETRY_AFTER_CAP_S, delay_
 BUSY = ProviderError("busy", retryable=True)
 
 
-def test_what_is_not_retryable_is_given_up_at_once() -> None:
+def test_errors_that_are_not_retryable_are_not_retried() -> None:
     assert delay_s(1, ProviderError("no"), Random(1)) is None
     assert delay_s(1, ContextOverflowError("full"), Random(1)) is None
 
 
-def test_attempts_run_out() -> None:
+def test_attempts_are_limited() -> None:
     delays = [delay_s(attempt, BUSY, Random(1)) for attempt in range(1, MAX_ATTEMPTS + 1)]
     assert delays[-1] is None
     assert None not in delays[:-1]
@@ -38,11 +38,11 @@ def test_jitter_spreads_equal_failures() -> None:
 
 
 @pytest.mark.parametrize(("wish", "low", "high"), [(0.0, 0, 0), (7.0, 7, 7.7), (-3.0, 0, 0)])
-def test_the_providers_wish_is_honoured(wish: float, low: float, high: float) -> None:
+def test_the_requested_delay_is_honored(wish: float, low: float, high: float) -> None:
     delay = delay_s(3, ProviderError("busy", retryable=True, retry_after=wish), Random(1))
     assert delay is not None
     assert low <= delay <= high
 
 
-def test_the_providers_wish_has_a_cap() -> None:
+def test_the_requested_delay_is_capped() -> None:
     assert delay_s(1, ProviderError("busy", retryable=True, retry_after=86_400), Random(1)) == RETRY_AFTER_CAP_S

@@ -53,7 +53,7 @@ Run = Callable[[str, dict[str, Any]], tuple[str, int | None]]
 
 
 class Workspace:
-    """Carries the demo's calls out for real, in a directory of the test."""
+    """Really runs the demo's calls, in a directory of the test."""
 
     def __init__(self, root: Path, path: str | None = None) -> None:
         self._root = root
@@ -139,7 +139,7 @@ FOR_LONG_TASKS = {"recall", "history_search", "memory_read", "memory_write", "me
 """Tools that a task of a few steps has no use for."""
 
 
-async def test_the_demo_finds_its_bug_and_mends_it(tmp_path: Path) -> None:
+async def test_the_demo_finds_its_bug_and_fixes_it(tmp_path: Path) -> None:
     history = await play([user("Write me a slug function")], Workspace(tmp_path).run)
     check_the_story(history, tmp_path)
     used = {asked.name for told in history for asked in told.tool_calls}
@@ -151,7 +151,7 @@ async def test_the_demo_finds_its_bug_and_mends_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(BUSYBOX is None, reason="needs busybox")
-async def test_the_demo_runs_where_there_is_busybox_alone(tmp_path: Path) -> None:
+async def test_the_demo_runs_with_only_busybox(tmp_path: Path) -> None:
     tools, work = tmp_path / "bin", tmp_path / "work"
     tools.mkdir()
     work.mkdir()
@@ -160,7 +160,7 @@ async def test_the_demo_runs_where_there_is_busybox_alone(tmp_path: Path) -> Non
     check_the_story(await play([user("Go")], Workspace(work, str(tools)).run), work)
 
 
-async def test_plans_move_on_and_end_with_everything_done(tmp_path: Path) -> None:
+async def test_plans_progress_until_everything_is_done(tmp_path: Path) -> None:
     history = await play([user("Go")], Workspace(tmp_path).run)
     plans = [
         [item["status"] for item in asked.arguments["items"]]
@@ -173,7 +173,7 @@ async def test_plans_move_on_and_end_with_everything_done(tmp_path: Path) -> Non
     assert set(plans[-1]) == {"completed"}
 
 
-async def test_a_steer_is_taken_up_and_the_task_goes_on(tmp_path: Path) -> None:
+async def test_a_steer_is_acknowledged_and_the_task_continues(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     history = [user("Go")]
     for _ in range(2):
@@ -207,7 +207,7 @@ async def test_a_second_task_gets_an_honest_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [ToolStatus.ERROR, ToolStatus.DENIED])
-async def test_a_tool_that_fails_ends_the_demo_with_what_it_said(status: ToolStatus) -> None:
+async def test_a_failed_tool_ends_the_demo_with_its_error(status: ToolStatus) -> None:
     history = [user("Go")]
     history.append(answered(await ask(history)))
     failed = [result(c.call_id, "no such sandbox", status, c.name) for c in history[-1].tool_calls]
@@ -233,7 +233,7 @@ async def test_an_error_with_its_remedy_is_repeated_in_full() -> None:
 
 
 @pytest.mark.parametrize(("exit_code", "goes_on"), [(1, True), (2, True), (3, True), (126, False), (127, False)])
-async def test_a_test_that_cannot_run_is_no_test_that_found_something(
+async def test_a_test_that_cannot_run_does_not_count_as_a_failed_test(
     tmp_path: Path, exit_code: int, goes_on: bool
 ) -> None:
     workspace = Workspace(tmp_path)
@@ -255,12 +255,12 @@ async def test_a_second_test_that_fails_ends_the_demo(tmp_path: Path) -> None:
         return ("edited", None) if name == "edit_file" else workspace.run(name, arguments)
 
     history = await play([user("Go")], no_edit)
-    assert "not go as the script has it" in history[-1].text
+    assert "not go as scripted" in history[-1].text
     assert "3 failed" in history[-1].text or "2 failed" in history[-1].text
 
 
 @pytest.mark.parametrize("status", [ToolStatus.CANCELLED, ToolStatus.INTERRUPTED])
-async def test_calls_that_were_stopped_are_made_again(status: ToolStatus) -> None:
+async def test_interrupted_calls_are_repeated(status: ToolStatus) -> None:
     history = [user("Go")]
     first = await ask(history)
     history.append(answered(first))
@@ -269,7 +269,7 @@ async def test_calls_that_were_stopped_are_made_again(status: ToolStatus) -> Non
     assert calls(await ask(history)) == calls(first)
 
 
-async def test_an_answer_that_was_cut_off_has_ended_nothing() -> None:
+async def test_a_truncated_answer_does_not_end_the_task() -> None:
     first = calls(await ask([user("Go")]))
     control = message(Role.CONTROL, text("Resume."))
     by_part = assistant(text("This is a scr", interrupted=True))
@@ -278,7 +278,7 @@ async def test_an_answer_that_was_cut_off_has_ended_nothing() -> None:
         assert calls(await ask([user("Go"), cut_off, control])) == first
 
 
-async def test_after_compaction_the_demo_goes_on_from_what_is_left(tmp_path: Path) -> None:
+async def test_after_compaction_the_demo_continues_from_what_is_left(tmp_path: Path) -> None:
     history = await play([user("Go")], Workspace(tmp_path).run)
     summary = user("So far …", is_summary=True)
     for cut in range(3, len(history) - 1, 2):
@@ -292,7 +292,7 @@ async def test_after_compaction_of_everything_the_demo_says_it_is_done() -> None
     assert "Done" in prose(events)
 
 
-async def test_a_request_without_tools_gets_prose() -> None:
+async def test_a_request_without_tools_gets_text() -> None:
     events = await ask([user("Go"), assistant(call("c")), results(result("c")), user("Summarise")], ())
     assert calls(events) == []
     assert "4 messages with 1 tool calls" in prose(events)
@@ -323,7 +323,7 @@ async def test_the_stream_is_in_small_pieces_and_has_usage_without_cost(tmp_path
     assert after.cache_read_tokens > after.input_tokens
 
 
-async def test_reasoning_is_shown_before_the_bug_is_mended_and_counted(tmp_path: Path) -> None:
+async def test_reasoning_is_shown_before_the_fix_and_counted(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     history = [user("Go")]
     shown: list[tuple[str, int]] = []
@@ -363,7 +363,7 @@ async def test_closing_does_nothing_and_pacing_is_optional() -> None:
     assert prose(await collect(ScriptedProvider(word_delay_s=0).stream(request(model=DEMO_MODEL))))
 
 
-def test_the_script_is_a_function_of_the_messages_alone() -> None:
+def test_the_script_is_a_pure_function_of_the_messages() -> None:
     history = [user("Go"), assistant(text("Partly"), finish_reason=FinishReason.CANCELLED), user("On")]
     assert next_reply(history, NAMES) == next_reply(list(history), NAMES)
     assert next_reply(history, NAMES).text.startswith("You said: “On”")

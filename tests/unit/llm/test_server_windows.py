@@ -1,4 +1,4 @@
-"""Asking a model's server for its window: who is asked what, how often, and what becomes of silence."""
+"""Asking a model's server for its window: which server is asked what, how often, and what happens without an answer."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Clock:
 
 
 async def turn() -> None:
-    """Lets a question that nobody waits for be asked and answered."""
+    """Lets a question without waiters be asked and answered."""
     await asyncio.sleep(0)
 
 
 class Question:
-    """Answers in order, the last again and again; an exception is raised."""
+    """Answers in order, the last one repeatedly; an exception is raised."""
 
     def __init__(self, *answers: int | Exception | None) -> None:
         self._answers = list(answers)
@@ -86,7 +86,7 @@ class TestAnswers:
         assert server.asked[1].headers["authorization"] == f"Bearer {KEY}"
 
     @pytest.mark.parametrize(("n_ctx", "known"), [(16_384, (16_384, "server")), (None, (128_000, "assumed"))])
-    async def test_without_its_properties_the_list_counts(self, n_ctx: int | None, known: tuple[int, str]) -> None:
+    async def test_without_its_properties_the_list_is_used(self, n_ctx: int | None, known: tuple[int, str]) -> None:
         entry = {"id": "one", "meta": {"n_ctx": n_ctx, "n_ctx_train": 131_072}}
         async with local_server(listing(entry), document(404, {"error": "File Not Found"})) as server:
             assert await window(providers(server)) == known
@@ -104,7 +104,7 @@ class TestAnswers:
         assert asked.path == "/v1/models/one"
         assert (asked.headers["x-api-key"], asked.headers["anthropic-version"]) == (KEY, "2023-06-01")
 
-    async def test_or_a_list_alone(self) -> None:
+    async def test_anthropic_s_format_falls_back_to_the_list(self) -> None:
         missing = document(404, {"detail": "Not Found"})
         async with local_server(missing, listing({"id": "one", "max_model_len": 32_768})) as server:
             assert await window(providers(server, "anthropic")) == (32_768, "server")
@@ -136,17 +136,17 @@ class TestAnswers:
         assert {log["log_level"] for log in logs} <= {"info", "debug"}
 
     @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://user:hunter2@127.0.0.1:1", "nonsense"])
-    async def test_a_server_that_is_not_there_is_no_error(self, url: str) -> None:
+    async def test_an_unreachable_server_is_not_an_error(self, url: str) -> None:
         with capture_logs() as logs:
             assert await window(providers(url, key=None)) == (128_000, "assumed")
             assert await window(providers(url)) == (128_000, "assumed")
         assert "hunter2" not in str(logs)
-        assert [log["event"] for log in logs] == ["window_not_reported"] * 2
+        assert [log["event"] for log in logs] == ["window_request_failed"] * 2
 
 
-class TestWhoIsAsked:
+class TestWhichServersAreAsked:
     @pytest.mark.parametrize("model", ["acme/one", "acme/gpt-5", "scripted/demo", "nobody/one", "acme/"])
-    async def test_not_who_is_known_or_nobody(self, model: str) -> None:
+    async def test_not_for_known_models_and_unknown_providers(self, model: str) -> None:
         async with local_server(listing({"id": "one", "max_model_len": 32_768})) as server:
             known = providers(server, acme__one=5_000)
             await known.ask_window(model)
@@ -155,7 +155,7 @@ class TestWhoIsAsked:
             assert known.info("acme/one").window_source == "setting"
             assert known.info("acme/gpt-5").window_source == "catalog"
 
-    async def test_not_without_the_key_that_a_call_would_need(self) -> None:
+    async def test_not_without_a_required_key(self) -> None:
         async with local_server(listing({"id": "one", "max_model_len": 32_768})) as server:
             config = ProviderConfig("acme", "openai", server.url, None)
             assert await window(Providers([config], Catalog())) == (128_000, "assumed")
@@ -175,7 +175,7 @@ class TestWhoIsAsked:
 
 
 class TestHowOften:
-    async def test_once_until_a_server_may_have_changed(self) -> None:
+    async def test_once_until_the_window_expires(self) -> None:
         clock, question = Clock(), Question(8_192, 4_096)
         windows = ServerWindows(clock)
         assert windows.get(PLACE) is None
@@ -184,13 +184,13 @@ class TestHowOften:
         assert (windows.get(PLACE), question.asked) == (8_192, 1)
         clock.now += BELIEVED_S
         await windows.ask(PLACE, MODEL, question)
-        # Nobody waits for news of a model that is in use.
+        # A known model is refreshed without waiting.
         assert (windows.get(PLACE), question.asked) == (8_192, 1)
         await turn()
         assert (windows.get(PLACE), question.asked) == (4_096, 2)
 
     @pytest.mark.parametrize("silence", [None, ProviderError("It is gone."), ValueError("odd")])
-    async def test_soon_after_silence(self, silence: Exception | None) -> None:
+    async def test_soon_again_after_no_answer(self, silence: Exception | None) -> None:
         clock, question = Clock(), Question(silence, 8_192)
         windows = ServerWindows(clock)
         await windows.ask(PLACE, MODEL, question)
@@ -204,7 +204,7 @@ class TestHowOften:
         assert (windows.get(PLACE), question.asked) == (8_192, 2)
 
     @pytest.mark.parametrize("silence", [ProviderError("It is gone."), None], ids=["gone", "unloaded"])
-    async def test_a_server_that_says_nothing_has_the_window_it_had(self, silence: Exception | None) -> None:
+    async def test_without_a_new_answer_the_known_window_stays(self, silence: Exception | None) -> None:
         clock, question = Clock(), Question(8_192, silence)
         windows = ServerWindows(clock)
         for _ in range(3):
@@ -214,7 +214,7 @@ class TestHowOften:
         assert question.asked == 3
         assert windows.get(PLACE) == 8_192
 
-    async def test_for_all_who_wait_once(self) -> None:
+    async def test_once_for_all_waiters(self) -> None:
         begun, answer = asyncio.Event(), asyncio.Event()
         asked: list[int] = []
 
@@ -235,7 +235,7 @@ class TestHowOften:
         await asyncio.gather(*waiting[1:])
         assert (windows.get(PLACE), asked) == (8_192, [1])
 
-    async def test_names_that_callers_invent_do_not_fill_the_memory(self) -> None:
+    async def test_invented_names_do_not_fill_the_memory(self) -> None:
         windows, question = ServerWindows(), Question(8_192)
         for number in range(MAX_REMEMBERED + 1):
             await windows.ask(f"{PLACE}{number}", MODEL, question)
@@ -244,7 +244,7 @@ class TestHowOften:
         assert windows.get(f"{PLACE}{MAX_REMEMBERED}") == 8_192
 
 
-async def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
+async def test_a_server_that_does_not_answer_does_not_block() -> None:
     async def silent() -> int:
         await asyncio.Event().wait()
         return 8_192
@@ -254,11 +254,11 @@ async def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
         await windows.ask(PLACE, MODEL, silent)
     assert windows.get(PLACE) is None
     assert logs == [
-        {"event": "window_not_reported", "log_level": "info", "model": MODEL, "reason": "no answer in time"}
+        {"event": "window_request_failed", "log_level": "info", "model": MODEL, "reason": "no answer in time"}
     ]
 
 
-async def test_what_is_asked_when_all_is_closed_ends() -> None:
+async def test_closing_cancels_pending_questions() -> None:
     async with local_server(Scripted(silent=True, end="hang")) as server:
         known = providers(server)
         asking = asyncio.create_task(known.ask_window(MODEL))
@@ -268,7 +268,7 @@ async def test_what_is_asked_when_all_is_closed_ends() -> None:
         await server.left.wait()
 
 
-async def test_the_longest_list_is_read_whole() -> None:
+async def test_the_longest_list_is_read_completely() -> None:
     entries: list[dict[str, Any]] = [{"id": f"model-{number}", "description": "x" * 2_000} for number in range(800)]
     entries.append({"id": "one", "context_length": 65_536})
     assert 1_500_000 < len(orjson.dumps(entries)) < DOCUMENT_BYTES

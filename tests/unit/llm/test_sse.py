@@ -20,7 +20,7 @@ def parse(*chunks: bytes, limit: int = 1024) -> list[Event]:
 
 
 def reference(stream: bytes) -> list[Event]:
-    """The WHATWG algorithm, line by line, without any thought of speed."""
+    """The WHATWG algorithm, line by line, not optimized."""
     text = stream.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     events: list[Event] = []
     name, data = b"", list[bytes]()
@@ -79,7 +79,7 @@ def _streams(draw: st.DrawFn) -> bytes:
 @given(_streams(), st.lists(st.integers(0, 120), max_size=12))
 @example(b"data: x\r\n\r\n", [8])
 @example(b"\xef\xbb\xbfdata: x\n\n", [1, 2])
-def test_where_the_chunks_are_cut_does_not_matter(stream: bytes, cuts: list[int]) -> None:
+def test_chunks_may_be_split_anywhere(stream: bytes, cuts: list[int]) -> None:
     places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
     chunks = [stream[start:end] for start, end in itertools.pairwise(places)]
     assert parse(*chunks) == reference(stream)
@@ -91,7 +91,7 @@ def test_garbage_is_parsed_as_the_standard_says(stream: bytes, cut: int) -> None
 
 
 @pytest.mark.parametrize("stream", [b"data: x\n\n", b"data: x\r\r", b"event: e\ndata: x\n\n"])
-def test_an_event_is_handed_out_with_the_byte_that_completes_it(stream: bytes) -> None:
+def test_an_event_is_returned_with_the_byte_that_completes_it(stream: bytes) -> None:
     parser = SseParser()
     counts = [len(parser.feed(bytes([byte]))) for byte in stream]
     assert counts == [0] * (len(stream) - 1) + [1]
@@ -104,7 +104,7 @@ def test_an_event_over_the_limit_is_refused_while_it_grows() -> None:
         parser.feed(b"x" * 20)
 
 
-def test_an_event_over_the_limit_is_refused_when_it_comes_whole() -> None:
+def test_an_event_over_the_limit_is_refused_in_one_chunk() -> None:
     with pytest.raises(ProviderError) as caught:
         SseParser(100).feed(b"data: " + b"x" * 200 + b"\n\ndata: y\n\n")
     assert caught.value.code == "provider_bad_response"
@@ -114,7 +114,7 @@ def test_many_small_events_are_not_one_large_event() -> None:
     assert len(parse(b"data: 0123456789\n\n" * 100, limit=50)) == 100
 
 
-def test_blank_lines_without_end_cost_next_to_nothing() -> None:
+def test_endless_blank_lines_are_cheap() -> None:
     """60 MB of them took 17 seconds."""
     parser = SseParser()
     blanks = b"\n" * 65_536

@@ -42,7 +42,7 @@ def run(text: str, size: int = 3, reason: StopReason = "stop", offered: set[str]
         ('{"type": "function", "function": {"name": "read_file", "arguments": {"path": "a"}}}', [READ_A]),
     ],
 )
-def test_a_text_that_is_nothing_but_calls_becomes_calls(text: str, found: list[tuple[str, str]], size: int) -> None:
+def test_a_text_of_only_calls_becomes_calls(text: str, found: list[tuple[str, str]], size: int) -> None:
     events = run(text, size)
     assert [(name, arguments) for name, arguments, *_ in calls(events)] == found
     assert prose(events) == ""
@@ -68,7 +68,7 @@ def test_a_text_that_is_nothing_but_calls_becomes_calls(text: str, found: list[t
         "{",
     ],
 )
-def test_any_other_text_stays_as_it_is(text: str) -> None:
+def test_any_other_text_is_unchanged(text: str) -> None:
     events = run(text)
     assert (prose(events), calls(events), finish(events)) == (text, [], "stop")
 
@@ -78,29 +78,29 @@ def test_no_text_is_lost(text: str, size: int) -> None:
     assert prose(run(text, size)) == text
 
 
-def test_an_answer_is_shown_as_soon_as_it_can_be_no_call() -> None:
+def test_an_answer_is_shown_as_soon_as_it_cannot_be_a_call() -> None:
     filter = TextCalls(OFFERED)
     assert list(filter.feed(TextDelta(0, '{"res'))) == [TextDelta(0, '{"res')]
     assert list(filter.feed(TextDelta(0, "ult"))) == [TextDelta(0, "ult")]
 
 
 @pytest.mark.parametrize("begin", ['```json\n{"version": 1,\n', "```js\n", '<tool_call>{"x', "<tool_call>see"])
-def test_what_stands_in_a_fence_or_a_tag_is_shown_as_soon_as_it_is_no_call(begin: str) -> None:
+def test_text_in_a_fence_or_a_tag_is_shown_as_soon_as_it_cannot_be_a_call(begin: str) -> None:
     filter = TextCalls(OFFERED)
     assert list(filter.feed(TextDelta(0, begin))) == [TextDelta(0, begin)]
 
 
 @pytest.mark.parametrize("begin", ["<tool_call>", "```json\n", "```\n", f"<tool_call>{READ}</tool_call>", READ])
-def test_a_million_blanks_are_read_in_no_time(begin: str) -> None:
-    """What looks back for each of them never gets to the end of the test."""
+def test_a_million_blanks_are_read_quickly(begin: str) -> None:
+    """Backtracking for each of them would never finish."""
     assert calls_in(f"{begin}{' ' * 1_000_000}x", OFFERED) == []
 
 
-def test_a_call_that_was_cut_off_stays_text() -> None:
+def test_a_truncated_call_stays_text() -> None:
     assert prose(run(READ, reason="length")) == READ
 
 
-def test_a_text_beside_a_real_call_stays_text() -> None:
+def test_a_text_next_to_a_real_call_stays_text() -> None:
     filter = TextCalls(OFFERED)
     events: Sequence[StreamEvent] = [TextDelta(0, READ), BlockEnd(0), ToolCallStart(1, "read_file"), BlockEnd(1)]
     out = [found for event in [*events, Finish("tool_calls")] for found in filter.feed(event)]
@@ -113,7 +113,7 @@ def repeats(text: str, size: int = 37) -> bool:
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=80), st.integers(1, 500))
-def test_a_short_unit_without_end_is_found(unit: str, size: int) -> None:
+def test_an_endlessly_repeated_unit_is_detected(unit: str, size: int) -> None:
     assert repeats("An answer begins well. " + unit * (2 * LOOP_CHARS // len(unit) + 2_000), size)
 
 
@@ -122,10 +122,10 @@ ART = "\n".join(" " * (40 - n % 40) + "*" * (n % 40) + " " * 30 for n in range(4
 
 
 @pytest.mark.parametrize("text", [ROWS, ART, "-" * 5_000 + "text" + "=" * 5_000, "line of prose. " * 500])
-def test_regular_texts_are_left_alone(text: str) -> None:
+def test_regular_texts_are_not_affected(text: str) -> None:
     assert not repeats(text)
 
 
-def test_the_sources_of_this_service_are_left_alone() -> None:
+def test_the_sources_of_this_service_are_not_affected() -> None:
     for path in [*Path("app").rglob("*.py"), *Path("docs").glob("*.md")]:
         assert not repeats(path.read_text(), 500), path

@@ -1,4 +1,4 @@
-"""What servers say of the windows of their models: which numbers are believed, and which are not."""
+"""The windows in servers' reports: which numbers are trusted, and which are not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ JSON = st.recursive(
         pytest.param({"meta": None, "context_length": "131072"}, None, id="text"),
     ],
 )
-def test_each_server_has_its_own_word_for_it(entry: dict[str, Any], window: int | None) -> None:
+def test_each_server_has_its_own_field(entry: dict[str, Any], window: int | None) -> None:
     assert listed_window(entry) == window
 
 
@@ -69,7 +69,7 @@ def test_each_server_has_its_own_word_for_it(entry: dict[str, Any], window: int 
         ([8_192], False),
     ],
 )
-def test_only_a_number_that_can_be_a_window_is_one(value: Any, believed: bool) -> None:
+def test_only_a_plausible_number_is_a_window(value: Any, believed: bool) -> None:
     assert plausible(value) == (value if believed else None)
 
 
@@ -81,7 +81,7 @@ class TestEntries:
         assert found is not None
         assert found["max_model_len"] == 4_096
 
-    def test_or_by_an_alias(self) -> None:
+    def test_a_model_is_found_by_an_alias(self) -> None:
         assert entry_of({"data": [{"id": "x", "aliases": None}, LLAMA, {"id": "y"}]}, "qwen") == LLAMA
 
     def test_a_llama_cpp_server_with_one_model_answers_to_every_name(self) -> None:
@@ -90,11 +90,11 @@ class TestEntries:
         assert entry_of({"data": [{"id": "a", "max_model_len": 4_096}]}, "whatever") is None
 
     @pytest.mark.parametrize("listing", [None, [], {}, "models", {"data": "none"}, {"data": [1, "x", None]}])
-    def test_a_list_without_it_is_no_mistake(self, listing: Any) -> None:
+    def test_a_list_without_the_model_is_not_an_error(self, listing: Any) -> None:
         assert entry_of(listing, "one") is None
 
 
-def test_whose_words_they_are() -> None:
+def test_the_kind_of_server_is_recognized() -> None:
     assert is_llama_cpp(LLAMA)
     assert is_llama_cpp({"meta": {"n_ctx_train": 1}})
     assert not is_llama_cpp({"owned_by": "vllm", "meta": None})
@@ -118,7 +118,7 @@ def test_the_properties_of_a_llama_cpp_server(props: Any, window: int | None) ->
 
 
 @given(document=JSON)
-def test_whatever_a_server_says_nothing_breaks(document: Any) -> None:
+def test_any_document_is_handled(document: Any) -> None:
     entry = entry_of(document, "id")
     if isinstance(entry, dict):
         window = listed_window(entry)

@@ -104,7 +104,7 @@ def test_a_history_in_anthropics_form() -> None:
     ]
 
 
-def test_a_summary_goes_out_in_the_role_that_it_has() -> None:
+def test_a_summary_is_sent_in_its_role() -> None:
     history = (user("What was", is_summary=True), assistant(text("## Session Summary"), is_summary=True), user("Next"))
     assert [turn["role"] for turn in openai(request(*history))] == ["system", "user", "assistant", "user"]
     assert [turn["role"] for turn in anthropic(request(*history))["messages"]] == ["user", "assistant", "user"]
@@ -121,7 +121,7 @@ def test_no_system_text_is_no_system_message() -> None:
     assert openai(request(message(Role.SYSTEM, text("More.")), system=""))[0] == {"role": "system", "content": "More."}
 
 
-def test_images_go_out_as_the_formats_have_them() -> None:
+def test_images_are_sent_in_each_format() -> None:
     asked = request(message(Role.USER, text("See"), image()), message(Role.TOOL, image("eg=="), result("c")))
     url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
     assert openai(asked)[1]["content"] == [{"type": "text", "text": "See"}, url]
@@ -136,7 +136,7 @@ def test_images_go_out_as_the_formats_have_them() -> None:
     }
 
 
-def test_reasoning_never_goes_to_openai_servers() -> None:
+def test_reasoning_is_never_sent_to_openai_servers() -> None:
     asked = request(assistant(reasoning("secret", SIGNED), text("Hi"), model="m"))
     assert b"secret" not in openai_wire.encode_body(asked, {})
 
@@ -145,7 +145,7 @@ def test_reasoning_never_goes_to_openai_servers() -> None:
     ("author", "sent"),
     [("claude-x", True), ("anthropic/claude-x", True), ("claude-y", False), ("other/claude-x", False), (None, False)],
 )
-def test_signed_reasoning_goes_back_to_its_own_model_alone(author: str | None, sent: bool) -> None:
+def test_signed_reasoning_is_only_sent_to_the_model_that_wrote_it(author: str | None, sent: bool) -> None:
     asked = request(user("Hi"), assistant(reasoning("hm", SIGNED), text("Yes"), model=author), model="claude-x")
     content = uncached(anthropic(asked))[1]["content"]
     assert content == ([SIGNED] if sent else []) + [{"type": "text", "text": "Yes"}]
@@ -161,12 +161,12 @@ def test_another_model_on_the_same_cache_gets_no_foreign_reasoning() -> None:
     assert kinds == [["thinking", "text"], ["text"], ["thinking", "text"]]
 
 
-def test_reasoning_that_is_not_whole_is_left_out() -> None:
+def test_incomplete_reasoning_is_left_out() -> None:
     cut_off = assistant(reasoning("hm", SIGNED, interrupted=True), reasoning("no signature"), text("Yes"), model="m")
     assert [block["type"] for block in uncached(anthropic(request(cut_off)))[0]["content"]] == ["text"]
 
 
-def test_redacted_reasoning_goes_back_as_it_came() -> None:
+def test_redacted_reasoning_is_sent_back_unchanged() -> None:
     block = {"type": "redacted_thinking", "data": "abc"}
     asked = request(assistant(reasoning("", block), call("c"), model="m"))
     assert uncached(anthropic(asked))[0]["content"][0] == block
@@ -232,7 +232,7 @@ def long_history(length: int) -> list[Message]:
 
 
 @ENCODERS
-def test_a_growing_history_is_encoded_as_a_fresh_one_would_be(encode: Encode) -> None:
+def test_a_growing_history_is_encoded_like_a_fresh_one(encode: Encode) -> None:
     cache: dict[str, Any] = {}
     history = long_history(40)
     for end in range(1, len(history) + 1):
@@ -253,7 +253,7 @@ def test_the_work_of_a_step_does_not_grow_with_the_history(encode: Encode) -> No
 
 
 @ENCODERS
-def test_a_side_call_on_the_same_history_leaves_the_next_step_its_bytes(encode: Encode) -> None:
+def test_a_side_call_on_the_same_history_keeps_the_next_steps_bytes(encode: Encode) -> None:
     cache: dict[str, Any] = {}
     history = long_history(80)
     encode(request(*history, wire_cache=cache), {})
@@ -280,7 +280,7 @@ def test_the_two_formats_do_not_share_cached_bytes() -> None:
 
 
 @given(st.lists(st.sampled_from(["user", "assistant", "tool", "blank", "control"]), max_size=12))
-def test_whatever_the_history_anthropic_gets_alternating_turns_with_content(kinds: list[str]) -> None:
+def test_anthropic_always_gets_alternating_turns_with_content(kinds: list[str]) -> None:
     made: dict[str, Message] = {
         "user": user("u"),
         "assistant": assistant(text("a")),
@@ -307,7 +307,7 @@ def test_whatever_the_history_anthropic_gets_alternating_turns_with_content(kind
         ("null", '{"_invalid":"null"}'),
     ],
 )
-def test_arguments_go_back_to_the_letter_or_as_an_object_that_holds_them(given_text: str, sent: str) -> None:
+def test_arguments_are_sent_unchanged_or_wrapped_in_an_object(given_text: str, sent: str) -> None:
     assert wire_arguments(given_text) == sent
     asked = request(assistant(call("c", arguments=given_text)))
     assert openai(asked)[1]["tool_calls"][0]["function"]["arguments"] == sent
@@ -323,14 +323,14 @@ def test_arguments_are_always_an_object_on_the_wire(arguments: str) -> None:
     ("name", "sent"),
     [("read_file", "read_file"), ("my tool!", "my_tool_"), ("größe", "gr__e"), ("", "unknown"), ("x" * 99, "x" * 64)],
 )
-def test_an_invented_tool_name_is_one_that_providers_take(name: str, sent: str) -> None:
+def test_an_invented_tool_name_becomes_an_accepted_one(name: str, sent: str) -> None:
     assert wire_name(name) == sent
     asked = request(assistant(call("c", name)))
     assert openai(asked)[1]["tool_calls"][0]["function"]["name"] == sent
     assert anthropic(asked)["messages"][0]["content"][0]["name"] == sent
 
 
-def test_documents_from_bytes() -> None:
+def test_documents_are_parsed_from_bytes() -> None:
     assert parse_document(b'{"a":1}') == {"a": 1}
     assert parse_document(rb'{"a":"\udc00x","b":"\ud83e\udd76"}') == {"a": "�x", "b": "🥶"}
     for garbage in (b"[1]", b"{", b"\xff", b"[" * 40_000):
@@ -351,5 +351,5 @@ def test_a_document_of_too_many_values_is_refused_before_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("value", "tokens"), [(5, 5), (5.0, 5), (None, 0), ("5", 0), (-1, 0), (float("nan"), 0), (float("inf"), 0), ([], 0)]
 )
-def test_a_count_out_of_anything(value: Any, tokens: int) -> None:
+def test_a_count_is_read_from_any_value(value: Any, tokens: int) -> None:
     assert count(value) == tokens

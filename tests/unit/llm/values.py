@@ -1,4 +1,4 @@
-"""Messages and requests for tests, and what tests read out of a stream."""
+"""Messages and requests for tests, and helpers to read streams."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def thoughts(events: Iterable[StreamEvent]) -> str:
 
 
 def calls(events: Iterable[StreamEvent]) -> list[tuple[str, str]]:
-    """Name and arguments of each call, in order of their blocks; arguments before their call's start are an error."""
+    """Name and arguments of each call, in the order of blocks; arguments before their call's start are an error."""
     found: dict[int, tuple[str, str]] = {}
     for event in events:
         if isinstance(event, ToolCallStart):

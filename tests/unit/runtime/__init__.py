@@ -1,1 +1,1 @@
-"""What the runtime keeps in order by itself, without a server around it."""
+"""The runtime by itself, without a server around it."""

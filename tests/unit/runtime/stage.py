@@ -1,4 +1,4 @@
-"""One session on a real database, the changes that its steps go through, and a setup to run it with."""
+"""One session on a real database, the changes of its steps, and a setup to run it with."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ USAGE = Usage(input_tokens=10, cache_read_tokens=2, output_tokens=5, cost_usd=0.
 
 
 class Logged(NamedTuple):
-    """An event as it was stored."""
+    """A stored event."""
 
     seq: int
     type: str
@@ -67,7 +67,7 @@ def logged(items: Sequence[StreamItem]) -> list[Logged]:
 
 
 class Stage:
-    """A session, and the ways to write and to look at it."""
+    """A session, with helpers to write and read it."""
 
     def __init__(self, database: Database, session_id: str, path: Path) -> None:
         self.database, self.session_id, self.path = database, session_id, path
@@ -84,7 +84,7 @@ class Stage:
         return value
 
     async def claim(self) -> int:
-        """Takes the session over; gives the new owner's epoch."""
+        """Takes the session over; returns the new owner's epoch."""
         row = await self.database.writer.write(lambda c: sessions.claim(c, self.session_id))
         assert row is not None
         return int(row.epoch)
@@ -99,12 +99,12 @@ class Stage:
         )
 
     async def write_open(self, message_id: str, *parts: Part) -> None:
-        """Stores parts as far as they are written."""
+        """Stores open parts."""
         pairs = [(message_id, part) for part in parts]
         await self.database.writer.write(lambda c: put_open(c, self.session_id, pairs))
 
     async def post(self, content: str, mode: QueueMode = QueueMode.STEER, id: str | None = None) -> str:
-        """Queues a message; gives its id."""
+        """Queues a message; returns its id."""
         body = QueueAdd(content=content, mode=mode, id=id)
         receipt, _ = await self.act(lambda c: inbox.enqueue(c, self.session_id, body, limit=100))
         return receipt.id
@@ -128,7 +128,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a step, and the changes that it can go through."""
+    """One attempt at a step, and its possible changes."""
 
     step: int = 1
     number: int = 1
@@ -204,7 +204,8 @@ def make_sandboxes(
 
 
 def make_setup(stage: Stage, sandboxes: Sandboxes, model: Provider | None = None) -> RuntimeSetup:
-    """What owners share. `model` answers for every model; without it there are the demo, and OpenAI without a key."""
+    """The setup that owners share. `model` is used for every model; without it there are the demo, and OpenAI without a
+    key."""
     providers = Providers(
         [ProviderConfig("scripted", "scripted"), ProviderConfig("openai", "openai", "http://127.0.0.1:1/v1")], Catalog()
     )

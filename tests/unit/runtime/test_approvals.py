@@ -1,4 +1,4 @@
-"""Calls that wait, in the database: through any number of owners, and to the end of a run that crashes."""
+"""Pending approvals in the database: across any number of owners, and when a run crashes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APPROVE, DENY = ApprovalAnswer(decision="approve"), ApprovalAnswer(decision="den
 
 
 async def _hold(stage: Stage, timeout_s: float = 60.0) -> tuple[Attempt, list[ToolCallPart]]:
-    """A step with three calls, the last two of which wait."""
+    """A step with three calls, the last two of which need approval."""
     await stage.post("task")
     await stage.commit(GENERATION_OPENED)
     attempt, calls = Attempt(), [call_part(index) for index in range(3)]
@@ -46,7 +46,7 @@ async def _waiting(stage: Stage) -> Any:
 
 
 async def _recover(stage: Stage) -> list[str]:
-    """Has a new owner put the session in order, which does not end its run; the events of that."""
+    """Recovers the session with a new owner, which does not end its run; returns the events."""
     row = await stage.row()
     assert await stage.database.read(lambda c: recovery.is_needed(c, row))
     epoch = await stage.claim()
@@ -73,19 +73,19 @@ async def test_a_step_waits_through_any_number_of_owners(stage: Stage) -> None:
     assert (waiting.held.timeout_s, waiting.known_cost_usd) == (60, USAGE.cost_usd)
 
 
-async def test_a_step_that_was_released_is_closed_like_any_other(stage: Stage) -> None:
+async def test_a_released_step_is_closed_like_any_other(stage: Stage) -> None:
     attempt, calls = await _hold(stage)
     await _decide(stage, calls[1].call_id, APPROVE)
     await _decide(stage, calls[2].call_id, APPROVE)
     assert (await stage.row()).status == Status.RUNNING
-    assert await _waiting(stage) is not None, "decided, and not begun"
+    assert await _waiting(stage) is not None, "decided, but not started"
     await stage.commit(CallsReleased(attempt.message_id))
     assert await _waiting(stage) is None
     assert (await _recover(stage)).count("tool.result") == 3
 
 
 @pytest.mark.parametrize(("answers", "timeout_s"), [((APPROVE, DENY), 60), ((APPROVE,), 0.2), ((), 0.2)])
-async def test_what_has_nothing_to_wait_for_is_parked_as_any_run(
+async def test_a_run_with_nothing_to_wait_for_is_parked_like_any_other(
     stage: Stage, answers: tuple[ApprovalAnswer, ...], timeout_s: float
 ) -> None:
     _, calls = await _hold(stage, timeout_s)
@@ -112,7 +112,7 @@ async def _is_late(stage: Stage) -> bool:
     return all(row.expires_at <= now() for row in rows)
 
 
-async def test_what_waits_for_a_person_is_not_parked(stage: Stage) -> None:
+async def test_a_run_that_waits_for_approval_is_not_parked(stage: Stage) -> None:
     _, calls = await _hold(stage)
     await _decide(stage, calls[1].call_id, APPROVE)
     epoch = await stage.claim()
@@ -121,7 +121,7 @@ async def test_what_waits_for_a_person_is_not_parked(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("decided", [True, False])
-async def test_a_run_rests_as_long_as_it_waits(stage: Stage, decided: bool) -> None:
+async def test_a_run_frees_its_resources_while_it_waits(stage: Stage, decided: bool) -> None:
     attempt, calls = await _hold(stage)
     epoch = await stage.claim()
     rests: list[bool] = []
@@ -147,7 +147,7 @@ async def test_a_run_rests_as_long_as_it_waits(stage: Stage, decided: bool) -> N
     assert rests == [True, False]
 
 
-async def test_a_run_that_crashes_leaves_nothing_waiting(stage: Stage) -> None:
+async def test_a_crashed_run_leaves_no_pending_approvals(stage: Stage) -> None:
     _, calls = await _hold(stage)
     await _decide(stage, calls[1].call_id, APPROVE)
     epoch = await stage.claim()
@@ -166,10 +166,10 @@ async def test_a_run_that_crashes_leaves_nothing_waiting(stage: Stage) -> None:
     assert [result["output"] for result in results] == [NOT_STARTED_NOTE] * 3
 
 
-async def test_who_is_late_decides_nothing(stage: Stage) -> None:
+async def test_a_late_decision_is_refused(stage: Stage) -> None:
     _, calls = await _hold(stage, timeout_s=0.000_001)
     before = (await stage.row()).last_seq
-    with pytest.raises(ConflictError, match="time to answer is over"):
+    with pytest.raises(ConflictError, match="approval has expired"):
         await _decide(stage, calls[1].call_id, APPROVE)
     with pytest.raises(NotFoundError):
         await _decide(stage, calls[0].call_id, APPROVE)
@@ -185,7 +185,7 @@ async def test_who_is_late_decides_nothing(stage: Stage) -> None:
         ([QueueMode.INTERRUPT], True, "cancel"),
     ],
 )
-async def test_what_was_to_end_the_wait_does_so_after_a_restart(
+async def test_an_interrupt_ends_the_wait_after_a_restart(
     stage: Stage, modes: list[QueueMode], cancelled: bool, reason: str | None
 ) -> None:
     await _hold(stage)
@@ -206,7 +206,7 @@ async def test_what_was_to_end_the_wait_does_so_after_a_restart(
         ({"policy": {"tools": ["run"]}}, ApprovalRules(tools=("run",)), 300),
     ],
 )
-def test_what_the_operator_sets(setting: Any, policy: Any, timeout_s: float) -> None:
+def test_the_operators_setting_is_parsed(setting: Any, policy: Any, timeout_s: float) -> None:
     assert operators_approval(setting, ["run"]) == Approval(policy=policy, timeout_s=timeout_s)
 
 
@@ -219,7 +219,7 @@ def test_what_the_operator_sets(setting: Any, policy: Any, timeout_s: float) -> 
         ({"policy": {"tools": ["fly"]}}, "there is no tool 'fly'"),
     ],
 )
-def test_a_slip_of_the_operator_is_named(setting: Any, said: str) -> None:
+def test_an_invalid_operator_setting_is_reported(setting: Any, said: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         operators_approval(setting, ["run"])
     assert said in caught.value.detail
@@ -241,6 +241,6 @@ RULES = ApprovalRules(tools=("a",), commands=("x",))
         (ApprovalRules(tools=("a", "execute_command")), RULES, True, None),
     ],
 )
-def test_which_policy_asks_for_as_much_as_another(policy: Any, least: Any, covered: bool, both: Any) -> None:
+def test_policies_are_compared_by_strictness(policy: Any, least: Any, covered: bool, both: Any) -> None:
     assert covers(policy, least) == covered
     assert both is None or joined(policy, least) == both

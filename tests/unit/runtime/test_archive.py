@@ -1,4 +1,4 @@
-"""An archive fails before an answer has begun, and holds its sandbox no longer than it is read."""
+"""An archive fails before the response has started, and holds its sandbox only while it is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.runtime.services.files import Archive
 
 
 class Workspace:
-    """As much of a sandbox as an archive reads: pieces, and an error at the place of a None."""
+    """The part of a sandbox that an archive reads: pieces, and an error in place of a None."""
 
     def __init__(self, *pieces: bytes | None) -> None:
         self._pieces = pieces
@@ -32,7 +32,7 @@ def lease_on(workspace: Any, released: list[str]) -> Lease:
     return Lease(workspace, lambda: released.append("released"), admit, wait_s=0)
 
 
-async def test_all_pieces_come_once_and_in_order() -> None:
+async def test_all_pieces_arrive_once_and_in_order() -> None:
     released: list[str] = []
     archive = Archive(lease_on(Workspace(b"a", b"b", b"c"), released))
     await archive.open()
@@ -43,7 +43,7 @@ async def test_all_pieces_come_once_and_in_order() -> None:
     assert released == ["released"]
 
 
-async def test_a_workspace_that_cannot_be_read_is_known_at_once() -> None:
+async def test_an_unreadable_workspace_fails_at_once() -> None:
     released: list[str] = []
     archive = Archive(lease_on(Workspace(None), released))
     with pytest.raises(SandboxUnavailableError):

@@ -1,4 +1,4 @@
-"""After a fault inside a run, what is in memory is what is stored."""
+"""After an error inside a run, the state in memory matches the stored one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.runtime.test_registry import Model, Server, of_type
 
 @dataclass(frozen=True, slots=True)
 class Faulty(AgentSetup):
-    """Gives a configuration that breaks what works with it, once for each of its `faults`, which are called then."""
+    """Returns a broken configuration, once for each of its `faults`, which are called then."""
 
     faults: list[Callable[[], object]] = field(default_factory=list)
 
@@ -37,7 +37,7 @@ class Faulty(AgentSetup):
         if not self.faults:
             return config
         self.faults.pop()()
-        # A generation is begun with it all the same, before its budget is looked at.
+        # A generation is started with it anyway, before its budget is used.
         return replace(config, budget="no budget")  # type: ignore[arg-type]
 
 
@@ -52,7 +52,7 @@ async def server(stage: Stage, tmp_path: Path) -> AsyncIterator[Server]:
 
 
 def say(stage: Stage, content: str) -> None:
-    """Queues a message that is stored before anything that its owner stores from now on."""
+    """Queues a message that is stored before any later write of its owner."""
     body = QueueAdd(content=content)
     stage.database.writer.submit(
         lambda c: inbox.enqueue(c, stage.session_id, body, limit=100),
@@ -61,17 +61,17 @@ def say(stage: Stage, content: str) -> None:
 
 
 async def refuse(server: Server, table: str) -> None:
-    """From now on the database takes no more rows of a table."""
+    """Makes the database refuse new rows of a table."""
     trigger = f"CREATE TRIGGER refusal BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END"
     await server.stage.database.writer.write(lambda c: c.execute(text(trigger)))
 
 
 async def accept(server: Server) -> None:
-    """It does again."""
+    """Makes the database accept them again."""
     await server.stage.database.writer.write(lambda c: c.execute(text("DROP TRIGGER refusal")))
 
 
-async def test_a_context_that_was_begun_and_not_stored_is_begun_anew(server: Server) -> None:
+async def test_a_context_that_was_not_stored_is_built_again(server: Server) -> None:
     await server.post("first")
     events = await server.idle()
 
@@ -84,7 +84,7 @@ async def test_a_context_that_was_begun_and_not_stored_is_begun_anew(server: Ser
     assert server.model.asked == [["first", "second"]]
 
 
-async def test_one_that_the_database_refuses_is_begun_anew_by_the_next_owner(server: Server) -> None:
+async def test_a_context_refused_by_the_database_is_built_by_the_next_owner(server: Server) -> None:
     server.setup.agents.faults.clear()  # type: ignore[attr-defined]
     await refuse(server, "generations")
     await server.stage.post("first")
@@ -98,7 +98,7 @@ async def test_one_that_the_database_refuses_is_begun_anew_by_the_next_owner(ser
     assert (shown.generation, [item.message.text for item in shown.messages]) == (1, ["first"])
 
 
-async def test_a_round_that_the_database_refuses_is_made_by_the_next_owner(server: Server) -> None:
+async def test_a_round_refused_by_the_database_is_made_by_the_next_owner(server: Server) -> None:
     server.setup.agents.faults.clear()  # type: ignore[attr-defined]
     for number in range(3):
         await server.post(f"{number} " + "word " * 8_000)

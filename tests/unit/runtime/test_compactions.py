@@ -1,4 +1,4 @@
-"""Rounds of compaction as they are stored: begun, asked for, ended one way or another, and taken back."""
+"""Stored rounds of compaction: started, requested, ended in each way, and reverted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SETTINGS = preset("handoff").model_copy(update={"summary_max_tokens": 900})
 
 @dataclass
 class Office:
-    """A session with a history of steps, and what may be done to its context. `calls` are the ids of its calls."""
+    """A session with a history of steps, and operations on its context. `calls` are the ids of its calls."""
 
     stage: Stage
     calls: list[str]
@@ -154,12 +154,12 @@ class Office:
         return (await self.session()).compaction.in_progress
 
     async def events(self) -> list[tuple[str, dict[str, Any]]]:
-        """What was told of compaction, in order."""
+        """The events of compaction, in order."""
         told = [event for event in await self.stage.log() if event.type.startswith(("compaction.", "prune."))]
         return [(event.type, event.data) for event in told]
 
     async def shown(self) -> list[str]:
-        """The ids of what the context shows."""
+        """The ids of the messages in the context."""
         items = project(await self.stage.history(), GENERATION, await self.checkpoints()).items
         return [item.message_id for item in items]
 
@@ -193,7 +193,7 @@ async def office(stage: Stage) -> Office:
 
 
 class TestBeginning:
-    async def test_a_round_of_the_agent_s_own(self, office: Office) -> None:
+    async def test_an_automatic_round(self, office: Office) -> None:
         assert await office.open() == 1
         [(name, told)] = await office.events()
         assert name == "compaction.started"
@@ -208,12 +208,12 @@ class TestBeginning:
         )
         assert await office.in_progress()
 
-    async def test_one_in_the_background_is_not_in_anybody_s_way(self, office: Office) -> None:
+    async def test_a_background_round_blocks_no_other(self, office: Office) -> None:
         await office.open(BACKGROUND)
         assert not await office.in_progress()
         assert (await office.request()).round == 2
 
-    async def test_an_owner_that_was_replaced_begins_none(self, office: Office) -> None:
+    async def test_a_replaced_owner_starts_no_round(self, office: Office) -> None:
         old = (await office.stage.row()).epoch
         await office.stage.claim()
         with pytest.raises(StaleOwnerError):
@@ -221,7 +221,7 @@ class TestBeginning:
         assert await office.statuses() == []
         assert await office.events() == []
 
-    async def test_numbers_are_never_used_again(self, office: Office) -> None:
+    async def test_numbers_are_never_reused(self, office: Office) -> None:
         await office.complete(await office.open(), 0, 1)
         await office.revert(1)
         await office.stage.commit(RoundEnded(await office.open(), "cancelled"))
@@ -234,7 +234,7 @@ class TestBeginning:
 
 
 class TestAsking:
-    async def test_it_is_accepted_and_waits(self, office: Office) -> None:
+    async def test_a_manual_round_is_accepted_and_waits(self, office: Office) -> None:
         accepted = await office.request(wishes="Keep the names.")
         assert (accepted.round, accepted.reason, accepted.policy, accepted.status) == (
             1,
@@ -252,7 +252,7 @@ class TestAsking:
         assert [name for name, _ in await office.events()] == ["compaction.started"]
 
     @pytest.mark.parametrize("by_hand", [True, False])
-    async def test_one_at_a_time(self, office: Office, by_hand: bool) -> None:
+    async def test_only_one_round_at_a_time(self, office: Office, by_hand: bool) -> None:
         if by_hand:
             await office.request()
         else:
@@ -262,18 +262,18 @@ class TestAsking:
         assert caught.value.code == "compaction_in_progress"
         assert await office.statuses() == ["running"]
 
-    async def test_the_agent_s_own_rounds_are_not_asked_for(self, office: Office) -> None:
+    async def test_automatic_rounds_are_not_manual(self, office: Office) -> None:
         await office.open()
         sid = office.stage.session_id
         assert await office.stage.database.read(lambda c: compactions.requested(c, sid)) is None
 
-    async def test_of_no_session(self, office: Office) -> None:
+    async def test_a_missing_session_is_not_found(self, office: Office) -> None:
         with pytest.raises(NotFoundError):
             await office.stage.act(lambda c: compactions.request(c, new_id(), ASKED, SETTINGS, None))
 
 
 class TestCompleting:
-    async def test_summary_checkpoint_marks_and_event_come_together(self, office: Office) -> None:
+    async def test_summary_checkpoint_marks_and_event_are_stored_together(self, office: Office) -> None:
         kept = (await office.messages())[0].id
         number = await office.open()
         before = (await office.stage.row()).last_seq
@@ -294,7 +294,7 @@ class TestCompleting:
         assert await office.shown() == [kept, stored.id, *(message.id for message in messages[4:])]
 
     @pytest.mark.parametrize(("rung", "pruned"), [("summary", True), ("fold", False), ("shrink", True)])
-    async def test_what_is_told_of_it(self, office: Office, rung: str, pruned: bool) -> None:
+    async def test_the_event_of_a_completed_round(self, office: Office, rung: str, pruned: bool) -> None:
         marked = tuple(office.calls[:1]) if pruned else ()
         number = await office.open()
         await office.stage.commit(ModelUsed("scripted/demo", SPENT, number))
@@ -316,7 +316,7 @@ class TestCompleting:
     @pytest.mark.parametrize(
         ("kept", "clips"), [((), ()), (("a",), (("p1", 500),)), (("a", "b", "ü"), (("p1", 0), ("p2", 8_000)))]
     )
-    async def test_a_checkpoint_comes_back_as_it_was(
+    async def test_a_checkpoint_round_trips(
         self, office: Office, kept: tuple[str, ...], clips: tuple[tuple[str, int], ...]
     ) -> None:
         change = await office.complete(await office.open(), 2, 5, kept=kept, clips=clips)
@@ -325,7 +325,7 @@ class TestCompleting:
         assert (found.kept, found.clips) == (kept, clips)
         assert hash(found) == hash(change.checkpoint)
 
-    async def test_one_that_was_in_the_background_is_an_ordinary_round_then(self, office: Office) -> None:
+    async def test_a_completed_background_round_is_an_ordinary_round(self, office: Office) -> None:
         await office.complete(await office.open(BACKGROUND), 0, 3)
         assert (await office.find(1)).background is False
         assert await office.statuses() == ["completed"]
@@ -339,7 +339,7 @@ class TestBases:
         row = await office.stage.row()
         return Recorder(office.stage.database, Bus(), office.stage.session_id, row.epoch)
 
-    async def test_on_its_base_it_is_stored_and_says_where(self, office: Office) -> None:
+    async def test_on_its_base_it_is_stored_with_its_seq(self, office: Office) -> None:
         await office.complete(await office.open(), 0, 1)
         change = await office.made(await office.open(), 0, 3, pruned=tuple(office.calls[:1]))
         assert change.base == (1,)
@@ -368,9 +368,9 @@ class TestBases:
         assert await office.cleared() == set(office.calls[3:])
         assert first.summary.id not in await office.shown()
         await recorder.record(RoundEnded(await office.open(), "cancelled"))
-        assert await office.statuses() == ["reverted", "discarded", "cancelled"], "its owner goes on"
+        assert await office.statuses() == ["reverted", "discarded", "cancelled"], "its owner continues"
 
-    async def test_a_revert_after_it_is_nothing_to_it(self, office: Office) -> None:
+    async def test_a_revert_after_it_does_not_affect_it(self, office: Office) -> None:
         change = await office.made(await office.open(), 0, 3)
         recorder = await self.recorder(office)
         assert isinstance(await recorder.complete_round(change), int)
@@ -380,7 +380,7 @@ class TestBases:
 
 class TestEnding:
     @pytest.mark.parametrize("status", ["cancelled", "discarded"])
-    async def test_one_that_came_to_nothing(self, office: Office, status: Any) -> None:
+    async def test_a_round_that_was_cancelled_or_discarded(self, office: Office, status: Any) -> None:
         number = await office.open()
         await office.stage.commit(ModelUsed("scripted/demo", SPENT, number))
         await office.stage.commit(RoundEnded(number, status))
@@ -392,7 +392,7 @@ class TestEnding:
         assert not await office.in_progress()
         assert (await office.session()).compaction.count == 0
 
-    async def test_a_rung_that_did_not_do_is_told_with_its_cost(self, office: Office) -> None:
+    async def test_a_failed_rung_is_reported_with_its_cost(self, office: Office) -> None:
         number = await office.open()
         await office.stage.commit(RungFailed(number, "summary", "summary_empty", "No text.", SPENT, "fold"))
         assert await office.statuses() == ["running"]
@@ -410,7 +410,7 @@ class TestEnding:
         assert told[0]["detail"] == "No text."
         assert Usage(**told[0]["usage"]) == SPENT
 
-    async def test_one_that_failed_says_what_ended_it_and_has_left_no_size(self, office: Office) -> None:
+    async def test_a_failed_round_has_its_error_and_no_size(self, office: Office) -> None:
         async def shown() -> CompactionEvent:
             return rows.view(await office.find(1))
 
@@ -421,19 +421,19 @@ class TestEnding:
         assert (await shown()).error == RoundError(code="not_small_enough", detail="Too large.")
         assert ((await shown()).tokens_before, (await shown()).tokens_after) == (OPENING.tokens_before, None)
 
-    async def test_its_model_calls_are_billed_when_they_are_made(self, office: Office) -> None:
+    async def test_model_calls_are_billed_when_they_are_made(self, office: Office) -> None:
         before, number = (await office.session()).usage, await office.open()
         for _ in range(2):
             assert await office.stage.commit(ModelUsed("scripted/demo", SPENT, number)) == 0, "without an event"
         assert (await office.session()).usage == before + SPENT + SPENT
-        assert Usage(**(await office.find(number)).usage) == SPENT + SPENT, "whatever becomes of the round"
+        assert Usage(**(await office.find(number)).usage) == SPENT + SPENT, "whatever the outcome of the round"
         await office.complete(number, 0, 1)
         assert (await office.session()).usage == before + SPENT + SPENT, "and once"
         assert Usage(**(await office.find(number)).usage) == SPENT + SPENT
         name, told = (await office.events())[-1]
         assert (name, Usage(**told["usage"])) == ("compaction.completed", SPENT + SPENT)
 
-    async def test_an_owner_that_went_away_leaves_none_of_its_own(self, office: Office) -> None:
+    async def test_rounds_of_a_previous_owner_are_closed(self, office: Office) -> None:
         await office.open()
         await office.stage.commit(ModelUsed("scripted/demo", SPENT, 1))
         await office.open(BACKGROUND)
@@ -444,8 +444,8 @@ class TestEnding:
         )
         await office.abandon(asked_too=False, epoch=(await office.stage.row()).epoch)
         assert await office.statuses() == ["cancelled", "cancelled", "cancelled", "running"]
-        assert await office.in_progress(), "what somebody asked for still waits"
-        assert Usage(**(await office.find(1)).usage) == SPENT, "what it has cost stays known"
+        assert await office.in_progress(), "a manual round still waits"
+        assert Usage(**(await office.find(1)).usage) == SPENT, "its cost is kept"
         await office.abandon(asked_too=True)
         assert await office.statuses() == ["cancelled"] * 4
         assert not await office.in_progress()
@@ -456,14 +456,14 @@ class TestEnding:
         await office.abandon(asked_too=True)
         assert (await office.statuses(), await office.events()) == (["completed"], told)
 
-    async def test_at_the_start_nothing_is_under_way(self, office: Office) -> None:
+    async def test_after_a_restart_no_round_is_running(self, office: Office) -> None:
         await office.request()
         await office.stage.database.writer.write(compactions.abandon_all)
         assert await office.statuses() == ["cancelled"]
         assert not await office.in_progress()
         assert (await office.events())[-1][0] == "compaction.cancelled"
 
-    async def test_a_successor_s_rounds_are_not_for_an_owner_that_was_replaced(self, office: Office) -> None:
+    async def test_a_replaced_owner_cannot_change_its_successor_s_rounds(self, office: Office) -> None:
         old = (await office.stage.row()).epoch
         await office.stage.claim()
         await office.open()
@@ -473,7 +473,7 @@ class TestEnding:
 
 
 class TestReverting:
-    async def test_the_context_is_as_if_it_had_not_happened(self, office: Office) -> None:
+    async def test_the_context_is_as_if_the_round_had_not_happened(self, office: Office) -> None:
         before = await office.shown()
         await office.complete(await office.open(), 0, 3, pruned=tuple(office.calls[:2]))
         await office.revert(1)
@@ -485,9 +485,9 @@ class TestReverting:
         assert (await office.events())[-1] == ("compaction.reverted", (await office.events())[-1][1])
         assert (await office.events())[-1][1]["round"] == 1
         assert any(message.is_summary for message in await office.stage.history()), "the history is only added to"
-        assert len(await office.checkpoints(1)) == 1, "its checkpoint can still be looked at"
+        assert len(await office.checkpoints(1)) == 1, "its checkpoint can still be read"
 
-    async def test_the_round_before_covers_again_what_it_did(self, office: Office) -> None:
+    async def test_the_previous_round_covers_its_messages_again(self, office: Office) -> None:
         kept = (await office.messages())[0].id
         first = await office.complete(await office.open(), 0, 1, kept=(kept,), pruned=tuple(office.calls[:1]))
         shown = await office.shown()
@@ -510,8 +510,8 @@ class TestReverting:
         await office.revert(1)
         assert await office.cleared() == {office.calls[0], office.calls[2]}
 
-    async def test_what_an_owner_says_that_has_not_heard_of_it_is_put_right(self, office: Office) -> None:
-        """In a generation that still has it: where a step begins and ends, and where outputs are cleared."""
+    async def test_the_report_of_an_owner_that_has_not_seen_the_revert_is_corrected(self, office: Office) -> None:
+        """In a generation that still has it: when a step starts and ends, and when outputs are cleared."""
         await office.complete(await office.open(), 0, 1)
         await office.complete(await office.open(), 0, 3)
         known = replace(GENERATION, id=new_id(), number=2, rounds=(1, 2))
@@ -532,7 +532,7 @@ class TestReverting:
         await office.stage.commit(GenerationOpened(replace(known, id=new_id(), number=3, rounds=())))
         later = replace(step, step=10, message_id=new_id())
         await office.stage.commit(later.opened)
-        assert (await office.session()).context == step.context, "the next one goes without them"
+        assert (await office.session()).context == step.context, "the next one does not have them"
 
     async def test_later_messages_stay(self, office: Office) -> None:
         await office.complete(await office.open(), 0, 5)
@@ -541,27 +541,27 @@ class TestReverting:
         await office.revert(1)
         assert (await office.shown())[-1] == late.message_id
 
-    async def test_a_round_that_never_was(self, office: Office) -> None:
+    async def test_an_unknown_round_is_not_found(self, office: Office) -> None:
         with pytest.raises(NotFoundError) as caught:
             await office.revert(1)
         assert caught.value.code == "round_not_found"
 
-    async def test_only_the_latest_that_completed(self, office: Office) -> None:
+    async def test_only_the_latest_completed_round(self, office: Office) -> None:
         for _ in range(2):
             await office.complete(await office.open(), 0, 3)
         await office.stage.commit(RoundEnded(await office.open(), "cancelled"))
         for round in (1, 3):
-            with pytest.raises(ConflictError, match="the latest that can be is 2") as caught:
+            with pytest.raises(ConflictError, match="only round 2 can be") as caught:
                 await office.revert(round)
             assert caught.value.code == "not_the_latest_round"
         await office.revert(2)
         with pytest.raises(ConflictError):
             await office.revert(2)
         await office.revert(1)
-        with pytest.raises(ConflictError, match="none can be"):
+        with pytest.raises(ConflictError, match="no round can be"):
             await office.revert(1)
 
-    async def test_not_while_another_is_under_way(self, office: Office) -> None:
+    async def test_not_while_another_round_is_running(self, office: Office) -> None:
         await office.complete(await office.open(), 0, 3)
         await office.request()
         with pytest.raises(ConflictError) as caught:
@@ -571,7 +571,7 @@ class TestReverting:
 
 
 class TestClearing:
-    async def test_it_is_told_with_what_it_saves(self, office: Office) -> None:
+    async def test_the_event_has_the_saved_tokens(self, office: Office) -> None:
         await office.stage.commit(OutputsPruned("trigger", tuple(office.calls[:2]), ("run",), 500, 420))
         [(name, told)] = await office.events()
         assert name == "prune.completed"
@@ -580,13 +580,13 @@ class TestClearing:
         assert (told["tokens_before"], told["tokens_after"]) == (500, 420)
         assert await office.cleared() == set(office.calls[:2])
 
-    async def test_more_of_them_than_a_statement_takes(self, office: Office) -> None:
+    async def test_more_outputs_than_parameters_of_a_statement(self, office: Office) -> None:
         ids = [new_id() for _ in range(1_200)] + office.calls
         await office.stage.commit(OutputsPruned("trigger", tuple(ids), ("run",), 500, 600))
         assert await office.cleared() == set(office.calls)
         assert (await office.events())[-1][1]["tokens_saved"] == 0
 
-    async def test_the_whole_output_stays(self, office: Office) -> None:
+    async def test_the_complete_output_is_kept_in_the_history(self, office: Office) -> None:
         def outputs(history: list[Message]) -> list[str]:
             return [part.output for message in history for part in message.parts if isinstance(part, ToolResultPart)]
 
@@ -594,7 +594,7 @@ class TestClearing:
         await office.stage.commit(OutputsPruned("trigger", tuple(office.calls), ("run",), 500, 400))
         assert outputs(await office.stage.history()) == before == ["out"] * 4
 
-    async def test_what_each_generation_clears(self, office: Office) -> None:
+    async def test_cleared_outputs_are_known_for_each_generation(self, office: Office) -> None:
         one, two, three = office.calls[:3]
         changes = [(2, (one, two), ()), (3, (three,), (one,)), (4, (one,), (two, three))]
         for number, pruned, restored in changes:

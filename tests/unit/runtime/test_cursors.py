@@ -1,4 +1,4 @@
-"""Places in lists: what a client hands back is where it was, and what is no place of ours is refused."""
+"""Pagination cursors: they round-trip, and invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ milliseconds = st.integers(0, int(datetime(2999, 1, 1, tzinfo=UTC).timestamp() *
 
 
 @given(ms=milliseconds)
-def test_a_cursor_names_the_place_that_it_was_made_of(ms: int) -> None:
+def test_a_cursor_round_trips(ms: int) -> None:
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     session = session_at(at)
     text = session_cursor(session)
     assert read_session_cursor(text) == (at, session.id)
     assert text.isascii()
-    assert text.replace("-", "").replace("_", "").isalnum(), "it goes into a query as it is"
+    assert text.replace("-", "").replace("_", "").isalnum(), "it needs no escaping in a query"
 
 
-def test_no_cursor_is_the_beginning() -> None:
+def test_no_cursor_means_the_beginning() -> None:
     assert read_session_cursor(None) is None
 
 
@@ -47,14 +47,14 @@ FOREIGN = ["1/x", f"-1/{ID}", f"{10**15}/{ID}", f"{10**15 - 1}/{ID}", f"1/{ID} "
 
 
 @pytest.mark.parametrize("text", ["", "x", "ä", "!!!!", *map(encoded, FOREIGN)])
-def test_what_is_no_cursor_of_ours_is_refused(text: str) -> None:
+def test_an_invalid_cursor_is_refused(text: str) -> None:
     with pytest.raises(MalformedRequestError) as caught:
         read_session_cursor(text)
     assert caught.value.code == "malformed_cursor"
 
 
 @given(text=st.text(max_size=80) | st.binary(max_size=60).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
-def test_any_text_is_a_place_or_refused(text: str) -> None:
+def test_any_text_is_a_valid_cursor_or_refused(text: str) -> None:
     try:
         place = read_session_cursor(text)
     except MalformedRequestError:
@@ -70,7 +70,7 @@ def test_a_place_in_the_history_is_a_number(seq: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.0", " 1", "x", "٣", "²", str(MAX_SEQ), "9" * 19, "0" * 20])
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_an_invalid_seq_is_refused(text: str) -> None:
     with pytest.raises(MalformedRequestError) as caught:
         read_seq(text)
     assert caught.value.code == "malformed_cursor"

@@ -1,4 +1,4 @@
-"""What is said of a file whose values a command has chosen."""
+"""Views of files with unusual values set by a command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.sandbox.base import FileInfo
 @pytest.mark.parametrize(
     ("modified", "year"), [(0.0, 1970), (-1.5, 1969), (1e12, 9999), (1e30, 9999), (-1e12, 1), (-1e30, 1)]
 )
-def test_a_time_beyond_any_calendar_is_the_nearest_there_is(modified: float, year: int) -> None:
+def test_a_time_out_of_range_is_clamped(modified: float, year: int) -> None:
     assert _file_view(FileInfo("a", "file", 1, modified)).modified_at.year == year
 
 
@@ -27,8 +27,8 @@ def test_ten_thousand_ordinary_entries_are_listed() -> None:
     "name", ["n", "n" * 255, "\x01" * 255, "\N{GRINNING FACE}" * 60, "\N{REPLACEMENT CHARACTER}" * 255]
 )
 @pytest.mark.parametrize("above", ["", "/".join(["d" * 250] * 15), "/".join(["ü" * 120] * 16), "\x01" * 250])
-def test_a_listing_has_a_size(above: str, name: str) -> None:
-    """Whatever its paths are made of: neither what is looked at nor what is answered is larger."""
+def test_a_listing_is_bounded_in_size(above: str, name: str) -> None:
+    """For any paths, neither the entries read nor the answer exceed the bound."""
     most = most_listed(above)
     path = f"{above}/{name}" if above else name
     found = [FileInfo(path, "directory", 2**63, 1e12) for _ in range(most + 1)]
@@ -40,7 +40,7 @@ def test_a_listing_has_a_size(above: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "code"), [("a/../..", "outside_workspace"), ("n" * 256, "invalid_path")])
-def test_a_path_that_leads_nowhere_has_no_listing(path: str, code: str) -> None:
+def test_an_invalid_path_has_no_listing(path: str, code: str) -> None:
     with pytest.raises(PalimpsestError) as refused:
         most_listed(path)
     assert refused.value.code == code

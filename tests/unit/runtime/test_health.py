@@ -1,4 +1,4 @@
-"""Readiness: each part is looked at once however many ask, nobody waits long, and it is known when it is back."""
+"""Readiness: concurrent requests share checks, nobody waits long, and recoveries are noticed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WELL = Component(ok=True, status="ok", detail="well")
 
 
 class Part:
-    """A part that can be made to fail, or to say nothing."""
+    """A component that can be made to fail or not to answer."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -38,7 +38,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH_S", 0.0)
 
 
-async def test_who_asks_at_the_same_time_shares_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_share_a_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH_S", 60.0)
     part = Part()
     parts = Health({"disk": part.look})
@@ -48,21 +48,21 @@ async def test_who_asks_at_the_same_time_shares_a_look(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("name", "status"), [("database", "locked"), ("sandbox", "unavailable")])
-async def test_a_part_that_says_nothing_keeps_nobody_waiting_and_is_seen_when_it_does(name: str, status: str) -> None:
+async def test_a_silent_component_does_not_block_and_its_recovery_is_noticed(name: str, status: str) -> None:
     part = Part()
     part.go.clear()
     parts = Health({name: part.look})
     for _ in range(3):
         readiness = await parts.readiness()
         assert (readiness.ready, readiness.components[name].status) == (False, status)
-    assert part.looks == 1, "no second look is begun beside the first"
+    assert part.looks == 1, "no second check is started during the first"
     part.go.set()
     while not (await parts.readiness()).ready:
         pass
     part.go.clear()
     assert not (await parts.readiness()).ready
     await parts.aclose()
-    assert "look-at-" not in {task.get_name()[:8] for task in asyncio.all_tasks()}
+    assert not any(task.get_name().startswith("check-") for task in asyncio.all_tasks())
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ async def test_a_part_that_says_nothing_keeps_nobody_waiting_and_is_seen_when_it
         (SandboxUnavailableError("Away."), "unavailable"),
     ],
 )
-async def test_what_a_part_fails_by_is_its_status(error: PalimpsestError, status: str) -> None:
+async def test_the_error_determines_the_status(error: PalimpsestError, status: str) -> None:
     part = Part()
     part.error = error
     readiness = await Health({"database": part.look}).readiness()
@@ -82,7 +82,7 @@ async def test_what_a_part_fails_by_is_its_status(error: PalimpsestError, status
     assert (component.ok, component.status, component.detail) == (False, status, str(error))
 
 
-async def test_a_fault_of_a_look_is_a_state_too() -> None:
+async def test_a_crashed_check_is_reported_as_a_status() -> None:
     part = Part()
     parts = Health({"sandbox": part.look})
     assert (await parts.readiness()).ready
@@ -102,5 +102,5 @@ async def test_a_provider_alone_does_not_make_the_server_unready(name: str) -> N
     assert [each for each, component in readiness.components.items() if not component.ok] == [name]
 
 
-def test_free_space_is_that_of_the_fullest(tmp_path: Path) -> None:
+def test_free_space_is_that_of_the_fullest_disk(tmp_path: Path) -> None:
     assert 0 < free_bytes([tmp_path, tmp_path / "absent"]) <= free_bytes([tmp_path])

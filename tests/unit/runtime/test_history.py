@@ -1,4 +1,4 @@
-"""What the API shows of a session's past: pages without holes, steps as they were sent, calls, usage."""
+"""What the API shows of a session's past: pages without gaps, steps as they were sent, calls, usage."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ P = TypeVar("P", MessagePage, StepPage)
 
 
 async def all_pages(stage: Stage, read: Callable[..., P], limit: int) -> list[P]:
-    """Page after page, as a client asks for them."""
+    """All pages, as a client requests them."""
     pages: list[P] = []
     after: str | None = None
     while not pages or after is not None:
@@ -63,7 +63,7 @@ async def all_pages(stage: Stage, read: Callable[..., P], limit: int) -> list[P]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 7])
-async def test_pages_of_messages_have_all_of_them_once(stage: Stage, limit: int) -> None:
+async def test_pages_contain_each_message_once(stage: Stage, limit: int) -> None:
     await converse(stage)
     whole = await stage.history()
     assert [message.role for message in whole] == ["user", "assistant", "assistant", "tool", "assistant", "control"]
@@ -75,7 +75,7 @@ async def test_pages_of_messages_have_all_of_them_once(stage: Stage, limit: int)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
-async def test_pages_of_steps_have_each_attempt_once(stage: Stage, limit: int) -> None:
+async def test_pages_contain_each_attempt_once(stage: Stage, limit: int) -> None:
     void, first, second = await converse(stage)
     pages = await all_pages(stage, history.step_page, limit)
     found = [step for page in pages for step in page.items]
@@ -93,7 +93,7 @@ async def test_pages_of_steps_have_each_attempt_once(stage: Stage, limit: int) -
     assert [(step.usage, step.context, step.generation) for step in found] == [(USAGE, void.context, 1)] * 3
 
 
-async def test_a_step_under_way_has_no_end_yet(stage: Stage) -> None:
+async def test_a_running_step_has_no_end(stage: Stage) -> None:
     await stage.commit(GENERATION_OPENED, Attempt().opened)
     page = await stage.database.read(lambda c: history.step_page(c, stage.session_id, 0, 10))
     [step] = page.items
@@ -112,7 +112,7 @@ async def context(stage: Stage, step: int | None, agents: AgentSetup) -> Context
     return await stage.database.read(lambda c: history.context_view(c, stage.session_id, step, agents))
 
 
-async def test_a_step_s_context_is_what_it_was_sent(stage: Stage, agents: AgentSetup) -> None:
+async def test_a_step_s_context_is_what_was_sent(stage: Stage, agents: AgentSetup) -> None:
     _, first, second = await converse(stage)
     later = Generation(new_id(), 2, "scripted/demo", "later", (), 1)
     await stage.commit(GenerationOpened(later), ControlAdded(control_message("continue")))
@@ -128,16 +128,14 @@ async def test_a_step_s_context_is_what_it_was_sent(stage: Stage, agents: AgentS
         assert view.last_seq == (await stage.row()).last_seq
 
 
-async def test_a_step_that_was_not_made_has_no_context(stage: Stage, agents: AgentSetup) -> None:
+async def test_an_unknown_step_has_no_context(stage: Stage, agents: AgentSetup) -> None:
     await converse(stage)
     with pytest.raises(NotFoundError) as caught:
         await context(stage, 3, agents)
     assert caught.value.code == "step_not_found"
 
 
-async def test_the_next_context_goes_by_the_session_as_it_is_now_and_stores_nothing(
-    stage: Stage, agents: AgentSetup
-) -> None:
+async def test_the_next_context_uses_the_current_session_and_stores_nothing(stage: Stage, agents: AgentSetup) -> None:
     await converse(stage)
     before = await stage.row()
     view = await context(stage, None, agents)
@@ -154,7 +152,7 @@ async def test_the_next_context_goes_by_the_session_as_it_is_now_and_stores_noth
     assert (after.generation, after.last_seq) == (before.generation, before.last_seq) == (1, before.last_seq)
 
 
-async def test_a_call_without_a_result_is_mended_in_the_view(stage: Stage, agents: AgentSetup) -> None:
+async def test_a_call_without_a_result_is_repaired_in_the_view(stage: Stage, agents: AgentSetup) -> None:
     attempt, call = Attempt(), call_part()
     await stage.post("task")
     await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
@@ -165,9 +163,7 @@ async def test_a_call_without_a_result_is_mended_in_the_view(stage: Stage, agent
     assert (result.call_id, view.messages[-1].reason) == (call.call_id, "repair")
 
 
-async def test_after_an_answer_the_next_step_waits_for_a_message_that_is_not_there_yet(
-    stage: Stage, agents: AgentSetup
-) -> None:
+async def test_after_an_answer_the_next_step_needs_a_message(stage: Stage, agents: AgentSetup) -> None:
     await stage.post("task")
     await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
     await stage.commit(GENERATION_OPENED, *Attempt().whole())
@@ -175,10 +171,10 @@ async def test_after_an_answer_the_next_step_waits_for_a_message_that_is_not_the
     assert [item.message.text for item in view.messages] == ["task", "done"]
     said = sum(item.tokens for item in view.messages)
     fixed = view.system.tokens + sum(tool.tokens for tool in view.tools)
-    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "at the calibration that a model begins with"
+    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "with the calibration that a model starts with"
 
 
-async def test_what_is_mended_is_shown_before_an_answer_too(stage: Stage, agents: AgentSetup) -> None:
+async def test_repairs_are_shown_before_an_answer_too(stage: Stage, agents: AgentSetup) -> None:
     first, call = Attempt(), call_part()
     await stage.post("task")
     await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
@@ -193,13 +189,13 @@ async def test_what_is_mended_is_shown_before_an_answer_too(stage: Stage, agents
     ]
     said = sum(item.tokens for item in view.messages)
     fixed = view.system.tokens + sum(tool.tokens for tool in view.tools)
-    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "at the calibration that a model begins with"
+    assert view.tokens == pytest.approx(1.1 * (said + fixed), abs=1), "with the calibration that a model starts with"
 
 
 # calls
 
 
-async def test_a_call_is_shown_with_its_result_once_it_has_one(stage: Stage) -> None:
+async def test_a_call_is_shown_with_its_result(stage: Stage) -> None:
     attempt, call, tool_message = Attempt(), call_part(), new_id()
     await stage.commit(GENERATION_OPENED, attempt.opened, *attempt.wrote(call), attempt.answered())
 
@@ -218,7 +214,7 @@ async def test_a_call_is_shown_with_its_result_once_it_has_one(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("read", [history.tool_call, history.stored_output])
-async def test_a_call_that_nobody_made_is_not_found(stage: Stage, read: Callable[..., Any]) -> None:
+async def test_an_unknown_call_is_not_found(stage: Stage, read: Callable[..., Any]) -> None:
     for session_id, code in ((stage.session_id, "call_not_found"), (new_id(), "session_not_found")):
         with pytest.raises(NotFoundError) as caught:
             await stage.database.read(partial(read, session_id=session_id, call_id=new_id()))
@@ -227,11 +223,9 @@ async def test_a_call_that_nobody_made_is_not_found(stage: Stage, read: Callable
 
 @pytest.mark.parametrize(
     ("output", "size", "raw"),
-    [("out", 3, b"out"), ("Hälfte\n[note of ours]", 8, "Hälfte\n".encode()), ("[no output]", 0, b"")],
+    [("out", 3, b"out"), ("Hälfte\n[added note]", 8, "Hälfte\n".encode()), ("[no output]", 0, b"")],
 )
-async def test_a_short_raw_output_is_what_was_shown_without_our_notes(
-    stage: Stage, output: str, size: int, raw: bytes
-) -> None:
+async def test_a_short_raw_output_excludes_added_notes(stage: Stage, output: str, size: int, raw: bytes) -> None:
     attempt, call = Attempt(), call_part()
     await stage.commit(GENERATION_OPENED, attempt.opened, *attempt.wrote(call), attempt.answered())
     await stage.commit(result_of(call, new_id(), output=output, bytes=size))
@@ -255,7 +249,7 @@ def priced(cost: float | None) -> Usage:
         ({"a": [1.0], "b": [None]}, {"a": 1.0, "b": None}, None),
     ],
 )
-async def test_a_sum_with_an_unknown_price_in_it_has_no_cost(
+async def test_a_sum_with_an_unknown_price_has_no_cost(
     stage: Stage, costs: dict[str, list[float | None]], by_model: dict[str, float | None], total: float | None
 ) -> None:
     for model, values in costs.items():

@@ -1,4 +1,4 @@
-"""The queue's transactions: what is accepted, in which order it is delivered, and what may not be changed any more."""
+"""The queue's transactions: what is accepted, in which order it is delivered, and what can no longer be changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def deliver(stage: Stage, *, first: bool = False, epoch: int | None = None
 # accepting
 
 
-async def test_a_message_sets_an_idle_session_running_in_its_own_transaction(stage: Stage) -> None:
+async def test_a_message_starts_an_idle_session_in_its_own_transaction(stage: Stage) -> None:
     receipt, is_new = await enqueue(stage, "hello")
     queued, running = await stage.log()
     assert is_new
@@ -63,7 +63,7 @@ async def test_a_message_sets_an_idle_session_running_in_its_own_transaction(sta
     assert (row.status, row.last_seq, row.run_trigger) == (Status.RUNNING, 2, "message")
 
 
-async def test_a_message_to_a_running_session_only_waits_and_lets_go_of_a_held_queue(stage: Stage) -> None:
+async def test_a_message_to_a_running_session_waits_and_releases_a_held_queue(stage: Stage) -> None:
     await stage.change(status=Status.RUNNING, queue_held=True, run_steps=3)
     await enqueue(stage, "hello")
     assert await stage.types() == ["message.queued"]
@@ -81,7 +81,7 @@ async def test_a_place_is_the_place_in_delivery_order(stage: Stage) -> None:
     assert last_seq == (await stage.row()).last_seq == 6
 
 
-async def test_a_full_queue_takes_nothing_but_repetitions(stage: Stage) -> None:
+async def test_a_full_queue_accepts_only_retries(stage: Stage) -> None:
     known = await stage.post("one", id=new_id())
     await stage.post("two")
     last_seq = (await stage.row()).last_seq
@@ -132,7 +132,7 @@ async def _edit(stage: Stage, id: str) -> None:
         (_deliver, (0, STEER, "delivered")),
     ],
 )
-async def test_a_repetition_gets_the_record_and_changes_nothing(
+async def test_a_retry_gets_the_receipt_and_changes_nothing(
     stage: Stage, change: Callable[[Stage, str], Awaitable[None]] | None, expected: tuple[int, QueueMode, str]
 ) -> None:
     id = await stage.post("hello", id=new_id())
@@ -168,7 +168,7 @@ async def test_the_id_of_another_message_cannot_be_used(stage: Stage) -> None:
         ({"content": "new", "mode": INTERRUPT}, "new", INTERRUPT, 1),
     ],
 )
-async def test_an_edit_changes_what_it_names_and_keeps_the_order_of_acceptance(
+async def test_an_edit_changes_only_its_fields_and_keeps_the_order(
     stage: Stage, asked: dict[str, Any], content: str, mode: QueueMode, position: int
 ) -> None:
     id = await stage.post("first")
@@ -182,7 +182,7 @@ async def test_an_edit_changes_what_it_names_and_keeps_the_order_of_acceptance(
     assert await stage.pending() == [content, "second"]
 
 
-async def test_withdrawing_takes_one_message_back(stage: Stage) -> None:
+async def test_withdrawing_removes_one_message(stage: Stage) -> None:
     kept, gone = await stage.post("kept"), await stage.post("gone", FOLLOW_UP)
     await withdraw(stage, gone)
     event = (await stage.log())[-1]
@@ -195,7 +195,7 @@ CHANGES: list[Callable[[Stage, str], Awaitable[Any]]] = [withdraw, _edit]
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("ending", [withdraw, _deliver])
-async def test_what_waits_no_more_cannot_be_changed(
+async def test_a_message_that_is_not_pending_cannot_be_changed(
     stage: Stage, change: Callable[[Stage, str], Awaitable[Any]], ending: Callable[[Stage, str], Awaitable[None]]
 ) -> None:
     id = await stage.post("hello")
@@ -208,7 +208,7 @@ async def test_what_waits_no_more_cannot_be_changed(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_what_does_not_exist_cannot_be_changed(
+async def test_an_unknown_message_cannot_be_changed(
     stage: Stage, change: Callable[[Stage, str], Awaitable[Any]]
 ) -> None:
     nobody = Stage(stage.database, new_id(), stage.path)
@@ -232,7 +232,7 @@ async def test_what_does_not_exist_cannot_be_changed(
         ([FOLLOW_UP, FOLLOW_UP], True, [0]),
     ],
 )
-async def test_a_delivery_takes_all_that_steer_or_one_follow_up_for_a_run_without_any(
+async def test_a_delivery_takes_all_steers_or_one_follow_up(
     stage: Stage, modes: list[QueueMode], first: bool, due: list[int]
 ) -> None:
     for number, mode in enumerate(modes):
@@ -262,7 +262,7 @@ async def test_a_stale_owner_delivers_nothing(stage: Stage) -> None:
     assert (await stage.pending(), await stage.history(), await stage.log()) == (["hello"], [], before)
 
 
-async def test_a_run_looks_at_the_queue_when_rung_and_takes_a_follow_up_only_at_its_start(stage: Stage) -> None:
+async def test_a_run_reads_the_queue_when_rung_and_takes_a_follow_up_only_at_its_start(stage: Stage) -> None:
     box = RunInbox(Recorder(stage.database, stage.bus, stage.session_id, 0), stage.session_id, 0)
     one, two = await stage.post("one", FOLLOW_UP), await stage.post("two", FOLLOW_UP)
     assert box.waiting
@@ -290,7 +290,7 @@ MOVES = st.one_of(
 
 @settings(deadline=None, max_examples=30)
 @given(moves=st.lists(MOVES, max_size=25))
-async def test_any_sequence_keeps_order_loses_nothing_and_leaves_no_hole_in_the_log(
+async def test_any_sequence_keeps_order_and_leaves_no_gap_in_the_log(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[Any, ...]]
 ) -> None:
     path = make_database(tmp_path_factory.mktemp("queue") / "test.db")

@@ -1,4 +1,4 @@
-"""Sessions made, changed, cancelled and resumed: what may be asked for, and what a repetition gets."""
+"""Sessions created, changed, cancelled and resumed: what may be requested, and what a retry gets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RULES = ServiceRules(
 
 
 class Office:
-    """Makes and changes sessions as the service does."""
+    """Creates and changes sessions like the service."""
 
     def __init__(self, stage: Stage, setup: RuntimeSetup) -> None:
         self.stage, self.setup = stage, setup
@@ -61,7 +61,7 @@ async def office(stage: Stage, tmp_path: Path) -> Office:
 # drafts
 
 
-async def test_a_session_that_asks_for_nothing_is_as_the_server_is_set(office: Office) -> None:
+async def test_a_session_without_fields_gets_the_servers_settings(office: Office) -> None:
     fields = (await office.draft()).fields
     assert (fields["title"], fields["task"], fields["model"], fields["tools"]) == (None, None, "scripted/demo", None)
     assert fields["sandbox"]["kind"] == "local-unsafe", "the operator's choice, though a request may not make it"
@@ -81,7 +81,7 @@ async def test_a_session_that_asks_for_nothing_is_as_the_server_is_set(office: O
         ({"task": "one", "title": "mine"}, "mine"),
     ],
 )
-async def test_a_task_s_first_line_stands_in_for_a_title(office: Office, asked: dict[str, Any], title: str) -> None:
+async def test_a_task_s_first_line_is_the_default_title(office: Office, asked: dict[str, Any], title: str) -> None:
     assert (await office.draft(**asked)).fields["title"] == title
 
 
@@ -99,7 +99,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("asked", "code"), REFUSED)
-async def test_what_cannot_be_had_is_refused_at_the_start_and_by_a_change(
+async def test_unavailable_values_are_refused_at_creation_and_in_a_patch(
     office: Office, asked: dict[str, Any], code: str
 ) -> None:
     for ask in (office.create, office.patch):
@@ -117,13 +117,13 @@ async def test_what_cannot_be_had_is_refused_at_the_start_and_by_a_change(
         ({"sandbox": "docker"}, "sandbox_not_allowed"),
     ],
 )
-async def test_what_cannot_be_begun_with_is_refused(office: Office, asked: dict[str, Any], code: str) -> None:
+async def test_invalid_creations_are_refused(office: Office, asked: dict[str, Any], code: str) -> None:
     with pytest.raises(PalimpsestError) as caught:
         await office.draft(**asked)
     assert caught.value.code == code
 
 
-async def test_as_much_metadata_as_there_may_be(office: Office) -> None:
+async def test_the_maximum_metadata_is_accepted(office: Office) -> None:
     metadata = {"a": "x" * (MAX_METADATA_BYTES - len('{"a":""}'))}
     assert (await office.draft(metadata=metadata)).fields["metadata"] == metadata
 
@@ -134,7 +134,7 @@ NAMES = tuple(Limits.model_fields)
 
 
 @given(base=bounds, most=bounds, asked=st.dictionaries(st.sampled_from(NAMES), numbers))
-def test_limits_are_what_was_asked_for_within_what_is_allowed(
+def test_limits_are_the_requested_ones_within_the_bounds(
     base: Limits, most: Limits, asked: dict[str, int | None]
 ) -> None:
     def exceeds(value: float | None, bound: float | None) -> bool:
@@ -172,7 +172,7 @@ async def test_a_session_without_a_task_is_idle_and_one_with_it_runs(office: Off
     assert queued.data["content"] == "do it"
 
 
-async def test_a_repetition_finds_what_was_made_and_other_content_does_not(office: Office) -> None:
+async def test_a_retry_finds_the_session_and_other_content_conflicts(office: Office) -> None:
     asked: dict[str, Any] = {"id": new_id(), "task": "do it", "limits": {"max_steps": 3}, "title": "t"}
     session, _ = await office.create(**asked)
     again, is_new = await office.create(**dict(reversed(asked.items())))
@@ -188,7 +188,7 @@ async def test_a_repetition_finds_what_was_made_and_other_content_does_not(offic
 # patching
 
 
-async def test_a_change_sets_what_it_names_alone(office: Office) -> None:
+async def test_a_patch_sets_only_its_fields(office: Office) -> None:
     before = await office.stage.row()
     session = await office.patch(title="new", metadata={"b": 2}, tools=["read_file"])
     assert (session.title, session.metadata, session.last_seq) == ("new", {"b": 2}, 1)
@@ -199,12 +199,12 @@ async def test_a_change_sets_what_it_names_alone(office: Office) -> None:
     assert changed - {"updated_at"} == {"title", "metadata", "tools", "last_seq"}
 
 
-async def test_a_change_of_nothing_is_no_event(office: Office) -> None:
+async def test_an_empty_patch_has_no_event(office: Office) -> None:
     session = await office.patch()
     assert (session.last_seq, await office.stage.log()) == (0, [])
 
 
-async def test_null_takes_the_server_s_setting(office: Office) -> None:
+async def test_null_resets_to_the_server_s_setting(office: Office) -> None:
     await office.patch(
         model="scripted/demo", compaction="handoff", limits={"max_steps": 2}, system_prompt="x", tools=[], title="t"
     )
@@ -235,7 +235,7 @@ async def test_compaction_settings_are_changed_one_by_one(office: Office) -> Non
     )
 
 
-async def test_a_summariser_that_was_taken_away_does_not_hinder_other_changes(office: Office) -> None:
+async def test_a_removed_summarizer_does_not_block_other_changes(office: Office) -> None:
     gone = resolve({"policy": "handoff", "model": "nobody/x"})
     await office.stage.change(compaction=gone.model_dump(mode="json"))
     settings = (await office.patch(compaction={"prune_minimum": 5})).compaction.settings
@@ -246,7 +246,7 @@ async def test_a_summariser_that_was_taken_away_does_not_hinder_other_changes(of
 
 
 @pytest.mark.parametrize("clear_queue", [False, True])
-async def test_a_cancel_is_stored_and_holds_or_withdraws_what_waits(stage: Stage, clear_queue: bool) -> None:
+async def test_a_cancel_is_stored_and_holds_or_withdraws_pending_messages(stage: Stage, clear_queue: bool) -> None:
     ids = [await stage.post("one"), await stage.post("two", QueueMode.FOLLOW_UP)]
     before = (await stage.row()).last_seq
     session = await stage.act(lambda c: lifecycle.cancel(c, stage.session_id, clear_queue=clear_queue))
@@ -266,7 +266,7 @@ async def test_a_cancel_of_an_idle_session_is_not_kept_for_its_next_run(stage: S
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CANCELLED, Outcome.INTERRUPTED, Outcome.LIMIT_REACHED])
-async def test_a_resume_begins_a_run_and_says_so_to_the_model(stage: Stage, outcome: Outcome) -> None:
+async def test_a_resume_starts_a_run_and_tells_the_model(stage: Stage, outcome: Outcome) -> None:
     await stage.change(outcome=outcome, error={"code": "x"}, queue_held=True)
     session = await stage.act(lambda c: lifecycle.resume(c, stage.session_id))
     assert (session.status, session.outcome, session.error) == (Status.RUNNING, None, None)
@@ -286,7 +286,7 @@ async def test_a_resume_begins_a_run_and_says_so_to_the_model(stage: Stage, outc
         ({"outcome": Outcome.COMPLETED}, "nothing_to_resume"),
     ],
 )
-async def test_there_must_be_something_to_resume(stage: Stage, fields: dict[str, Any], code: str) -> None:
+async def test_nothing_to_resume_is_an_error(stage: Stage, fields: dict[str, Any], code: str) -> None:
     await stage.change(**fields)
     with pytest.raises(ConflictError) as caught:
         await stage.act(lambda c: lifecycle.resume(c, stage.session_id))
@@ -301,13 +301,13 @@ USED = Usage(input_tokens=1_200_000, output_tokens=34_567, cost_usd=0.3)
 @pytest.mark.parametrize(
     ("limits", "code", "used"),
     [
-        (Limits(max_tokens=1_234_567), "max_tokens", "1,234,567 of the 1,234,567 tokens"),
-        (Limits(max_cost_usd=0.3), "max_cost_usd", "0.3 of the 0.3 US dollars"),
-        (Limits(max_cost_usd=0.1), "max_cost_usd", "0.3 of the 0.1 US dollars"),
-        (Limits(max_tokens=5, max_cost_usd=0.1), "max_tokens", "1,234,567 of the 5 tokens"),
+        (Limits(max_tokens=1_234_567), "max_tokens", "1,234,567 of 1,234,567 tokens"),
+        (Limits(max_cost_usd=0.3), "max_cost_usd", "0.3 of 0.3 US dollars"),
+        (Limits(max_cost_usd=0.1), "max_cost_usd", "0.3 of 0.1 US dollars"),
+        (Limits(max_tokens=5, max_cost_usd=0.1), "max_tokens", "1,234,567 of 5 tokens"),
     ],
 )
-async def test_a_session_at_a_limit_of_its_own_is_not_resumed(
+async def test_a_session_at_its_limit_is_not_resumed(
     stage: Stage, outcome: Outcome, limits: Limits, code: str, used: str
 ) -> None:
     await stage.change(outcome=outcome, usage=USED.model_dump(), limits=limits.model_dump(), queue_held=True)
@@ -321,7 +321,7 @@ async def test_a_session_at_a_limit_of_its_own_is_not_resumed(
 @pytest.mark.parametrize(
     "limits", [Limits(max_tokens=1_234_568, max_cost_usd=0.31), Limits(max_steps=1, max_seconds=0.1)]
 )
-async def test_a_limit_that_was_raised_or_is_of_a_run_alone_lets_it_be_resumed(stage: Stage, limits: Limits) -> None:
+async def test_a_raised_limit_or_a_limit_per_run_allows_a_resume(stage: Stage, limits: Limits) -> None:
     fields = {"run_steps": 9, "usage": USED.model_dump(), "limits": limits.model_dump()}
     await stage.change(outcome=Outcome.LIMIT_REACHED, **fields)
     session = await stage.act(lambda c: lifecycle.resume(c, stage.session_id))

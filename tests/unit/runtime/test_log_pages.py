@@ -1,4 +1,4 @@
-"""Pages of a log: what one may cost, however long the log and however large its events."""
+"""Pages of a log: their cost is bounded for any length of the log and size of its events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMON, RARE = "text.completed", "prune.completed"
 
 
 async def fill(stage: Stage, types: Iterable[str], data: str = "{}") -> int:
-    """Appends events of these types; the seq of the first of them."""
+    """Appends events of these types; returns the seq of the first."""
     names = list(types)
 
     def write(connection: Connection) -> int:
@@ -54,7 +54,7 @@ def seqs(found: list[LogPage]) -> list[int | None]:
 
 @pytest.mark.parametrize("newest_first", [False, True])
 @pytest.mark.parametrize("limit", [1, 3, 500])
-async def test_rare_events_are_found_a_stretch_at_a_time(
+async def test_rare_events_are_found_in_bounded_scans(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, newest_first: bool, limit: int
 ) -> None:
     monkeypatch.setattr(log_pages, "SCANNED", 10)

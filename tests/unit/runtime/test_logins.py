@@ -1,4 +1,4 @@
-"""Logins: how long they hold, how soon their end is felt, and how many there are."""
+"""Logins: how long they are valid, how soon a logout takes effect, and how many are kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = LoginRules((b"another", KEY.encode()))
 
 
 class Clock:
-    """Stands still until it is set forward."""
+    """A clock that only advances when set."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -51,37 +51,37 @@ async def opened(logins: LoginService, key: str = KEY) -> str:
     return login.token
 
 
-async def test_neither_a_login_nor_its_rules_tell_their_secret(logins: LoginService) -> None:
+async def test_neither_a_login_nor_its_rules_reveal_their_secret(logins: LoginService) -> None:
     login = await logins.open(KEY)
     assert login is not None
     assert login.token not in repr(login)
     assert KEY not in repr(RULES)
 
 
-async def test_a_login_that_has_expired_is_none_and_goes_with_the_next(database: Database, clock: Clock) -> None:
+async def test_an_expired_login_is_invalid_and_removed_with_the_next(database: Database, clock: Clock) -> None:
     expired = LoginService(database, LoginRules(RULES.keys, timedelta(seconds=-1)), clock)
     token = await opened(expired)
     assert not await expired.is_open(token)
     assert not await LoginService(database, RULES, clock).is_open(token)
     fresh = await opened(LoginService(database, RULES, clock))
     (left,) = await database.read(rows.newest_first)
-    assert await expired.is_open(fresh), "each lasts as long as was said when it was opened"
+    assert await expired.is_open(fresh), "each lasts as long as set when it was opened"
     assert left.expires_at - left.created_at == RULES.lasts
 
 
-async def test_a_sweep_takes_what_has_expired_and_what_has_no_key(database: Database, clock: Clock) -> None:
+async def test_a_sweep_removes_expired_logins_and_those_without_a_key(database: Database, clock: Clock) -> None:
     await opened(LoginService(database, LoginRules(RULES.keys, timedelta(seconds=-1)), clock))
     await opened(LoginService(database, RULES, clock), "another")
     kept = await opened(LoginService(database, RULES, clock))
     await LoginService(database, LoginRules(), clock).sweep()
-    assert len(await database.read(rows.newest_first)) == 2, "without keys nobody knows which are gone"
+    assert len(await database.read(rows.newest_first)) == 2, "without keys it is unknown which are invalid"
     fewer = LoginService(database, LoginRules((KEY.encode(),)), clock)
     await fewer.sweep()
     assert len(await database.read(rows.newest_first)) == 1
     assert await fewer.is_open(kept)
 
 
-async def test_what_was_looked_up_is_believed_for_a_while(database: Database, clock: Clock) -> None:
+async def test_a_look_up_is_cached_for_a_while(database: Database, clock: Clock) -> None:
     here, there = LoginService(database, RULES, clock), LoginService(database, RULES, clock)
     token = await opened(here)
     assert await there.is_open(token)
@@ -92,7 +92,7 @@ async def test_what_was_looked_up_is_believed_for_a_while(database: Database, cl
     assert not await there.is_open(token)
 
 
-async def test_it_is_believed_no_longer_than_it_lasts(database: Database, clock: Clock) -> None:
+async def test_the_cache_does_not_outlive_the_login(database: Database, clock: Clock) -> None:
     logins = LoginService(database, LoginRules(RULES.keys, timedelta(seconds=KNOWN_S / 2)), clock)
     token = await opened(logins)
     assert await logins.is_open(token)
@@ -112,7 +112,7 @@ async def test_it_is_believed_no_longer_than_it_lasts(database: Database, clock:
     assert reads == 1
 
 
-async def test_a_look_that_began_before_the_end_is_not_believed_after_it(
+async def test_a_look_up_started_before_a_logout_is_not_cached_after_it(
     database: Database, logins: LoginService
 ) -> None:
     token = await opened(logins)
@@ -121,7 +121,7 @@ async def test_a_look_that_began_before_the_end_is_not_believed_after_it(
     assert not await logins.is_open(token)
 
 
-async def test_strangers_cause_no_writes(database: Database, logins: LoginService) -> None:
+async def test_unauthenticated_clients_cause_no_writes(database: Database, logins: LoginService) -> None:
     await opened(logins)
     before = database.writer.writes
     for token in ("", "x", "t" * 43, "\x00" * 43, "é" * 43):
@@ -132,7 +132,7 @@ async def test_strangers_cause_no_writes(database: Database, logins: LoginServic
     assert database.writer.writes == before
 
 
-async def test_only_so_many_are_kept_and_remembered(database: Database, logins: LoginService) -> None:
+async def test_logins_and_cache_are_bounded(database: Database, logins: LoginService) -> None:
     first = await opened(logins)
     old = [
         rows.StoredLogin(f"{n:064}", "0" * 64, now() - timedelta(hours=1), now() + timedelta(days=1))
@@ -149,7 +149,7 @@ async def test_only_so_many_are_kept_and_remembered(database: Database, logins: 
     assert len(logins._known) == KNOWN
 
 
-async def test_wrong_keys_are_bounded_by_time(logins: LoginService, clock: Clock) -> None:
+async def test_wrong_keys_are_rate_limited(logins: LoginService, clock: Clock) -> None:
     for _ in range(FAILURES):
         with pytest.raises(WrongKeyError):
             await logins.open("wrong")
@@ -157,14 +157,14 @@ async def test_wrong_keys_are_bounded_by_time(logins: LoginService, clock: Clock
         with pytest.raises(TooManyAttemptsError):
             await logins.open(key)
     clock.now += 1
-    assert await logins.open(KEY), "a right one uses nothing up"
+    assert await logins.open(KEY), "a valid key is not counted"
     with pytest.raises(WrongKeyError):
         await logins.open("wrong")
     with pytest.raises(TooManyAttemptsError):
         await logins.open("wrong")
 
 
-def test_attempts_come_back_up_to_their_most(clock: Clock) -> None:
+def test_attempts_refill_up_to_their_maximum(clock: Clock) -> None:
     attempts = Attempts(2, 0.5, clock)
     for waited, allowed in ((0, True), (0, True), (0, False), (1, False), (1, True), (0, False), (100, True)):
         clock.now += waited

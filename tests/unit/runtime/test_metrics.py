@@ -1,4 +1,4 @@
-"""Metrics: what is counted from committed events, and that no label comes from a model."""
+"""Metrics: counters from committed events, and no label that comes from a model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_step_adds_its_tokens_and_cost() -> None:
         "palimpsest_database_refusals_total storage_full",
     ],
 )
-def test_what_alarms_compare_begins_at_zero(name: str) -> None:
+def test_counters_used_by_alerts_start_at_zero(name: str) -> None:
     assert samples(Metrics())[name] == 0
 
 
@@ -86,7 +86,7 @@ def test_runs_messages_and_retries_are_counted() -> None:
 
 
 @given(st.lists(st.text()))
-def test_the_number_of_labels_is_bounded_whatever_a_model_calls(names: list[str]) -> None:
+def test_the_number_of_labels_is_bounded(names: list[str]) -> None:
     metrics = Metrics(["read_file"])
     results = [item("tool.result", name=name, status="error", duration_ms=1500) for name in ["read_file", "x", *names]]
     metrics.observe(results)
@@ -115,7 +115,7 @@ def test_compactions_are_counted_by_rung_with_what_they_cost() -> None:
     assert found["palimpsest_outputs_pruned_total"] == 3
 
 
-def test_what_a_fork_takes_over_was_counted_where_it_happened() -> None:
+def test_a_fork_does_not_count_its_parents_events_again() -> None:
     metrics = Metrics()
     round = item("compaction.completed", rung="summary", reason="threshold", usage=USAGE)
     begun = [item("session.created"), item("message.created"), round, item("prune.completed", outputs_pruned=3)]
@@ -133,7 +133,7 @@ def test_commits_are_measured_and_refusals_counted_by_their_code() -> None:
     metrics = Metrics()
     metrics.committed(Commit(30, 0.002, None))
     metrics.committed(Commit(5, 5.0, StorageBusyError("Held.")))
-    metrics.committed(Commit(5, 5.0, RuntimeError("A fault of ours.")))
+    metrics.committed(Commit(5, 5.0, RuntimeError("A bug.")))
     found = samples(metrics)
     assert (found["palimpsest_database_batch_writes_sum"], found["palimpsest_database_batch_writes_count"]) == (30, 1)
     assert found["palimpsest_database_commit_seconds_sum"] == 0.002
@@ -141,7 +141,7 @@ def test_commits_are_measured_and_refusals_counted_by_their_code() -> None:
     assert found["palimpsest_database_refusals_total internal_error"] == 1
 
 
-def test_what_cannot_be_read_now_keeps_no_other_number_away() -> None:
+def test_an_unreadable_value_does_not_hide_others() -> None:
     def read() -> float:
         raise StorageError("The database cannot be read.")
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_read_now_keeps_no_other_number_away() -> None:
     assert found["sound"] == 1
 
 
-def test_readings_are_taken_when_they_are_asked_for() -> None:
+def test_gauges_are_read_on_request() -> None:
     metrics = Metrics()
     value = 1
     metrics.gauge("now", "What it is now.", lambda: value)
@@ -172,7 +172,7 @@ async def test_the_lag_of_the_loop_is_measured_while_entered() -> None:
     assert "event-loop-lag" not in {task.get_name() for task in asyncio.all_tasks()}
 
 
-def test_the_bus_tells_of_what_it_publishes_and_counts_its_readers() -> None:
+def test_the_bus_reports_published_events_and_counts_its_readers() -> None:
     heard: list[str] = []
     bus = Bus(lambda items: heard.extend(each.type for each in items))
     bus.publish("nobody follows", [item("step.started")])

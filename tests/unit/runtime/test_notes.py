@@ -1,4 +1,4 @@
-"""Reading a workspace's notes: what is there, without making what is not, and never at the cost of a run."""
+"""Reading a workspace's notes: without creating anything, and without failing a run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def sandbox_of(factory: SandboxFactory) -> Sandbox:
     return factory.open(SandboxConfig(str(uuid4()), "palimpsest/test-busybox:latest", False, SandboxLimits()))
 
 
-async def test_notes_are_read_and_a_workspace_is_not_made_for_them(factory: SandboxFactory) -> None:
+async def test_notes_are_read_without_creating_a_workspace(factory: SandboxFactory) -> None:
     sandbox = sandbox_of(factory)
     try:
         assert await workspace_notes(sandbox) == Notes()
@@ -80,7 +80,7 @@ async def test_notes_are_read_and_a_workspace_is_not_made_for_them(factory: Sand
 def drop(_stream: str, _data: bytes) -> None: ...
 
 
-async def test_what_is_no_note_is_told(tmp_path: Path) -> None:
+async def test_an_invalid_note_is_reported(tmp_path: Path) -> None:
     sandbox = sandbox_of(LocalFactory(tmp_path))
     await sandbox.write("AGENTS.md", b"\x00")
     await sandbox.write("MEMORY.md", b"x" * 2_000_000)
@@ -90,7 +90,7 @@ async def test_what_is_no_note_is_told(tmp_path: Path) -> None:
     await sandbox.remove()
 
 
-async def test_changed_notes_are_kept_and_unchanged_ones_cost_no_write(database: Database, tmp_path: Path) -> None:
+async def test_changed_notes_are_stored_and_unchanged_ones_cost_no_write(database: Database, tmp_path: Path) -> None:
     session_id = await database.writer.write(add_session)
     sandbox = sandbox_of(LocalFactory(tmp_path))
     row = await database.read(lambda c: sessions.row(c, session_id))
@@ -109,7 +109,7 @@ async def test_changed_notes_are_kept_and_unchanged_ones_cost_no_write(database:
     await sandbox.remove()
 
 
-async def test_notes_that_cannot_be_read_now_stay_as_they_were(database: Database) -> None:
+async def test_unreadable_notes_stay_as_they_were(database: Database) -> None:
     session_id = await database.writer.write(lambda c: add_session(c, notes=Notes("old").dump()))
     row = await database.read(lambda c: sessions.row(c, session_id))
 
@@ -120,7 +120,7 @@ async def test_notes_that_cannot_be_read_now_stay_as_they_were(database: Databas
     assert (await database.read(lambda c: sessions.row(c, session_id))).notes == row.notes
 
 
-async def test_a_stale_owner_keeps_no_notes(database: Database, tmp_path: Path) -> None:
+async def test_a_stale_owner_stores_no_notes(database: Database, tmp_path: Path) -> None:
     session_id = await database.writer.write(add_session)
     row = await database.read(lambda c: sessions.row(c, session_id))
     await database.writer.write(lambda c: sessions.claim(c, session_id))
@@ -135,7 +135,7 @@ async def test_a_stale_owner_keeps_no_notes(database: Database, tmp_path: Path) 
     ("task", "parent", "later", "may"),
     [("task", None, 0.0, False), ("task", None, 60.0, True), (None, None, 0.0, True), ("task", "p", 0.0, True)],
 )
-def test_only_a_session_that_begins_with_its_task_cannot_have_files(
+def test_only_a_session_created_with_a_task_has_no_files(
     task: str | None, parent: str | None, later: float, may: bool
 ) -> None:
     at = now()

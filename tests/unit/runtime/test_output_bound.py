@@ -1,4 +1,4 @@
-"""The oldest outputs of a session go first, and only as many as is needed."""
+"""The oldest outputs of a session are removed first, and only as many as necessary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE = 100_000
 
 
 class Files:
-    """Outputs of `SIZE` bytes each. The first look fails where `fails` is set."""
+    """Outputs of `SIZE` bytes each. The first check fails if `fails` is set."""
 
     def __init__(self, *keys: str, fails: bool = False) -> None:
         self.keys = list(keys)
@@ -37,7 +37,7 @@ class Files:
 
 
 async def print_output(stage: Stage, key: str, step: int) -> None:
-    """A step with one call, which has its output there."""
+    """A step with one call, whose output is stored under `key`."""
     attempt, call = Attempt(step=step), call_part()
     result = result_of(call, new_id(), bytes=SIZE).part
     await stage.commit(
@@ -58,7 +58,7 @@ def bound_of(stage: Stage, files: Files, most: int) -> OutputBound:
     return OutputBound(make_setup(stage, make_sandboxes()), files, most)
 
 
-async def test_as_many_of_the_oldest_go_as_is_needed(stage: Stage) -> None:
+async def test_only_as_many_of_the_oldest_as_necessary_are_removed(stage: Stage) -> None:
     files = Files("a", "b", "c")
     await begin(stage)
     for step, key in enumerate(files.keys, 1):
@@ -68,10 +68,10 @@ async def test_as_many_of_the_oldest_go_as_is_needed(stage: Stage) -> None:
     await bound_of(stage, files, 3 * SIZE - 1).enforce(stage.session_id)
     assert files.keys == ["b", "c"]
     await bound_of(stage, files, SIZE // 2).enforce(stage.session_id)
-    assert files.keys == ["c"], "the newest stays"
+    assert files.keys == ["c"], "the newest is kept"
 
 
-async def test_a_failure_is_made_up_for_after_the_next_result(stage: Stage) -> None:
+async def test_a_failure_is_retried_after_the_next_result(stage: Stage) -> None:
     files = Files("a", "b", fails=True)
     bound = bound_of(stage, files, SIZE)
     stage.observers.append(bound.observe)

@@ -1,4 +1,4 @@
-"""What a round would do, told without doing it."""
+"""Dry runs of a round."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def agents(stage: Stage, tmp_path: Path) -> AgentSetup:
 
 
 async def work(stage: Stage, steps: int = STEPS) -> list[str]:
-    """A history of steps with a large output each; gives the ids of their calls."""
+    """A history of steps with a large output each; returns the ids of their calls."""
     calls = []
     await stage.change(compaction=preset("reactive").model_dump())
     await stage.commit(GENERATION_OPENED)
@@ -54,7 +54,7 @@ async def look(stage: Stage, agents: AgentSetup, settings: CompactionSettings) -
 
 
 @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
-async def test_what_would_be_covered_and_what_that_frees(stage: Stage, agents: AgentSetup, policy: Policy) -> None:
+async def test_a_preview_shows_what_is_covered_and_freed(stage: Stage, agents: AgentSetup, policy: Policy) -> None:
     await work(stage)
     before, history = await stage.row(), await stage.history()
     told = await look(stage, agents, preset(policy))
@@ -72,16 +72,16 @@ async def test_what_would_be_covered_and_what_that_frees(stage: Stage, agents: A
     assert await stage.history() == history
 
 
-async def test_what_would_be_cleared_beside_the_summary(stage: Stage, agents: AgentSetup) -> None:
+async def test_a_preview_shows_what_is_cleared_in_addition(stage: Stage, agents: AgentSetup) -> None:
     await work(stage, 60)
     told = await look(stage, agents, preset("reactive"))
     assert told.messages_compacted > 0
-    assert (told.outputs_pruned, told.call_ids) == (0, ()), "what the summary stands for is not cleared too"
+    assert (told.outputs_pruned, told.call_ids) == (0, ()), "what the summary replaces is not cleared too"
     others = await look(stage, agents, preset("handoff"))
     assert (others.outputs_pruned, others.call_ids) == (0, ())
 
 
-async def test_where_there_is_nothing_to_do(stage: Stage, agents: AgentSetup) -> None:
+async def test_a_preview_without_anything_to_do(stage: Stage, agents: AgentSetup) -> None:
     await stage.change(compaction=preset("reactive").model_dump())
     await stage.post("Please.", QueueMode.STEER)
     told = await look(stage, agents, preset("reactive"))
@@ -90,6 +90,6 @@ async def test_where_there_is_nothing_to_do(stage: Stage, agents: AgentSetup) ->
     assert told.tokens_after == told.tokens_before
 
 
-async def test_of_no_session(stage: Stage, agents: AgentSetup) -> None:
+async def test_a_missing_session_is_not_found(stage: Stage, agents: AgentSetup) -> None:
     with pytest.raises(NotFoundError):
         await preview(stage.database, new_id(), ManualRound(0, preset("reactive")), agents, None)

@@ -1,4 +1,4 @@
-"""What is read of a stored history for a run gives what the whole of it would give."""
+"""The part of a stored history that is read for a run gives the same results as the whole."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 
 
 def stored(connection: Connection, history: Sequence[Message], pruned: frozenset[str] = frozenset()) -> str:
-    """Stores a session's history with the marks on cleared outputs; gives its id."""
+    """Stores a session's history with the marks on cleared outputs; returns its id."""
     session_id = add_session(connection, new_id())
     add_all(connection, session_id, history)
     compactions.mark_pruned(connection, session_id, pruned, AT)
@@ -65,7 +65,7 @@ def same_rounds(
 
 
 @given(working_histories(), operations, st.booleans(), st.sampled_from([1, 5, RECENT]))
-def test_contexts_and_rounds_need_no_more(
+def test_contexts_and_rounds_are_the_same_as_from_the_whole_history(
     connection: Connection, work: list[Message], happenings: list[Operation], has_task: bool, recent: int
 ) -> None:
     session = Session(list(work))
@@ -87,7 +87,7 @@ def test_contexts_and_rounds_need_no_more(
 
 
 @given(any_history, st.integers(0, 12))
-def test_facts_are_those_of_the_whole_history(connection: Connection, drawn: list[Message], place: int) -> None:
+def test_facts_are_the_same_as_from_the_whole_history(connection: Connection, drawn: list[Message], place: int) -> None:
     history = [renumbered(message, seq) for seq, message in enumerate(drawn, 1)]
     session_id = stored(connection, history[:place])
     read = messages.history(connection, session_id)
@@ -109,8 +109,8 @@ def test_the_past_is_read_page_by_page(connection: Connection) -> None:
     assert not past.has_reasoning, "that came later"
 
 
-def test_of_what_is_covered_only_the_ends_are_read(connection: Connection) -> None:
-    """The task, the newest messages, and the summary; the work of 2,000 steps stays where it is."""
+def test_only_the_ends_of_covered_ranges_are_read(connection: Connection) -> None:
+    """The task, the newest messages, and the summary; the work of 2,000 steps is not read."""
     history = long_task(2_000, 1)
     summary = summary_of(1, history[-1].seq + 1)
     session_id = stored(connection, [*history, summary])
@@ -129,5 +129,5 @@ def test_of_what_is_covered_only_the_ends_are_read(connection: Connection) -> No
         ([(1, 9), (2, 3)], [(9, None)]),
     ],
 )
-def test_what_lies_between_ranges(ranges: list[tuple[int, int]], expected: list[tuple[int, int | None]]) -> None:
+def test_gaps_between_ranges_are_found(ranges: list[tuple[int, int]], expected: list[tuple[int, int | None]]) -> None:
     assert gaps(ranges) == expected

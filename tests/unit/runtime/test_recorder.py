@@ -72,7 +72,7 @@ class Owned:
 
 
 class Held:
-    """Holds the writer, so that what is submitted meanwhile becomes one batch; `release_in` lets a timer end it."""
+    """Blocks the writer, so that writes submitted meanwhile become one batch; `release_in` releases it by a timer."""
 
     def __init__(self, database: Database) -> None:
         self._go = threading.Event()
@@ -158,7 +158,7 @@ async def test_live_text_is_shown_at_once_and_stored_soon(owned: Owned) -> None:
     held.release_in(FLUSH_S + 0.1)
     await owned.database.writer.write(lambda _: None)
     await owned.database.writer.write(lambda _: None)
-    assert await owned.stored() == ["Hälfte 😀"], "a crash would lose no more than what came since"
+    assert await owned.stored() == ["Hälfte 😀"], "a crash would only lose later text"
     await owned.recorder.record(PartClosed(owned.message_id, part))
     assert await owned.stored() == ["Hälfte 😀 ganz"]
     assert owned.channel.parts == {}
@@ -166,7 +166,7 @@ async def test_live_text_is_shown_at_once_and_stored_soon(owned: Owned) -> None:
 
 
 @pytest.mark.parametrize("end", ["closed", "voided"])
-async def test_what_was_written_late_does_not_open_a_part_again(owned: Owned, end: str) -> None:
+async def test_a_late_flush_does_not_reopen_a_part(owned: Owned, end: str) -> None:
     """The timer fires between the commit that ends a part and its publication."""
     await owned.recorder.record(owned.opened())
     part = owned.part()
@@ -203,7 +203,7 @@ async def test_voiding_closes_what_was_stored_of_the_attempt(owned: Owned) -> No
     assert message.voided_at is not None
 
 
-async def test_after_a_failure_nothing_more_is_written_not_even_in_the_same_batch(owned: Owned) -> None:
+async def test_after_a_failure_nothing_more_is_written_even_in_the_same_batch(owned: Owned) -> None:
     await owned.recorder.record(owned.opened())
 
     def broken(_: Connection) -> tuple[None, list[StreamItem]]:
@@ -236,8 +236,8 @@ async def test_a_stale_owner_writes_nothing_and_publishes_nothing(owned: Owned) 
     assert await owned.stored() == []
 
 
-async def test_a_stale_owner_stores_nothing_of_what_it_still_hears(owned: Owned) -> None:
-    """The new owner has closed what was open; what came later would be open again, and nobody would close it."""
+async def test_a_stale_owner_stores_no_late_text(owned: Owned) -> None:
+    """The new owner has closed open parts; late text would reopen one, and it would never be closed."""
     await owned.recorder.record(owned.opened())
     await owned.database.writer.write(lambda c: sessions.claim(c, owned.session_id))
     owned.live(owned.part(), "who")
@@ -250,14 +250,14 @@ async def test_a_stale_owner_stores_nothing_of_what_it_still_hears(owned: Owned)
     assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
 
 
-async def test_a_waiter_that_is_cancelled_undoes_nothing(owned: Owned) -> None:
+async def test_cancelling_a_waiter_does_not_undo_its_write(owned: Owned) -> None:
     waiting = owned.recorder.record(owned.opened())
     waiting.cancel()
     assert await owned.recorder.record(ControlAdded(control_message("resume"))) == 2
     assert [item.type for item in owned.channel.recent] == ["step.started", "message.created"]
 
 
-async def test_what_was_mended_is_told_once_it_is_stored(owned: Owned) -> None:
+async def test_repairs_are_reported_once_they_are_stored(owned: Owned) -> None:
     heard: list[Repair] = []
     recorder = Recorder(owned.database, owned.bus, owned.session_id, 1, heard.extend)
     repairs = (Repair("missing_result", "m1", "c1", "no result"), Repair("first_message", "m0", None, "began"))

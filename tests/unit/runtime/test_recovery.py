@@ -1,4 +1,4 @@
-"""What a run that lost its owner is closed with: each state it can be left in, and how often that may happen."""
+"""How an interrupted run is recovered: from each possible state, and how often."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOTHING = Usage()
 
 
 async def recover(stage: Stage, epoch: int | None = None) -> tuple[RunResult | None, list[Logged]]:
-    """How the run ends, and the events that say what was done."""
+    """How the run ends, and the events of the recovery."""
     row = await stage.row()
     epoch = await stage.claim() if epoch is None else epoch
     result = await stage.act(lambda c: recovery.recover(c, stage.session_id, epoch))
@@ -56,7 +56,7 @@ async def run(stage: Stage) -> Stage:
 
 @dataclass
 class Left:
-    """What a run is left with, and what its recovery says. `wrote` are the parts that are closed by it."""
+    """The state that a run was left in, and the result of its recovery. `wrote` are the parts that it closes."""
 
     wrote: list[dict[str, Any]] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
@@ -156,7 +156,7 @@ STATES = [
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_a_run_is_closed_where_it_stood_and_goes_on(run: Stage, state: State) -> None:
+async def test_an_interrupted_run_is_closed_and_continues(run: Stage, state: State) -> None:
     left = await state(run)
     before = await run.row()
     assert await is_needed(run)
@@ -176,7 +176,7 @@ async def test_a_run_is_closed_where_it_stood_and_goes_on(run: Stage, state: Sta
         assert {"type": event.type, **event.data}.items() >= part.items()
     results = [event for event in news if event.type == "tool.result"]
     assert [event.data["index"] for event in results] == left.results
-    note = NOT_STARTED_NOTE if left.wrote else INTERRUPTED_NOTE  # no call begins while the model still writes
+    note = NOT_STARTED_NOTE if left.wrote else INTERRUPTED_NOTE  # no call starts while the model is still writing
     assert {(event.data["status"], event.data["output"]) for event in results} <= {("interrupted", note)}
     *_, recovered, going_on = news
     assert recovered.data["interrupted_step"] == left.step
@@ -185,7 +185,7 @@ async def test_a_run_is_closed_where_it_stood_and_goes_on(run: Stage, state: Sta
     if left.step is not None:
         finished = next(event.data for event in news if event.type == "step.finished")
         assert [finished[name] for name in ("step", "attempt", "finish_reason")] == [1, left.attempt, "interrupted"]
-        assert Usage(**finished["usage"]) == left.usage, "what was used was used"
+        assert Usage(**finished["usage"]) == left.usage, "usage is kept"
     row = await run.row()
     used = left.usage if left.step is not None else USAGE
     assert (Usage(**row.usage), Usage(**row.run_usage), row.run_steps) == (used, used, 1)
@@ -196,7 +196,7 @@ async def test_a_run_is_closed_where_it_stood_and_goes_on(run: Stage, state: Sta
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_what_was_closed_once_is_not_closed_again(run: Stage, state: State) -> None:
+async def test_a_recovery_closes_everything_only_once(run: Stage, state: State) -> None:
     await state(run)
     await recover(run)
     history, usage = await run.history(), (await run.row()).usage
@@ -222,7 +222,7 @@ async def test_results_of_one_message_stay_together_in_the_order_of_their_calls(
     assert tool.tokens == sum(part.tokens for part in tool.parts)
 
 
-async def test_an_earlier_step_s_results_are_no_place_for_later_ones(run: Stage) -> None:
+async def test_results_are_not_added_to_an_earlier_step(run: Stage) -> None:
     await between_steps(run)
     attempt, call = Attempt(step=2), call_part()
     await run.commit(attempt.opened, *attempt.wrote(call), attempt.answered(FinishReason.TOOL_CALLS))
@@ -256,7 +256,7 @@ LATER: list[tuple[Change, ...]] = [
 
 
 @pytest.mark.parametrize("later", LATER)
-async def test_an_answer_with_something_after_it_is_not_the_end(run: Stage, later: tuple[Change, ...]) -> None:
+async def test_an_answer_followed_by_a_message_is_not_the_end(run: Stage, later: tuple[Change, ...]) -> None:
     await run.commit(*Attempt().whole(), *later)
     result, news = await recover(run)
     assert result is None
@@ -264,7 +264,7 @@ async def test_an_answer_with_something_after_it_is_not_the_end(run: Stage, late
 
 
 @pytest.mark.parametrize("reason", [FinishReason.LENGTH, FinishReason.ERROR, FinishReason.CANCELLED])
-async def test_another_end_of_a_step_is_no_final_answer(run: Stage, reason: FinishReason) -> None:
+async def test_other_finish_reasons_are_not_a_final_answer(run: Stage, reason: FinishReason) -> None:
     attempt = Attempt()
     await run.commit(attempt.opened, *attempt.wrote(text_part("done")), attempt.answered(reason))
     await run.commit(attempt.closed(reason))
@@ -284,7 +284,7 @@ async def test_a_run_is_parked_when_no_step_is_completed_between_its_recoveries(
     for number in range(1, MAX_RECOVERIES + 1):
         await run.commit(Attempt(step=number).opened)
         assert (await recover(run))[0] is None
-        assert (await run.row()).recoveries == number, "the step that was closed by it is not completed"
+        assert (await run.row()).recoveries == number, "a step closed by a recovery does not count as completed"
     await run.commit(Attempt(step=MAX_RECOVERIES + 1).opened)
     result, news = await recover(run)
     assert result is not None
@@ -292,7 +292,7 @@ async def test_a_run_is_parked_when_no_step_is_completed_between_its_recoveries(
     assert [event.type for event in news] == ["step.finished", "session.recovered"]
 
 
-async def test_a_completed_step_lets_the_count_begin_anew(run: Stage) -> None:
+async def test_a_completed_step_resets_the_count(run: Stage) -> None:
     await run.change(recoveries=MAX_RECOVERIES)
     await between_steps(run)
     assert (await recover(run))[0] is None
@@ -302,16 +302,16 @@ async def test_a_completed_step_lets_the_count_begin_anew(run: Stage) -> None:
 # when it is needed, and who may do it
 
 
-async def test_nothing_is_to_be_recovered_of_a_run_that_had_not_begun(run: Stage) -> None:
+async def test_a_run_that_had_not_started_needs_no_recovery(run: Stage) -> None:
     assert not await is_needed(run)
     await run.commit(*Attempt().whole())
-    assert await is_needed(run), "its end is to be recorded"
+    assert await is_needed(run), "its end must be recorded"
     await run.change(run_steps=0)
-    assert not await is_needed(run), "the next run has not begun"
+    assert not await is_needed(run), "the next run has not started"
 
 
 @pytest.mark.parametrize("state", [state for state in STATES if state is not between_steps])
-async def test_a_step_that_was_left_is_seen_before_it_counts(run: Stage, state: State) -> None:
+async def test_an_interrupted_step_is_detected_before_it_counts(run: Stage, state: State) -> None:
     await state(run)
     assert (await run.row()).run_steps == 0
     assert await is_needed(run)

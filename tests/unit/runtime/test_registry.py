@@ -1,6 +1,6 @@
-"""Who runs a session: one owner at a time, made when there is work, tried again when it fails, parked when it cannot.
+"""Owners of sessions: one at a time, created when there is work, retried after failures, parked after repeated ones.
 
-Owners are real ones on a real database. They crash where the session's own row cannot be read as a plan.
+Owners are real ones on a real database. They crash if the session's row has an invalid plan.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from tests.unit.runtime.stage import Logged, Stage, logged, make_sandboxes, make
 
 
 class Model:
-    """Answers each request with one word; `hold` keeps it from answering, `stubborn` from hearing that it is to stop
-    that many times."""
+    """Answers each request with one word; `hold` blocks answers, and cancellation is ignored `stubborn` times."""
 
     name = "model"
 
@@ -75,7 +74,7 @@ class Model:
 
 
 class Server:
-    """A session in a server's life: its registry, its model, and what can be seen of them."""
+    """A session on a server: its registry, its model, and their observable state."""
 
     def __init__(self, stage: Stage, setup: RuntimeSetup, model: Model) -> None:
         self.stage, self.setup, self.model, self.id = stage, setup, model, stage.session_id
@@ -86,13 +85,13 @@ class Server:
         self.registry.wake(self.id)
 
     async def post(self, content: str, mode: QueueMode = QueueMode.STEER) -> str:
-        """Queues a message and tells its owner, as the service does."""
+        """Queues a message and notifies its owner, like the service."""
         message_id = await self.stage.post(content, mode)
         self.wake()
         return message_id
 
     async def idle(self) -> list[Logged]:
-        """The session's events, once it is idle and has nothing to deliver."""
+        """Returns the session's events once it is idle and has nothing to deliver."""
         log = EventLog(self.stage.database)
         async with (
             asyncio.timeout(20),
@@ -101,7 +100,7 @@ class Server:
             return logged([item async for batch in batches for item in batch if item.seq is not None])
 
     async def gone(self) -> None:
-        """No owner is left, and what the last one submitted is committed."""
+        """Waits until no owner is left and the last one's writes are committed."""
         async with asyncio.timeout(20):
             while len(self.registry):
                 await self.stage.database.read(lambda _: None)
@@ -113,7 +112,7 @@ class Server:
         await self.gone()
 
     async def go_on(self) -> None:
-        """Wakes the session, once, and lets retries be made again."""
+        """Wakes the session once, and allows retries again."""
         kept_away, self._kept_away = self._kept_away, None
         if kept_away is None:
             self.wake()
@@ -121,7 +120,8 @@ class Server:
             await kept_away.__aexit__(None, None, None)
 
     async def fail(self, times: int = 1) -> None:
-        """Has owners made that end at once, one after the other; retries by the clock are kept off, to be counted."""
+        """Creates owners that crash at once, one after the other; timed retries are turned off, so they can be
+        counted."""
         for _ in range(times):
             await self.go_on()
             await self.gone()
@@ -131,7 +131,7 @@ class Server:
     async def break_session(self) -> None:
         await self.stage.change(plan=[{"nonsense": True}])
 
-    async def mend_session(self) -> None:
+    async def repair_session(self) -> None:
         await self.stage.change(plan=[])
 
     def next_life(self) -> Server:
@@ -158,7 +158,7 @@ def triggers(events: Sequence[Logged]) -> list[str]:
 # waking
 
 
-async def test_an_owner_runs_what_is_to_be_done_and_goes(server: Server) -> None:
+async def test_an_owner_does_its_work_and_ends(server: Server) -> None:
     await server.post("hello")
     assert len(server.registry) == 1
     events = await server.idle()
@@ -168,8 +168,8 @@ async def test_an_owner_runs_what_is_to_be_done_and_goes(server: Server) -> None
     assert len(server.stage.bus) == 0, "nobody follows it"
 
 
-async def test_an_owner_leaves_no_garbage_that_has_to_be_searched_for(server: Server) -> None:
-    """It holds megabytes where its messages are large, and the search for garbage counts objects."""
+async def test_an_owner_is_freed_without_garbage_collection(server: Server) -> None:
+    """It holds megabytes if its messages are large, and the garbage collector counts only objects."""
     gc.collect()
     gc.disable()
     try:
@@ -184,7 +184,7 @@ async def test_an_owner_leaves_no_garbage_that_has_to_be_searched_for(server: Se
         gc.enable()
 
 
-async def test_waking_a_session_that_has_an_owner_makes_no_second_one(server: Server) -> None:
+async def test_waking_a_session_with_an_owner_creates_no_second_one(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -195,11 +195,11 @@ async def test_waking_a_session_that_has_an_owner_makes_no_second_one(server: Se
     server.model.go()
     await server.idle()
     await server.gone()
-    assert (await server.stage.row()).epoch == 2, "one more has looked, since the first was woken"
+    assert (await server.stage.row()).epoch == 2, "one more has checked, since the first was woken"
     assert server.model.asked == [["hello"]]
 
 
-async def test_where_nothing_is_to_be_done_an_owner_leaves_no_trace(server: Server) -> None:
+async def test_an_owner_without_work_leaves_no_trace(server: Server) -> None:
     await server.fail()
     server.registry.wake(new_id())
     await server.gone()
@@ -223,13 +223,11 @@ async def test_sessions_do_not_wait_for_each_other(server: Server) -> None:
     assert sorted(server.model.asked) == [["hello"], ["other"]]
 
 
-async def test_a_message_that_comes_after_the_owner_s_last_look_gets_the_next_owner(
-    stage: Stage, server: Server
-) -> None:
+async def test_a_message_after_the_owner_s_last_check_gets_the_next_owner(stage: Stage, server: Server) -> None:
     late = new_id()
 
     def on_commit(items: Sequence[StreamItem]) -> None:
-        """At the commit that ends the run, before its owner hears of it."""
+        """At the commit that ends the run, before its owner is notified."""
         if any(item.type == "session.idle" for item in items) and not asked:
             body = QueueAdd(content="late", id=late)
             asked.append(
@@ -254,7 +252,7 @@ async def test_a_message_that_comes_after_the_owner_s_last_look_gets_the_next_ow
 
 
 @pytest.mark.parametrize("tell", [Registry.ring, Registry.wake])
-async def test_a_run_under_way_looks_at_the_queue_when_it_is_told(
+async def test_a_current_run_checks_the_queue_when_notified(
     server: Server, tell: Callable[[Registry, str], None]
 ) -> None:
     server.model.hold()
@@ -264,11 +262,11 @@ async def test_a_run_under_way_looks_at_the_queue_when_it_is_told(
     tell(server.registry, server.id)
     server.model.go()
     events = await server.idle()
-    assert triggers(events) == ["message"], "the same run has taken it"
+    assert triggers(events) == ["message"], "the same run has delivered it"
     assert server.model.asked == [["hello"], ["hello", "more"]]
 
 
-async def test_a_ring_makes_no_owner_but_an_interrupt_does(server: Server) -> None:
+async def test_a_ring_creates_no_owner_but_an_interrupt_does(server: Server) -> None:
     await server.stage.post("hello")
     await server.stage.act(lambda c: lifecycle.cancel(c, server.id, clear_queue=False))
     server.registry.ring(server.id)
@@ -280,7 +278,7 @@ async def test_a_ring_makes_no_owner_but_an_interrupt_does(server: Server) -> No
     assert (server.model.asked, await server.stage.pending()) == ([], ["hello"])
 
 
-async def test_an_interrupt_ends_the_step_under_way(server: Server) -> None:
+async def test_an_interrupt_ends_the_current_step(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -290,7 +288,7 @@ async def test_an_interrupt_ends_the_step_under_way(server: Server) -> None:
     assert [data["outcome"] for data in of_type(events, "session.idle")] == ["cancelled"]
 
 
-async def test_an_interrupting_message_that_was_delivered_ends_nothing(server: Server) -> None:
+async def test_an_interrupting_message_that_was_delivered_has_no_effect(server: Server) -> None:
     server.model.hold()
     message_id = await server.post("now", QueueMode.INTERRUPT)
     await server.model.reached()
@@ -303,7 +301,7 @@ async def test_an_interrupting_message_that_was_delivered_ends_nothing(server: S
 # without an owner
 
 
-async def test_while_an_owner_is_kept_away_nothing_runs_and_afterwards_it_goes_on(server: Server) -> None:
+async def test_without_an_owner_nothing_runs_and_afterward_it_continues(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -322,7 +320,7 @@ async def test_while_an_owner_is_kept_away_nothing_runs_and_afterwards_it_goes_o
     assert server.model.asked == [["hello"], ["hello", "more"]]
 
 
-async def test_a_session_that_was_deleted_meanwhile_stays_so(server: Server) -> None:
+async def test_a_session_deleted_meanwhile_stays_deleted(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -333,7 +331,7 @@ async def test_a_session_that_was_deleted_meanwhile_stays_so(server: Server) -> 
     assert len(server.model.asked) == 1
 
 
-async def test_an_owner_may_be_made_again_after_what_kept_it_away_has_failed(server: Server) -> None:
+async def test_after_a_failed_deletion_an_owner_may_be_created_again(server: Server) -> None:
     async def deletion() -> None:
         async with server.registry.without_owner(server.id):
             await server.stage.post("hello")
@@ -347,12 +345,12 @@ async def test_an_owner_may_be_made_again_after_what_kept_it_away_has_failed(ser
 # crashes
 
 
-async def test_a_crashed_owner_is_followed_by_another_in_a_while(server: Server) -> None:
+async def test_a_crashed_owner_is_replaced_after_a_delay(server: Server) -> None:
     await server.break_session()
     await server.post("hello")
     await server.gone()
     assert (await server.stage.row()).status == Status.RUNNING
-    await server.mend_session()
+    await server.repair_session()
     events = await server.idle()
     assert [data["outcome"] for data in of_type(events, "session.idle")] == ["completed"]
 
@@ -371,15 +369,15 @@ async def test_a_session_that_crashes_every_owner_is_parked_with_its_queue(serve
 
     await server.stage.act(lambda c: lifecycle.resume(c, server.id))
     await server.fail(MAX_CRASHES - 1)
-    assert (await server.stage.row()).status == Status.RUNNING, "the count has begun anew"
-    await server.mend_session()
+    assert (await server.stage.row()).status == Status.RUNNING, "the count was reset"
+    await server.repair_session()
     await server.go_on()
     await server.idle()
     assert (await server.stage.row()).outcome == Outcome.COMPLETED
     assert server.model.asked == [["hello"]]
 
 
-async def test_of_a_session_that_was_parked_nothing_is_kept_in_memory(server: Server) -> None:
+async def test_a_parked_session_uses_no_memory(server: Server) -> None:
     await server.break_session()
     await server.stage.post("hello")
     await server.fail(MAX_CRASHES)
@@ -392,14 +390,14 @@ async def test_only_crashes_in_a_row_count(server: Server) -> None:
         await server.break_session()
         await server.stage.post(content)
         await server.fail(MAX_CRASHES - 1)
-        await server.mend_session()
+        await server.repair_session()
         await server.go_on()
         await server.idle()
         await server.gone()
     assert [data["outcome"] for data in of_type(await server.stage.log(), "session.idle")] == ["completed"] * 2
 
 
-async def test_a_database_that_refuses_is_no_crash_and_is_tried_again(server: Server) -> None:
+async def test_a_refusing_database_is_not_a_crash_and_is_retried(server: Server) -> None:
     await server.stage.post("hello")
     with closing(sqlite3.connect(server.stage.path, isolation_level=None)) as other:
         other.execute("alter table message_parts rename to away")
@@ -428,7 +426,7 @@ async def test_an_owner_that_was_fenced_off_leaves_the_session_to_the_other(serv
 # closing
 
 
-async def test_closing_parks_what_runs_and_the_next_life_goes_on(server: Server) -> None:
+async def test_closing_parks_runs_and_the_next_start_continues_them(server: Server) -> None:
     server.model.hold()
     await server.post("hello")
     await server.model.reached()
@@ -438,7 +436,7 @@ async def test_closing_parks_what_runs_and_the_next_life_goes_on(server: Server)
     [text] = of_type(log, "text.completed")
     assert (text["text"], text["interrupted"]) == ("an ", True)
     server.wake()
-    assert len(server.registry) == 0, "a server that goes down begins nothing"
+    assert len(server.registry) == 0, "a stopping server starts nothing"
 
     server.model.go()
     life = server.next_life()
@@ -450,7 +448,7 @@ async def test_closing_parks_what_runs_and_the_next_life_goes_on(server: Server)
     assert [data["step"] for data in of_type(events, "step.finished")] == [1, 2]
 
 
-async def test_what_does_not_end_within_the_grace_period_is_cut_off_as_by_a_crash(server: Server) -> None:
+async def test_runs_that_exceed_the_grace_period_are_cut_off_as_in_a_crash(server: Server) -> None:
     server.model.hold()
     server.model.stubborn = 1
     await server.post("hello")
@@ -469,12 +467,12 @@ async def test_what_does_not_end_within_the_grace_period_is_cut_off_as_by_a_cras
     assert [data["finish_reason"] for data in of_type(events, "step.finished")] == ["interrupted", "stop"]
 
 
-async def test_closing_with_nothing_to_close_keeps_a_crashed_session_for_the_next_life(server: Server) -> None:
+async def test_closing_without_runs_keeps_a_crashed_session_for_the_next_start(server: Server) -> None:
     await server.break_session()
     await server.post("hello")
     await server.gone()
     await server.close(0)
-    await server.mend_session()
+    await server.repair_session()
     life = server.next_life()
     life.wake()
     await life.idle()

@@ -1,4 +1,4 @@
-"""The sweep looks at a session twice: what has begun to run since it was found is kept."""
+"""The sweep checks a session twice: one that has started running since it was found is kept."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tests.unit.runtime.stage import GENERATION_OPENED, Attempt, Stage, call_par
 LATER = now() + timedelta(days=1)
 
 
-async def test_a_session_that_has_begun_to_run_since_it_was_found_stays(stage: Stage) -> None:
+async def test_a_session_that_started_running_since_it_was_found_is_kept(stage: Stage) -> None:
     assert await stage.database.read(lambda c: retention.old_sessions(c, LATER, 10)) == [stage.session_id]
     assert await stage.database.read(lambda c: retention.is_old(c, stage.session_id, LATER))
     await stage.post("go on")
     assert not await stage.database.read(lambda c: retention.is_old(c, stage.session_id, LATER))
 
 
-async def test_a_session_in_which_something_has_happened_since_it_was_found_stays(stage: Stage) -> None:
+async def test_a_session_with_activity_since_it_was_found_is_kept(stage: Stage) -> None:
     before = (await stage.row()).updated_at + timedelta(seconds=1)
     assert await stage.database.read(lambda c: retention.is_old(c, stage.session_id, before))
     await stage.change(updated_at=now() + timedelta(minutes=1))
     assert not await stage.database.read(lambda c: retention.is_old(c, stage.session_id, before))
 
 
-async def test_outputs_of_a_session_that_has_begun_to_run_since_they_were_found_stay(stage: Stage) -> None:
+async def test_outputs_of_a_session_that_started_running_since_are_kept(stage: Stage) -> None:
     attempt, call = Attempt(), call_part()
     await stage.post("task")
     result = result_of(call, new_id()).part

@@ -1,4 +1,4 @@
-"""What the log says of a session's runs: each line of what it belongs to, and an outage once."""
+"""The log of a session's runs: each line has the right context, and an outage is logged once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["faulty", "server"]
 
 
 async def test_a_run_s_lines_carry_its_session_and_no_step(server: Server) -> None:
-    """Not the last step's, and not those of the run before it."""
+    """Neither of the last step nor of the previous run."""
     with capture_logs(processors=[merge_contextvars]) as logs:
         server.model.hold()
         await server.post("one")
@@ -24,23 +24,23 @@ async def test_a_run_s_lines_carry_its_session_and_no_step(server: Server) -> No
         server.model.go()
         await server.idle()
         await server.gone()
-    said = [line for line in logs if line["event"] in ("run_begins", "run_ended")]
-    assert [line["event"] for line in said] == ["run_begins", "run_ended"] * 2
+    said = [line for line in logs if line["event"] in ("run_started", "run_ended")]
+    assert [line["event"] for line in said] == ["run_started", "run_ended"] * 2
     assert {line["session_id"] for line in said} == {server.id}
     assert not any(line.keys() & {*LOGGED} for line in said)
 
 
-async def test_a_run_that_crashes_leaves_no_step_to_the_next(faulty: Server) -> None:
+async def test_a_crashed_run_leaves_no_step_in_the_next_log_lines(faulty: Server) -> None:
     with capture_logs(processors=[merge_contextvars]) as logs:
         await faulty.post("first")
         await faulty.idle()
         await faulty.gone()
     said = [line["event"] for line in logs]
     assert "run_crashed" in said
-    assert not any(line.keys() & {*LOGGED} for line in logs if line["event"] in ("run_begins", "run_ended"))
+    assert not any(line.keys() & {*LOGGED} for line in logs if line["event"] in ("run_started", "run_ended"))
 
 
-async def test_a_session_that_cannot_be_stored_says_so_once_until_it_can(server: Server) -> None:
+async def test_a_session_that_cannot_be_stored_is_logged_once_per_outage(server: Server) -> None:
     async def rename(old: str, new: str) -> None:
         await server.stage.database.writer.write(lambda c: c.execute(text(f"ALTER TABLE {old} RENAME TO {new}")))
 
@@ -49,7 +49,7 @@ async def test_a_session_that_cannot_be_stored_says_so_once_until_it_can(server:
             await rename("steps", "steps_away")
             await server.stage.post("hello")
             await server.fail(3)
-            assert [line["event"] for line in logs].count("session_not_stored") == outage
+            assert [line["event"] for line in logs].count("session_write_failed") == outage
             await rename("steps_away", "steps")
             await server.go_on()
             await server.idle()

@@ -1,4 +1,4 @@
-"""The beginning and the end of a run: what becomes of its session, its outcome and the messages that wait."""
+"""The start and end of a run: its session, its outcome and pending messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def finish(stage: Stage, result: RunResult) -> bool:
 
 
 async def running(stage: Stage, *, pending: int = 0, **fields: Any) -> int:
-    """A run under way with messages that wait; gives the session's last seq."""
+    """A running session with pending messages; returns its last seq."""
     for number in range(pending):
         await stage.post(f"text {number}")
     await stage.change(**{"status": Status.RUNNING, "run_usage": USAGE.model_dump(), "run_steps": 3, **fields})
@@ -35,7 +35,7 @@ async def running(stage: Stage, *, pending: int = 0, **fields: Any) -> int:
 
 
 @pytest.mark.parametrize("trigger", ["message", "resume", "recovery"])
-async def test_a_beginning_forgets_the_run_before(stage: Stage, trigger: Trigger) -> None:
+async def test_a_start_clears_the_previous_run(stage: Stage, trigger: Trigger) -> None:
     await running(
         stage, status=Status.IDLE, outcome=FAILED, error={"code": "x"}, queue_held=True, recoveries=2, last_seq=7
     )
@@ -75,7 +75,7 @@ def limit(code: str) -> RunResult:
         (limit("max_tokens"), 1, False, False, True),
     ],
 )
-async def test_an_end_says_how_and_the_next_run_begins_with_it_unless_messages_are_held(
+async def test_an_end_records_its_outcome_and_starts_the_next_run_unless_messages_are_held(
     stage: Stage, result: RunResult, pending: int, held: bool, goes_on: bool, holds: bool
 ) -> None:
     before = await running(stage, pending=pending, queue_held=held)
@@ -86,7 +86,7 @@ async def test_an_end_says_how_and_the_next_run_begins_with_it_unless_messages_a
     assert (idle.data["steps"], Usage(**idle.data["usage"])) == (3, USAGE)
     row = await stage.row()
     assert row.queue_held is holds
-    assert len(await stage.pending()) == pending, "delivering is the next run's"
+    assert len(await stage.pending()) == pending, "the next run delivers them"
     if goes_on:
         [begun] = rest
         assert (begun.seq, begun.type, begun.data["trigger"]) == (before + 2, "session.running", "message")
@@ -100,19 +100,19 @@ async def test_an_end_says_how_and_the_next_run_begins_with_it_unless_messages_a
     ("outcome", "pending", "recorded"),
     [(COMPLETED, 1, CANCELLED), (COMPLETED, 0, COMPLETED), (FAILED, 1, FAILED), (CANCELLED, 1, CANCELLED)],
 )
-async def test_a_cancel_that_came_after_the_answer_counts_where_something_waits(
+async def test_a_cancel_after_the_answer_counts_if_messages_are_pending(
     stage: Stage, outcome: Outcome, pending: int, recorded: Outcome
 ) -> None:
     await running(stage, pending=pending, cancel_requested=True, queue_held=True)
     assert not await finish(stage, RunResult(outcome))
     row = await stage.row()
     assert (row.status, row.outcome, row.queue_held) == (Status.IDLE, recorded, True)
-    assert row.cancel_requested is False, "the next run is not cancelled with it"
+    assert row.cancel_requested is False, "the next run is not cancelled too"
     assert (await stage.log())[-1].data["outcome"] == recorded
 
 
 @pytest.mark.parametrize("before", [RunResult(FAILED, {"code": "x"}), RunResult(CANCELLED), RunResult(INTERRUPTED)])
-async def test_a_run_that_did_nothing_leaves_the_outcome_before_it(stage: Stage, before: RunResult) -> None:
+async def test_a_run_that_did_nothing_keeps_the_previous_outcome(stage: Stage, before: RunResult) -> None:
     await running(stage)
     await finish(stage, before)
     await running(stage, outcome=None, error=None, run_steps=0)

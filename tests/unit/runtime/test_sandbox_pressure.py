@@ -1,4 +1,4 @@
-"""Sandboxes where there may be few: idle ones are stopped for others, and who finds none waits, not for ever."""
+"""A bounded number of sandboxes: idle ones are stopped for others, and calls wait for a limited time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.runtime.stage import make_sandboxes
 from tests.unit.runtime.test_sandboxes import SPEC, Box, Boxes, turns
 
 
-async def test_the_one_that_is_idle_longest_makes_room() -> None:
+async def test_the_longest_idle_sandbox_is_stopped() -> None:
     boxes = Boxes()
     sandboxes = make_sandboxes(boxes, most=2)
     for name in ("a", "b"):
@@ -28,7 +28,7 @@ async def test_the_one_that_is_idle_longest_makes_room() -> None:
     assert sandboxes.slots.taken == 2
 
 
-async def test_one_in_use_is_stopped_for_who_waits_as_soon_as_it_is_idle() -> None:
+async def test_a_used_sandbox_is_stopped_for_a_waiter_as_soon_as_it_is_idle() -> None:
     boxes = Boxes()
     sandboxes = make_sandboxes(boxes, most=1)
     first = sandboxes.lease("a", SPEC)
@@ -42,7 +42,7 @@ async def test_one_in_use_is_stopped_for_who_waits_as_soon_as_it_is_idle() -> No
     assert boxes.journal == ["a started", "a stopping", "a stopped", "b started"]
 
 
-async def test_who_comes_back_to_one_that_is_being_stopped_waits_in_line() -> None:
+async def test_a_user_of_a_stopping_sandbox_waits_in_line() -> None:
     boxes = Boxes()
     sandboxes = make_sandboxes(boxes, most=1)
     first = sandboxes.lease("a", SPEC)
@@ -63,7 +63,7 @@ async def test_who_comes_back_to_one_that_is_being_stopped_waits_in_line() -> No
     assert boxes.journal[-3:] == ["b stopping", "b stopped", "a started"]
 
 
-async def test_calls_of_one_session_take_one_place() -> None:
+async def test_calls_of_one_session_take_one_slot() -> None:
     boxes = Boxes()
     sandboxes = make_sandboxes(boxes, most=1)
     lease = sandboxes.lease("a", SPEC)
@@ -71,7 +71,7 @@ async def test_calls_of_one_session_take_one_place() -> None:
     assert sandboxes.slots.taken == 1
 
 
-async def test_who_waits_in_vain_is_told() -> None:
+async def test_a_waiter_that_times_out_gets_an_error() -> None:
     sandboxes = make_sandboxes(Boxes(), most=1, wait_s=0)
     await sandboxes.lease("a", SPEC).start()
     with pytest.raises(SandboxUnavailableError, match="All 1 sandboxes are in use") as caught:
@@ -80,7 +80,7 @@ async def test_who_waits_in_vain_is_told() -> None:
     assert sandboxes.slots.refused == 1
 
 
-async def test_a_removed_sandbox_gives_its_place_back() -> None:
+async def test_a_removed_sandbox_frees_its_slot() -> None:
     sandboxes = make_sandboxes(Boxes(), most=1, wait_s=0)
     lease = sandboxes.lease("a", SPEC)
     await lease.start()
@@ -90,14 +90,14 @@ async def test_a_removed_sandbox_gives_its_place_back() -> None:
     await sandboxes.lease("b", SPEC).start()
 
 
-async def test_what_was_left_running_counts() -> None:
+async def test_adopted_sandboxes_count() -> None:
     sandboxes = make_sandboxes(Boxes(), most=1, wait_s=0)
     sandboxes.adopt({"a": SPEC, "b": SPEC})
     assert sandboxes.slots.taken == 2
 
 
 class Away(Boxes):
-    """What makes them does not answer for some calls."""
+    """Boxes whose engine does not answer for some calls."""
 
     def __init__(self, calls: int) -> None:
         super().__init__()
@@ -116,19 +116,19 @@ class Away(Boxes):
         return Waiting(config.session_id, self)
 
 
-async def test_what_makes_them_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unavailable_engine_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.lease.AWAY_RETRY_S", 0.001)
     boxes = Away(3)
     await make_sandboxes(boxes).lease("a", SPEC).start()
     assert boxes.journal == ["a started"]
 
 
-async def test_it_is_not_waited_for_longer_than_that() -> None:
+async def test_an_unavailable_engine_is_not_waited_for_longer_than_allowed() -> None:
     with pytest.raises(SandboxAwayError):
         await make_sandboxes(Away(1), wait_s=0).lease("a", SPEC).start()
 
 
-async def test_a_kind_that_comes_later_is_waited_for() -> None:
+async def test_an_expected_kind_is_waited_for() -> None:
     sandboxes: Sandboxes = make_sandboxes(expected=["docker"])
     waiting = asyncio.create_task(sandboxes.await_kind("docker"))
     await turns()
@@ -139,12 +139,12 @@ async def test_a_kind_that_comes_later_is_waited_for() -> None:
     await sandboxes.lease("a", SandboxSpec(kind="docker")).start()
 
 
-async def test_nobody_waits_for_a_kind_that_nobody_expects() -> None:
+async def test_an_unexpected_kind_is_not_waited_for() -> None:
     async with asyncio.timeout(5):
         await make_sandboxes(Boxes()).await_kind("bubblewrap")
 
 
-async def test_one_that_does_not_stop_holds_up_neither_who_comes_back_nor_the_server_s_end(
+async def test_a_sandbox_that_does_not_stop_blocks_neither_its_user_nor_the_shutdown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("app.runtime.sandboxes.STOP_WAIT_S", 0.01)

@@ -1,4 +1,4 @@
-"""What makes sandboxes and did not answer at the start is looked for until it is there."""
+"""A sandbox engine that did not answer at the start is checked until it does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.runtime.stage import Stage, make_sandboxes
 from tests.unit.runtime.test_sandboxes import Boxes
 
 
-async def test_a_look_that_fails_is_not_the_last(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_check_is_retried(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.sandbox_search.LOOK_AGAIN_S", 0.0)
     looks = 0
 
@@ -21,7 +21,7 @@ async def test_a_look_that_fails_is_not_the_last(stage: Stage, monkeypatch: pyte
         nonlocal looks
         looks += 1
         if looks == 1:
-            raise RuntimeError("A fault of ours.")
+            raise RuntimeError("A bug.")
         return {"docker": Boxes()} if looks == 3 else {}
 
     sandboxes = make_sandboxes(expected=["docker"])

@@ -1,4 +1,4 @@
-"""Which sandbox a session gets, and how long it is kept: while it is used, a while after, never past its session."""
+"""Which sandbox a session gets, and how long it is kept: while used, a while after, never past its session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.tools.workbench import DirectorySandbox
 
 
 class Box(DirectorySandbox):
-    """Notes what is done to it; `go` lets its stops end."""
+    """Records its operations; `go` lets its stops finish."""
 
     def __init__(self, name: str, boxes: Boxes) -> None:
         super().__init__(Path("unused"))
@@ -44,7 +44,7 @@ class Box(DirectorySandbox):
 
 
 class Boxes:
-    """A kind of sandbox whose life can be looked at."""
+    """A kind of sandbox whose operations are recorded."""
 
     refused_connections = 1
 
@@ -90,7 +90,7 @@ SPEC = SandboxSpec(kind="docker")
 
 
 async def turns() -> None:
-    """Lets callbacks and timers that are due run, and what they begin."""
+    """Runs due callbacks and timers, and what they start."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -98,7 +98,7 @@ async def turns() -> None:
 # what a session gets
 
 
-def test_who_asks_for_nothing_gets_the_first_kind_as_the_operator_set_it() -> None:
+def test_the_default_is_the_first_kind_with_the_operators_settings() -> None:
     sandboxes = make_sandboxes(Boxes(), Boxes("bubblewrap", network=True))
     complete = SandboxSpec(kind="docker", image="image", network=False, memory_mb=1024, cpus=2.0, pids=128)
     assert sandboxes.resolve(None) == sandboxes.resolve("docker") == complete
@@ -106,16 +106,16 @@ def test_who_asks_for_nothing_gets_the_first_kind_as_the_operator_set_it() -> No
     assert (other.kind, other.image, other.network) == ("bubblewrap", None, True)
 
 
-def test_the_operator_s_own_default_may_be_unsafe_but_no_request_may_ask_for_it() -> None:
+def test_the_operator_s_default_may_be_unsafe_but_requests_may_not() -> None:
     sandboxes = make_sandboxes(Boxes("local-unsafe"))
     assert sandboxes.resolve(None).kind == "local-unsafe"
-    with pytest.raises(ForbiddenError, match="operator alone"):
+    with pytest.raises(ForbiddenError, match="only the operator"):
         sandboxes.resolve("local-unsafe")
 
 
 @pytest.mark.parametrize("asked", ["bubblewrap", SandboxSpec(kind="bubblewrap")])
-def test_a_kind_that_is_not_here_is_refused_with_those_that_are(asked: str | SandboxSpec) -> None:
-    with pytest.raises(ForbiddenError, match="runs commands with docker; bubblewrap") as caught:
+def test_an_unavailable_kind_is_refused_with_a_list_of_the_available_ones(asked: str | SandboxSpec) -> None:
+    with pytest.raises(ForbiddenError, match="runs commands in docker; bubblewrap") as caught:
         make_sandboxes(Boxes()).resolve(asked)
     assert caught.value.code == "sandbox_not_allowed"
 
@@ -172,7 +172,7 @@ def test_a_list_of_hosts_can_be_shortened_but_not_lengthened(setting: Network, a
         assert sandboxes.resolve(spec).network == got
 
 
-def test_a_list_is_refused_where_it_would_not_hold() -> None:
+def test_a_list_is_refused_if_it_cannot_be_enforced() -> None:
     sandboxes = make_sandboxes(Boxes(network=True, limitable=False))
     assert sandboxes.resolve(None).network is True
     for take in (sandboxes.resolve, sandboxes.within):
@@ -225,7 +225,7 @@ def test_limits_can_only_be_tightened(
     asked=st.sampled_from([None, False, True, hosts("a.example", "*.b.example")]),
     network=st.sampled_from([None, False, True, hosts("c.b.example", "d.example"), hosts("e.example")]),
 )
-def test_what_another_session_has_is_taken_over_as_far_as_it_could_be_asked_for(
+def test_a_copied_spec_is_limited_to_what_may_be_requested(
     memory_mb: int | None, cpus: float | None, pids: int | None, image: str | None, asked: Network | None, network: Any
 ) -> None:
     sandboxes = make_sandboxes(Boxes(), network=network)
@@ -241,8 +241,8 @@ def test_what_another_session_has_is_taken_over_as_far_as_it_could_be_asked_for(
         assert spec.network == (hosts("c.b.example") if "d.example" in network.allowed_hosts else False)
 
 
-def test_of_a_kind_that_is_not_here_nothing_can_be_taken_over() -> None:
-    with pytest.raises(SandboxUnavailableError, match="of the kind docker, which is not here now"):
+def test_a_spec_of_an_unavailable_kind_cannot_be_copied() -> None:
+    with pytest.raises(SandboxUnavailableError, match="docker, is not available now"):
         make_sandboxes(Boxes("bubblewrap")).within(SPEC)
 
 
@@ -256,16 +256,14 @@ async def boxes() -> Boxes:
 
 @pytest.fixture
 async def sandboxes(boxes: Boxes) -> AsyncIterator[Sandboxes]:
-    """They are stopped as soon as nobody uses them."""
+    """Sandboxes that are stopped as soon as they are unused."""
     sandboxes = make_sandboxes(boxes, idle_s=0)
     yield sandboxes
     boxes.go.set()
     await sandboxes.aclose()
 
 
-async def test_a_session_has_one_sandbox_made_as_it_asked_and_started_by_use(
-    sandboxes: Sandboxes, boxes: Boxes
-) -> None:
+async def test_a_session_has_one_sandbox_started_on_first_use(sandboxes: Sandboxes, boxes: Boxes) -> None:
     spec = SandboxSpec(kind="docker", network=True, cpus=0.5, image="old")
     one, two = sandboxes.lease("a", spec), sandboxes.lease("a", spec)
     other = sandboxes.lease("b", SPEC)
@@ -279,7 +277,7 @@ async def test_a_session_has_one_sandbox_made_as_it_asked_and_started_by_use(
     assert boxes.journal == ["a started"]
 
 
-async def test_it_is_stopped_when_the_last_user_has_gone_and_made_anew_for_the_next(
+async def test_it_is_stopped_after_the_last_user_and_started_again_for_the_next(
     sandboxes: Sandboxes, boxes: Boxes
 ) -> None:
     one, two = sandboxes.lease("a", SPEC), sandboxes.lease("a", SPEC)
@@ -293,7 +291,7 @@ async def test_it_is_stopped_when_the_last_user_has_gone_and_made_anew_for_the_n
     assert len(boxes.opened) == 2
 
 
-async def test_who_comes_back_in_time_keeps_it_running(sandboxes: Sandboxes, boxes: Boxes) -> None:
+async def test_a_user_that_returns_in_time_keeps_it_running(sandboxes: Sandboxes, boxes: Boxes) -> None:
     one = sandboxes.lease("a", SPEC)
     one.release()
     two = sandboxes.lease("a", SPEC)
@@ -304,7 +302,7 @@ async def test_who_comes_back_in_time_keeps_it_running(sandboxes: Sandboxes, box
     await boxes.seen("a stopped")
 
 
-async def test_who_comes_back_too_late_waits_for_the_stop_and_starts_it_again(
+async def test_a_user_that_returns_too_late_waits_for_the_stop_and_restarts_it(
     sandboxes: Sandboxes, boxes: Boxes
 ) -> None:
     boxes.go.clear()
@@ -322,7 +320,7 @@ async def test_who_comes_back_too_late_waits_for_the_stop_and_starts_it_again(
     assert sandboxes.lease("a", SPEC).sandbox is back.sandbox, "it is still the session's"
 
 
-async def test_one_that_does_not_stop_is_forgotten_all_the_same(sandboxes: Sandboxes, boxes: Boxes) -> None:
+async def test_a_sandbox_that_does_not_stop_is_dropped_anyway(sandboxes: Sandboxes, boxes: Boxes) -> None:
     boxes.broken = True
     sandboxes.lease("a", SPEC).release()
     await boxes.seen("a stopping")
@@ -332,11 +330,11 @@ async def test_one_that_does_not_stop_is_forgotten_all_the_same(sandboxes: Sandb
 
 
 async def test_a_kind_that_is_gone_cannot_be_leased(sandboxes: Sandboxes) -> None:
-    with pytest.raises(SandboxUnavailableError, match="bubblewrap, which is not here now"):
+    with pytest.raises(SandboxUnavailableError, match="bubblewrap, is not available now"):
         sandboxes.lease("a", SandboxSpec(kind="bubblewrap"))
 
 
-async def test_what_was_left_running_is_taken_over_and_stopped_when_idle(sandboxes: Sandboxes, boxes: Boxes) -> None:
+async def test_running_sandboxes_are_adopted_and_stopped_when_idle(sandboxes: Sandboxes, boxes: Boxes) -> None:
     sandboxes.adopt({"a": SPEC, "b": SPEC})
     await boxes.seen("a stopped")
     await boxes.seen("b stopped")
@@ -388,19 +386,17 @@ async def test_a_sandbox_that_was_never_used_is_removed_too(sandboxes: Sandboxes
         assert boxes.journal == ["a removed"]
 
 
-async def test_a_removal_that_fails_says_so_and_leaves_the_session_usable(sandboxes: Sandboxes, boxes: Boxes) -> None:
+async def test_a_failed_removal_raises_and_leaves_the_session_usable(sandboxes: Sandboxes, boxes: Boxes) -> None:
     boxes.broken = True
     with pytest.raises(SandboxError, match="go away"):
         async with sandboxes.removed("a", SPEC):
-            pytest.fail("nothing else of the session is to be deleted then")
+            pytest.fail("nothing else of the session may be deleted")
     boxes.broken = False
     await sandboxes.lease("a", SPEC).start()
     assert boxes.journal == ["a started"]
 
 
-async def test_a_kind_that_is_gone_does_not_keep_a_session_from_being_deleted(
-    sandboxes: Sandboxes, boxes: Boxes
-) -> None:
+async def test_an_unavailable_kind_does_not_block_the_deletion_of_a_session(sandboxes: Sandboxes, boxes: Boxes) -> None:
     async with sandboxes.removed("a", SandboxSpec(kind="bubblewrap")):
         assert (boxes.opened, boxes.journal) == ([], [])
 
@@ -410,7 +406,7 @@ async def test_a_sandbox_whose_removal_was_given_up_is_stopped_when_idle(sandbox
 
     async def remove() -> None:
         async with sandboxes.removed("a", SPEC):
-            pytest.fail("somebody uses it")
+            pytest.fail("it is in use")
 
     removal = asyncio.create_task(remove())
     await turns()
@@ -425,7 +421,7 @@ async def test_a_sandbox_whose_removal_was_given_up_is_stopped_when_idle(sandbox
 # all of them
 
 
-async def test_closing_stops_what_runs_used_or_not_and_closes_every_kind() -> None:
+async def test_closing_stops_all_running_sandboxes_and_closes_every_kind() -> None:
     one, two = Boxes(), Boxes("bubblewrap")
     sandboxes = make_sandboxes(one, two)
     sandboxes.lease("used", SPEC)
@@ -437,7 +433,7 @@ async def test_closing_stops_what_runs_used_or_not_and_closes_every_kind() -> No
     assert two.journal == ["other stopping", "other stopped", "closed"]
 
 
-async def test_a_server_that_was_superseded_stops_none_not_even_what_is_looked_into_afterwards() -> None:
+async def test_a_superseded_server_stops_no_sandbox() -> None:
     boxes = Boxes()
     sandboxes = make_sandboxes(boxes, idle_s=0)
     sandboxes.lease("used", SPEC)
@@ -451,13 +447,13 @@ async def test_a_server_that_was_superseded_stops_none_not_even_what_is_looked_i
     assert boxes.journal == ["closed"]
 
 
-async def test_what_is_left_of_an_earlier_life_is_asked_of_every_kind() -> None:
+async def test_leftovers_are_requested_from_every_kind() -> None:
     sandboxes = make_sandboxes(Boxes(), Boxes("bubblewrap"))
     assert await sandboxes.remove_orphans({"a"}) == ["docker gone", "bubblewrap gone"]
     assert await sandboxes.running() == {"docker session", "bubblewrap session"}
 
 
-async def test_the_default_kind_speaks_for_the_server() -> None:
+async def test_the_default_kind_describes_the_server() -> None:
     good, broken = Boxes("bubblewrap"), Boxes()
     broken.broken = True
     sandboxes = make_sandboxes(broken, good)

@@ -1,4 +1,4 @@
-"""Places that are taken and given back: never more than there are, and in order of coming."""
+"""Slots: never more than the bound, and fair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.runtime.slots import Slots
 LONG_S, AT_ONCE_S = 10.0, 0.0
 
 
-async def test_who_waits_longest_comes_first() -> None:
+async def test_the_longest_waiter_is_first() -> None:
     slots = Slots(1)
     await slots.take(AT_ONCE_S)
     came: list[int] = []
@@ -33,7 +33,7 @@ async def test_who_waits_longest_comes_first() -> None:
     assert (slots.taken, slots.waiting) == (0, 0)
 
 
-async def test_who_waits_in_vain_is_counted_and_holds_nobody_up() -> None:
+async def test_a_waiter_that_times_out_is_counted_and_blocks_nobody() -> None:
     slots = Slots(1)
     await slots.take(AT_ONCE_S)
     with pytest.raises(TimeoutError):
@@ -43,7 +43,7 @@ async def test_who_waits_in_vain_is_counted_and_holds_nobody_up() -> None:
     await slots.take(AT_ONCE_S)
 
 
-async def test_a_place_that_is_given_to_somebody_who_leaves_goes_on_to_the_next() -> None:
+async def test_a_slot_granted_to_a_leaving_waiter_goes_to_the_next() -> None:
     slots = Slots(1)
     await slots.take(AT_ONCE_S)
     leaves, stays = (asyncio.create_task(slots.take(LONG_S)) for _ in range(2))
@@ -56,7 +56,7 @@ async def test_a_place_that_is_given_to_somebody_who_leaves_goes_on_to_the_next(
     assert slots.taken == 1
 
 
-async def test_who_leaves_in_the_moment_in_which_a_place_gets_free_just_leaves() -> None:
+async def test_a_waiter_may_leave_at_the_moment_a_slot_becomes_free() -> None:
     slots = Slots(1)
     await slots.take(AT_ONCE_S)
     leaves, stays = (asyncio.create_task(slots.take(LONG_S)) for _ in range(2))
@@ -70,21 +70,21 @@ async def test_who_leaves_in_the_moment_in_which_a_place_gets_free_just_leaves()
     assert (slots.taken, slots.waiting) == (1, 0)
 
 
-async def test_room_is_made_when_somebody_begins_to_wait() -> None:
+async def test_room_is_made_when_a_waiter_arrives() -> None:
     slots = Slots(1, lambda: slots.give_back())
     await slots.take(AT_ONCE_S)
     await slots.take(LONG_S)
     assert slots.taken == 1
 
 
-async def test_what_is_there_already_counts_even_beyond_the_bound() -> None:
+async def test_existing_users_count_even_beyond_the_bound() -> None:
     slots = Slots(1)
     slots.force()
     slots.force()
     waiter = asyncio.create_task(slots.take(LONG_S))
     await asyncio.sleep(0)
     slots.give_back()
-    assert slots.waiting == 1, "one is still too many"
+    assert slots.waiting == 1, "one more than the bound is still in use"
     slots.give_back()
     await waiter
 

@@ -1,4 +1,4 @@
-"""A server that was taken over while it did something: nothing more of it comes about."""
+"""A server that is superseded in the middle of its work does nothing more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.runtime.test_registry import Model, Server
 
 
 class Caller(Model):
-    """Asks for a command that leaves a trace, then ends."""
+    """Calls a command that leaves a trace, then ends."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         self.asked.append([])
@@ -77,7 +77,7 @@ async def server(stage: Stage, boxes: SlowFactory, tmp_path: Path) -> AsyncItera
 
 
 @pytest.mark.parametrize("taken_over", [False, True])
-async def test_a_call_whose_sandbox_is_ready_too_late_does_not_run(
+async def test_a_call_does_not_run_if_its_sandbox_is_ready_after_a_takeover(
     stage: Stage, server: Server, boxes: SlowFactory, tmp_path: Path, taken_over: bool
 ) -> None:
     await stage.change(sandbox=SandboxSpec(kind="local-unsafe").model_dump())
@@ -90,4 +90,4 @@ async def test_a_call_whose_sandbox_is_ready_too_late_does_not_run(
 
     assert (tmp_path / "workspaces" / stage.session_id / "runs").exists() != taken_over
     status = (await stage.row()).status
-    assert status == (Status.RUNNING if taken_over else Status.IDLE), "it is the other server's to go on with"
+    assert status == (Status.RUNNING if taken_over else Status.IDLE), "the other server continues it"

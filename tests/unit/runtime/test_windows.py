@@ -1,4 +1,4 @@
-"""Windows learnt from refusals: which are believed, for how long, and that a restart does not forget them."""
+"""Windows learned from refusals: which are trusted, for how long, and that they survive a restart."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def windows(stage: Stage) -> LearnedWindows:
 
 
 async def again(stage: Stage, info: ModelInfo = LISTED) -> LearnedWindows:
-    """After a restart, with this then known of every model."""
+    """The windows after a restart, with `info` known of every model."""
     loaded = LearnedWindows(stage.database, key_of, lambda _: info)
     await loaded.load()
     return loaded
@@ -47,12 +47,12 @@ async def test_nothing_is_known_at_first(windows: LearnedWindows) -> None:
     assert windows.get(ONE) is None
 
 
-async def test_what_a_provider_names_is_its_window(windows: LearnedWindows) -> None:
+async def test_a_window_named_by_the_provider_is_used(windows: LearnedWindows) -> None:
     await windows.refused(ONE, 32_000, 50_000)
     assert (windows.get(ONE), windows.get(TWO)) == (32_000, None)
 
 
-async def test_without_a_name_the_estimate_of_what_was_refused_stands_in(windows: LearnedWindows) -> None:
+async def test_without_a_named_window_the_estimate_is_used(windows: LearnedWindows) -> None:
     await windows.refused(ONE, None, 50_001)
     assert windows.get(ONE) == int(50_001 * GUESS_SHARE) == 45_000
 
@@ -68,40 +68,38 @@ async def test_without_a_name_the_estimate_of_what_was_refused_stands_in(windows
         (MOST_WINDOW + 1, False),
     ],
 )
-async def test_a_number_that_is_no_window_s_teaches_nothing(
-    windows: LearnedWindows, named: int, believed: bool
-) -> None:
+async def test_an_implausible_number_is_ignored(windows: LearnedWindows, named: int, believed: bool) -> None:
     await windows.refused(ONE, named, 10_000)
     assert windows.get(ONE) == (named if believed else None)
 
 
-class TestACut:
-    """What a prompt teaches that was cut off without a word."""
+class TestTruncation:
+    """What is learned from a silently truncated prompt."""
 
     async def test_the_window_is_what_is_known_to_fit(self, windows: LearnedWindows) -> None:
         await windows.cut(ONE, 8_150, 12_000)
         assert (windows.get(ONE), windows.get(TWO)) == (8_150, None)
 
     @pytest.mark.parametrize(("accepted", "known"), [(8_149, 8_150), (8_150, 8_151), (11_999, 12_000)])
-    async def test_and_more_than_was_taken_whole(self, windows: LearnedWindows, accepted: int, known: int) -> None:
+    async def test_the_window_is_larger_than_an_accepted_prompt(
+        self, windows: LearnedWindows, accepted: int, known: int
+    ) -> None:
         windows.accepted(ONE, accepted)
         await windows.cut(ONE, 8_150, 12_000)
         assert windows.get(ONE) == known
 
     @pytest.mark.parametrize("accepted", [12_000, 90_000])
-    async def test_a_prompt_as_large_that_was_taken_whole_speaks_against_it(
-        self, windows: LearnedWindows, accepted: int
-    ) -> None:
+    async def test_an_accepted_prompt_of_that_size_contradicts_it(self, windows: LearnedWindows, accepted: int) -> None:
         windows.accepted(ONE, accepted)
         await windows.cut(ONE, 8_150, 12_000)
         assert windows.get(ONE) is None
 
-    async def test_what_can_be_no_window_teaches_nothing(self, windows: LearnedWindows) -> None:
+    async def test_an_implausible_window_is_ignored(self, windows: LearnedWindows) -> None:
         await windows.cut(ONE, LEAST_WINDOW - 1, 12_000)
         assert windows.get(ONE) is None
 
 
-async def test_of_a_small_request_nothing_is_learnt(windows: LearnedWindows, stage: Stage) -> None:
+async def test_nothing_is_learned_from_a_small_request(windows: LearnedWindows, stage: Stage) -> None:
     await windows.refused(ONE, None, LEAST_WINDOW)
     assert windows.get(ONE) is None
     assert (await again(stage)).get(ONE) is None
@@ -109,14 +107,14 @@ async def test_of_a_small_request_nothing_is_learnt(windows: LearnedWindows, sta
 
 class TestAccepted:
     @pytest.mark.parametrize(("accepted", "known"), [(31_999, 32_000), (32_000, None), (90_000, None)])
-    async def test_a_window_below_what_was_answered_is_none(
+    async def test_a_window_below_an_accepted_prompt_is_dropped(
         self, windows: LearnedWindows, accepted: int, known: int | None
     ) -> None:
         windows.accepted(ONE, accepted)
         await windows.refused(ONE, 32_000, 50_000)
         assert windows.get(ONE) == known
 
-    async def test_an_answer_afterwards_corrects_it_too(self, windows: LearnedWindows) -> None:
+    async def test_a_later_answer_corrects_it_too(self, windows: LearnedWindows) -> None:
         await windows.refused(ONE, 32_000, 50_000)
         windows.accepted(ONE, 40_000)
         windows.accepted(TWO, 10)
@@ -128,7 +126,7 @@ class TestAccepted:
         await windows.refused(ONE, 32_000, 50_000)
         assert windows.get(ONE) is None
 
-    async def test_one_model_s_answers_say_nothing_of_another(self, windows: LearnedWindows) -> None:
+    async def test_one_model_s_answers_do_not_affect_another(self, windows: LearnedWindows) -> None:
         windows.accepted(TWO, 90_000)
         await windows.refused(ONE, 32_000, 50_000)
         assert windows.get(ONE) == 32_000
@@ -159,7 +157,7 @@ class TestStored:
         ("age", "known"),
         [(BELIEVED_FOR - timedelta(minutes=1), 32_000), (BELIEVED_FOR + timedelta(minutes=1), None)],
     )
-    async def test_it_is_believed_for_a_day(self, stage: Stage, age: timedelta, known: int | None) -> None:
+    async def test_it_is_trusted_for_a_day(self, stage: Stage, age: timedelta, known: int | None) -> None:
         assert timedelta(hours=24) == BELIEVED_FOR
         against = {"known_tokens": LISTED.context_window, "known_source": LISTED.window_source}
         row = {"model": key_of(ONE), "tokens": 32_000, "learned_at": now() - age, **against}
@@ -174,8 +172,8 @@ def known(tokens: int, source: WindowSource) -> ModelInfo:
     return replace(LISTED, context_window=tokens, window_source=source)
 
 
-class TestAnotherWordOnTheModel:
-    """A window that an operator sets, or a server reports, after a refusal taught another one."""
+class TestANewKnownWindow:
+    """A window set by the operator or reported by the server after another one was learned from a refusal."""
 
     @pytest.mark.parametrize(
         ("before", "after"),
@@ -188,7 +186,7 @@ class TestAnotherWordOnTheModel:
             pytest.param(known(40_000, "server"), known(64_000, "server"), id="reported anew"),
         ],
     )
-    async def test_counts_for_more(self, stage: Stage, before: ModelInfo, after: ModelInfo) -> None:
+    async def test_takes_precedence(self, stage: Stage, before: ModelInfo, after: ModelInfo) -> None:
         info = before
         windows = LearnedWindows(stage.database, key_of, lambda _: info)
         await windows.refused(ONE, 32_000, 50_000)
@@ -197,16 +195,16 @@ class TestAnotherWordOnTheModel:
         assert windows.get(ONE) is None
         assert (await again(stage, after)).get(ONE) is None
         await windows.refused(ONE, 16_000, 50_000)
-        assert windows.get(ONE) == (await again(stage, after)).get(ONE) == 16_000, "a refusal after it teaches again"
+        assert windows.get(ONE) == (await again(stage, after)).get(ONE) == 16_000, "a later refusal is learned again"
 
-    async def test_a_server_that_is_asked_again_after_a_restart_takes_nothing_back(self, stage: Stage) -> None:
+    async def test_the_same_report_after_a_restart_changes_nothing(self, stage: Stage) -> None:
         reported = known(64_000, "server")
         windows = LearnedWindows(stage.database, key_of, lambda _: reported)
         await windows.refused(ONE, 32_000, 50_000)
         assert (await again(stage, known(128_000, "assumed"))).get(ONE) is None
         assert (await again(stage, reported)).get(ONE) == 32_000
 
-    async def test_what_was_learnt_against_nobody_knows_what_is_not_believed(self, stage: Stage) -> None:
+    async def test_a_window_learned_against_an_unknown_one_is_not_trusted(self, stage: Stage) -> None:
         row = {"model": key_of(ONE), "tokens": 32_000, "learned_at": now()}
         await stage.database.writer.write(lambda c: (c.execute(insert(model_windows), row), None)[1])
         loaded = await again(stage)
@@ -223,7 +221,7 @@ class TestAnotherWordOnTheModel:
         pytest.param(0, (128_000, "assumed"), id="none"),
     ],
 )
-async def test_what_is_told_of_a_window_is_what_budgets_are_made_for(
+async def test_the_reported_window_is_the_one_used_for_budgets(
     stage: Stage, named: int, window: tuple[int, str]
 ) -> None:
     setup, model = make_setup(stage, make_sandboxes()), "openai/my-own"
@@ -236,7 +234,7 @@ async def test_what_is_told_of_a_window_is_what_budgets_are_made_for(
 @given(
     st.lists(st.tuples(st.none() | st.integers(-10, 10**9), st.integers(0, 10**6), st.integers(0, 10**6)), max_size=4)
 )
-async def test_what_is_believed_could_be_a_window(said: list[tuple[int | None, int, int]]) -> None:
+async def test_a_trusted_window_is_always_plausible(said: list[tuple[int | None, int, int]]) -> None:
     windows = LearnedWindows(NoDatabase(), key_of, info_of)  # type: ignore[arg-type]
     most = 0
     for named, estimate, accepted in said:
@@ -248,7 +246,7 @@ async def test_what_is_believed_could_be_a_window(said: list[tuple[int | None, i
 
 
 class NoDatabase:
-    """Takes what is stored, and forgets it."""
+    """Accepts writes and discards them."""
 
     @property
     def writer(self) -> NoDatabase:

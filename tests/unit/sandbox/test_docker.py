@@ -230,6 +230,18 @@ async def test_background_processes_are_no_leftover_commands(factory: DockerFact
     assert sleepers(seconds) == 1
 
 
+async def test_what_a_killed_server_has_stopped_continues(factory: DockerFactory, instance_id: str) -> None:
+    """It may have been killed while it counted what a session has on the disk."""
+    config, seconds = new_config(), unique_seconds()
+    await Shell(factory.open(config)).run(f"sh -c 'kill -STOP $$; sleep {seconds}' >/dev/null 2>&1 &")
+    successor = DockerFactory(instance_id)
+    try:
+        await Shell(successor.open(config)).run("true")
+        await until_sleeping(seconds)
+    finally:
+        await successor.aclose()
+
+
 async def test_a_volume_without_a_container_is_an_orphan_too(factory: DockerFactory, engine: Engine) -> None:
     config = new_config()
     await factory.open(config).write("file", b"x")

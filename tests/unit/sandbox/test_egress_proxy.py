@@ -13,6 +13,7 @@ import pytest
 
 from app.sandbox.egress import Gateway, Proxy
 from app.sandbox.egress.gateway import Connection
+from app.sandbox.egress.messages import MAX_HEAD_LINES
 from app.sandbox.egress.refusals import MAX_HOSTS, Refusals
 from app.sandbox.egress.sharing import MAX_CONNECTIONS, SESSION_CONNECTIONS, SESSION_LOOKUPS
 from tests.unit.sandbox.test_client_hello import hello
@@ -209,6 +210,7 @@ async def test_the_host_sees_its_own_name_and_nothing_of_the_connection(internet
         b"OPTIONS * HTTP/1.1\r\nHost: packages.example.com\r\n\r\n",
         b"CONNECT packages.example.com:443 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
         b"GET http://packages.example.com/" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET http://packages.example.com/ HTTP/1.1\r\nHost: a\r\n" + b"a:\r\n" * MAX_HEAD_LINES + b"\r\n",
         b"\x16\x03\x01\x00\x05hello\r\n\r\n",
     ],
 )
@@ -216,6 +218,26 @@ async def test_what_cannot_be_read_in_one_way_alone_is_not_passed_on(internet: I
     async with running(internet, answering(OK, internet)) as (client, _, _):
         assert (await client.ask(request_)).startswith(b"HTTP/1.1 400 ")
     assert (internet.resolved, internet.requests) == ([], [])
+
+
+async def test_lines_of_a_body_are_no_headers(internet: Internet) -> None:
+    body = b"line\n" * 2 * MAX_HEAD_LINES
+    async with running(internet, answering(OK, internet)) as (client, _, _):
+        answer = await client.ask(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_sandboxes_take_turns_with_their_connections(internet: Internet) -> None:
+    gateway = Gateway(internet.resolve, internet.dial)
+    done: list[str] = []
+
+    async def flood(name: str, times: int) -> None:
+        for _ in range(times):
+            await gateway.pause()
+            done.append(name)
+
+    await asyncio.gather(flood("many", 5), flood("few", 3))
+    assert done[:6] == ["many", "few"] * 3
 
 
 async def test_a_connection_carries_one_request(internet: Internet) -> None:
