@@ -41,10 +41,10 @@ async def test_a_round_is_made_listed_and_reverted(
     dry = await at_server.ok("compact", session, "--dry-run")
     assert dry.out.startswith("A round under reactive would replace ")
     assert " 0 old outputs" not in dry.out
-    assert "; the policy acts by itself at " in dry.out
+    assert "; the policy compacts automatically at " in dry.out
     assert dry.out.endswith("Nothing was changed.\n")
     other = await at_server.ok("compact", session, "--dry-run", "--policy", "handoff")
-    assert "; were it the session's own policy instead of reactive, it would act by itself at " in other.out
+    assert "; as the session's policy, instead of reactive, it would compact automatically at " in other.out
     assert (await at_server.ok("sessions", "compactions", session)).out == ""
 
     made = await at_server.ok("compact", session[:20], "--policy", "handoff", "--instructions", "Keep Lisbon.")
@@ -87,17 +87,17 @@ async def test_a_model_that_fails_is_done_without_and_it_is_said(
     provider.respond(lambda request: HttpError(400))
     made = await at_server.ok("compact", session)
     _, failed, completed = made.out.splitlines()
-    assert failed.startswith("compaction by a summary did not do (")
-    assert failed.endswith("; now notes made without a model")
-    assert "by notes made without a model, round 1: " in completed
+    assert failed.startswith("compaction by a summary failed (")
+    assert failed.endswith("; trying notes written without a model")
+    assert "by notes written without a model, round 1: " in completed
 
 
 async def test_a_round_that_comes_to_nothing_has_an_exit_status(at_server: Terminal, client: Client) -> None:
     session = (await client.create())["id"]
     made = await at_server.run("compact", session)
     assert made.status == 1
-    assert "\nround 1 came to nothing (nothing_to_compact): Nothing is old enough to compact" in made.out
-    assert made.out.endswith("; the context is as it was\n")
+    assert "\nround 1 changed nothing (nothing_to_compact): Nothing is old enough to compact" in made.out
+    assert made.out.endswith("; the context is unchanged\n")
     assert made.err == ""
     listed = (await at_server.ok("sessions", "compactions", session)).out
     assert "  asked for · Nothing is old enough to compact" in listed
@@ -117,7 +117,7 @@ async def test_a_cancelled_round_is_told_to_who_waits_for_it(
     await at_server.ok("sessions", "cancel", session)
     assert await waiting.end() == 1
     assert waiting.err == ""
-    assert waiting.out.splitlines()[-1].startswith("round 1 came to nothing; the context is as it was")
+    assert waiting.out.splitlines()[-1].startswith("round 1 was cancelled; the context is unchanged")
 
 
 async def test_ctrl_c_stops_the_waiting_and_not_the_round(
@@ -196,6 +196,6 @@ async def test_a_run_in_a_small_window_tells_of_its_rounds(
     ran = await terminal.ok("run", "Stack boxes.")
     assert re.search(r"^(compacting the context|preparing a summary in the background), round 1 \(", ran.out, re.M)
     assert ", round 1: " in ran.out
-    assert "\nthe older conversation was replaced by a summary\n" in ran.out
+    assert "\nolder messages were replaced with a summary\n" in ran.out
     assert "\nAll done.\n" in ran.out
     assert provider.refusals == []

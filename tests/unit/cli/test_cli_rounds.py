@@ -64,17 +64,17 @@ def completed(**more: Any) -> dict[str, Any]:
         (
             "compaction.completed",
             completed(rung="fold", outputs_pruned=0, messages_compacted=1, usage=NOTHING, duration_ms=3),
-            "compacted 1 message by notes made without a model, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms",
+            "compacted 1 message by notes written without a model, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms",
         ),
         (
             "compaction.failed",
             {"round": 2, "rung": "summary", "code": "summary_empty", "detail": "No text.", "next": "fold"},
-            "compaction by a summary did not do (summary_empty): No text; now notes made without a model",
+            "compaction by a summary failed (summary_empty): No text; trying notes written without a model",
         ),
         (
             "compaction.failed",
             {"round": 2, "rung": "shrink", "code": "not_small_enough", "detail": "Too much.", "next": None},
-            "compaction by a shorter tail did not do (not_small_enough): Too much; the context is as it was",
+            "compaction by a shorter tail failed (not_small_enough): Too much; the context is unchanged",
         ),
         (
             "compaction.failed",
@@ -85,13 +85,13 @@ def completed(**more: Any) -> dict[str, Any]:
                 "detail": "Nothing is old enough to compact.",
                 "next": None,
             },
-            "round 2 came to nothing (nothing_to_compact): Nothing is old enough to compact; the context is as it was",
+            "round 2 changed nothing (nothing_to_compact): Nothing is old enough to compact; the context is unchanged",
         ),
-        ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 came to nothing; the context is as it was"),
+        ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 was cancelled; the context is unchanged"),
         (
             "compaction.cancelled",
             {"round": 2, "usage": USAGE},
-            f"round 2 came to nothing; the context is as it was · {COST}",
+            f"round 2 was cancelled; the context is unchanged · {COST}",
         ),
         (
             "compaction.reverted",
@@ -184,12 +184,12 @@ def preview(own: str = "reactive", **more: int) -> str:
 def test_a_dry_run_says_what_would_be_and_that_nothing_is(messages: int, outputs: int, what: str) -> None:
     text = preview(messages_compacted=messages, outputs_pruned=outputs)
     assert text.startswith(f"A round under reactive would {what}: 100 → 20 tokens (−80%).\n")
-    assert text.endswith("; the policy acts by itself at 140. Nothing was changed.")
+    assert text.endswith("; the policy compacts automatically at 140. Nothing was changed.")
 
 
 def test_only_the_sessions_own_policy_acts_by_itself() -> None:
     assert preview("handoff").endswith(
-        "; were it the session's own policy instead of handoff, it would act by itself at 140. Nothing was changed."
+        "; as the session's policy, instead of handoff, it would compact automatically at 140. Nothing was changed."
     )
 
 
