@@ -13,7 +13,7 @@ _REASONS = {
     "overflow": "the window is full",
     "threshold": "the policy's threshold is reached",
     "provider_overflow": "the provider refused the request as too long",
-    "manual": "manual",
+    "manual": "requested manually",
 }
 
 _RUNGS = {

@@ -49,7 +49,7 @@ async def test_a_round_is_made_listed_and_reverted(
 
     made = await at_server.ok("compact", session[:20], "--policy", "handoff", "--instructions", "Keep Lisbon.")
     started, completed = made.out.splitlines()
-    assert started.startswith("compacting the context, round 1 (asked for, policy handoff): ")
+    assert started.startswith("compacting the context, round 1 (requested manually, policy handoff): ")
     assert completed.startswith("compacted ")
     assert "by a summary, round 1: " in completed
     assert "Keep Lisbon." in provider.requests[-1].last_user_text
@@ -100,7 +100,7 @@ async def test_a_round_that_comes_to_nothing_has_an_exit_status(at_server: Termi
     assert made.out.endswith("; the context is unchanged\n")
     assert made.err == ""
     listed = (await at_server.ok("sessions", "compactions", session)).out
-    assert "  asked for · Nothing is old enough to compact" in listed
+    assert "  requested manually · Nothing is old enough to compact" in listed
     assert listed.endswith(" (nothing_to_compact)\n")
 
 

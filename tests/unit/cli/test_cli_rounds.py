@@ -53,7 +53,7 @@ def completed(**more: Any) -> dict[str, Any]:
                 "limit": 10,
                 "background": True,
             },
-            "preparing a summary in the background, round 1 (for when it is needed, policy handoff): 9 of 10 tokens",
+            "preparing a summary in the background, round 1 (in advance, policy handoff): 9 of 10 tokens",
         ),
         (
             "compaction.completed",
@@ -96,12 +96,12 @@ def completed(**more: Any) -> dict[str, Any]:
         (
             "compaction.reverted",
             {"round": 2},
-            "round 2 was reverted; the messages it covered are in the context again",
+            "round 2 was reverted; its messages are back in the context",
         ),
         (
             "compaction.discarded",
             {"round": 3, "usage": USAGE},
-            f"the summary prepared as round 3 was not needed · {COST}",
+            f"the background summary of round 3 was not needed · {COST}",
         ),
         (
             "prune.completed",
@@ -176,8 +176,8 @@ def preview(own: str = "reactive", **more: int) -> str:
 @pytest.mark.parametrize(
     ("messages", "outputs", "what"),
     [
-        (4, 1, "replace 4 messages by a summary and clear 1 old output"),
-        (1, 0, "replace 1 message by a summary"),
+        (4, 1, "replace 4 messages with a summary and clear 1 old output"),
+        (1, 0, "replace 1 message with a summary"),
         (0, 2, "clear 2 old outputs"),
     ],
 )
@@ -195,7 +195,7 @@ def test_only_the_sessions_own_policy_acts_by_itself() -> None:
 
 def test_a_dry_run_of_nothing_says_so() -> None:
     assert preview(messages_compacted=0, outputs_pruned=0) == (
-        "A round would change nothing: 100 tokens, and nothing is old enough."
+        "A round would change nothing: no message of the 100 tokens is old enough."
     )
 
 
