@@ -1,12 +1,12 @@
-# Everything here works from nothing but Python 3.11 or newer and make. PYTHON=python3.12 takes another interpreter,
-# ARGS="…" goes on to the command: make test ARGS="-k queue", make run ARGS="--port 9000".
+# Everything here needs only Python 3.11 or newer and make. PYTHON=python3.12 uses another interpreter; ARGS="…" is
+# passed to the command: make test ARGS="-k queue", make run ARGS="--port 9000".
 PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --quiet
-# The stamps say what the environment holds; a change of pyproject.toml makes them stale.
+# These stamps record what is installed; a change of pyproject.toml makes them stale.
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
@@ -16,7 +16,7 @@ DEV := $(VENV)/.dev
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(DEV) ## Make .venv with the service and the development tools
+install: $(DEV) ## Create .venv with the service and the development tools
 
 run: $(RUNTIME) ## Start the server on http://127.0.0.1:8000
 	@$(BIN)/palimpsest serve $(ARGS)
@@ -24,17 +24,17 @@ run: $(RUNTIME) ## Start the server on http://127.0.0.1:8000
 test: $(DEV) ## Run the tests
 	@$(BIN)/python -m pytest $(ARGS)
 
-soak: $(DEV) ## Ten minutes of random users and faults, every invariant checked
+soak: $(DEV) ## Run random users and faults for ten minutes, then check every invariant
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-fuzz: $(DEV) ## Hostile input at every border, ten minutes each
+fuzz: $(DEV) ## Send hostile input to every boundary, ten minutes each
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-attack: $(DEV) ## Every attack that docs/security.md names, with its full load
+attack: $(DEV) ## Run every attack in docs/security.md with its full load
 	@PALIMPSEST_TEST_LONG=1 $(BIN)/python -m pytest $(ARGS) \
 		$$(grep -oE '`(unit|behaviour|dashboard)/[^`]+::[^`]+`' docs/security.md | tr -d '`' | sort -u | sed 's|^|tests/|')
 
-check: $(DEV) ## Lint, format, types, layers and spelling; changes nothing
+check: $(DEV) ## Check lint, format, types, layers and spelling; changes nothing
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -44,7 +44,7 @@ check: $(DEV) ## Lint, format, types, layers and spelling; changes nothing
 bench: $(DEV) ## Measure speed and memory against the stated goals
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-docs: $(DEV) ## Write docs/settings.md and docs/errors.md from the code
+docs: $(DEV) ## Generate docs/settings.md and docs/errors.md from the code
 	@$(BIN)/python -m docs.generate
 
 vendor: $(RUNTIME) ## Fetch the page's libraries into app/static/vendor, with npm
@@ -60,9 +60,9 @@ clean: ## Remove the environment, caches and build results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUNTIME): pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) here. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Palimpsest needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
-	@echo "Making $(VENV) (the first time takes a minute)"
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Install Python 3.11 or newer, or set its path: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Palimpsest needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Set another: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Creating $(VENV) (the first time takes a minute)"
 	@$(PYTHON) -m venv $(VENV) || { echo "python -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(INSTALL) --upgrade 'pip>=25.1'
 	@$(INSTALL) --editable .

@@ -1,4 +1,4 @@
-"""The HTTP door: turns requests into calls of the runtime's services, and its values and errors into answers."""
+"""The HTTP API: turns requests into calls of the runtime's services, and their values and errors into responses."""
 
 from app.api.main import ApiConfig, create_app
 

@@ -1,4 +1,4 @@
-"""Who may call: whoever sends an API key, or the cookie of a login."""
+"""Authentication: by API key, or by the cookie of a login."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.runtime.services import LoginService, Services
 
 LOGIN_PATH = "/v1/login"
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", LOGIN_PATH})
-"""Reachable without a key: the page that asks for one, the place where it is given, and the probes."""
+"""Reachable without a key: the page that asks for one, the login, and the probes."""
 
 OPEN_PREFIX = "/static/"
 
@@ -27,16 +27,16 @@ def needs_key(path: str) -> bool:
 
 
 LOOK_S = 2.0
-"""How often a stream that a login opened looks whether that still holds, in seconds."""
+"""How often a stream opened with a login checks that the login is still valid, in seconds."""
 
 _LOGGED_IN = "palimpsest.logged_in"
-"""Key of the scope under which a stream finds the question whether its login still holds."""
+"""Scope key of the function that checks whether the request's login is still valid."""
 
 
 async def check_caller(scope: Scope, keys: tuple[bytes, ...]) -> None:
     """Raises `UnauthorizedError` unless the request has one of `keys` or the cookie of a login, and `UnavailableError`
-    for a cookie while nobody can tell. The cookie counts beside a header that is no key: a proxy may want a password of
-    its own there."""
+    if a cookie cannot be checked yet. The cookie is checked even if an `Authorization` header has no valid key: the
+    header may hold a proxy's password."""
     if has_key(header_values(scope, b"authorization"), keys):
         return
     for token in login_tokens(scope):
@@ -55,13 +55,13 @@ def _logins(scope: Scope) -> LoginService:
 
 
 def is_logged_in(scope: Scope) -> bool:
-    """Whether it was the cookie that let the request in."""
+    """Whether the request was authenticated by the cookie."""
     return _LOGGED_IN in scope
 
 
 def while_logged_in(scope: Scope, receive: Receive) -> Receive:
-    """`receive`, which tells of a reader that has left when the login that let it in has ended: a stream may last for
-    days, and only its beginning was guarded."""
+    """`receive` that reports a disconnect when the request's login has ended: a stream may last for days, and only its
+    start was authenticated."""
     holds: Callable[[], Awaitable[bool]] | None = scope.get(_LOGGED_IN)
     if holds is None:
         return receive
@@ -79,17 +79,14 @@ def while_logged_in(scope: Scope, receive: Receive) -> Receive:
 
 
 def has_key(authorization: list[bytes], keys: tuple[bytes, ...]) -> bool:
-    """Whether there is one `Authorization: Bearer KEY` with one of `keys`.
-
-    Every key is compared, in time that does not depend on where they differ.
-    """
+    """Whether the only `Authorization` header is `Bearer KEY` with one of `keys`. All are compared in constant time."""
     given = _bearer(authorization)
     matches = [hmac.compare_digest(key, given) for key in keys]
     return bool(given) and any(matches)
 
 
 def _bearer(authorization: list[bytes]) -> bytes:
-    """The key of the only `Authorization` header; empty where there is none or more than one."""
+    """The key of the only `Authorization` header; empty if there is not exactly one."""
     if len(authorization) != 1:
         return b""
     scheme, _, key = authorization[0].partition(b" ")

@@ -1,4 +1,4 @@
-"""The bodies of requests while they are in memory: each has a size and a pace, and all together have a bound."""
+"""Limits for request bodies in memory: a size and a minimum speed for each, and a total for all."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from starlette.types import Message, Receive
 from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
 
 MAX_HELD_BYTES = 96 * 1024 * 1024
-"""All bodies together; more only where a single one may be larger."""
+"""Total for all bodies; raised only if a single body may be larger."""
 
 GRACE_S = 30.0
-"""Seconds that a client may keep the server waiting for a body, besides the time that it takes at `PACE`."""
+"""Seconds that a client may keep the server waiting for a body, in addition to the time that it takes at `PACE`."""
 
 PACE = 16 * 1024
-"""Bytes in a second that the slowest client sends; a slow telephone line does."""
+"""Minimum speed of a client in bytes per second, low enough for a slow connection."""
 
 
 class Bodies:
-    """What the bodies of all requests hold."""
+    """The memory that all request bodies hold."""
 
     def __init__(self, most: int = MAX_HELD_BYTES, grace_s: float = GRACE_S) -> None:
         self.most = most
@@ -39,8 +39,8 @@ class Body:
         self._complete = False
 
     async def receive(self) -> Message:
-        """The next message of the client. Raises `TooLargeError`, `ServerBusyError` (`too_many_bodies`), and
-        `MalformedRequestError` for a body that does not arrive."""
+        """The client's next message. Raises `TooLargeError`, `ServerBusyError` (`too_many_bodies`), and
+        `MalformedRequestError` for a body that does not arrive in time."""
         if self._complete:
             return await self._receive()
         message = await self._in_time()
@@ -49,12 +49,12 @@ class Body:
         return message
 
     def release(self) -> None:
-        """The request is answered, and nothing holds its body any more."""
+        """Frees the body's memory after the response."""
         self._bodies.held -= self._taken
         self._taken = 0
 
     async def _in_time(self) -> Message:
-        """Only the time counts in which the server waits: it may keep a client waiting for its turn."""
+        """Counts only the time that the server waits for the client, not the client's wait for its turn."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -72,7 +72,7 @@ class Body:
         if self._taken > self._limit:
             raise too_large(self._limit)
         if size and self._bodies.held > self._bodies.most:
-            raise ServerBusyError("Other bodies fill the memory that there is for them.", code="too_many_bodies")
+            raise ServerBusyError("Other requests use all memory for request bodies.", code="too_many_bodies")
 
 
 def too_large(limit: int) -> TooLargeError:

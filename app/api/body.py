@@ -1,4 +1,4 @@
-"""Reads JSON bodies strictly, and mends what the contract says is mended."""
+"""Reads JSON bodies strictly, and replaces NUL and lone surrogates by U+FFFD."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from app.json_bounds import JsonBounds, JsonBoundsError
 from app.messages import clean_text
 
 AT_ONCE_BYTES = 64 * 1024
-"""What is parsed on the event loop, which takes a millisecond; larger bodies are parsed in a thread."""
+"""Largest body parsed on the event loop, in about a millisecond; larger ones are parsed in a thread."""
 
 LARGE_BODY_S = 60
-"""Seconds in which a body of more than `max_json_bytes` has to arrive, since others wait for it."""
+"""Seconds in which a body larger than `max_json_bytes` must arrive, since other large bodies wait for it."""
 
 _UNCLEAN = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
 class JsonRequest(Request):
-    """A request whose body was parsed by `parse_json`. Its bytes are not kept; whether there are any is."""
+    """A request whose body was parsed by `parse_json`; only the parsed value is kept."""
 
     parsed: Any = None
     has_body = False
@@ -42,9 +42,9 @@ class JsonRequest(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route whose body, if it takes one, must be `application/json`.
+    """A route whose body, if it has one, must be `application/json`.
 
-    Raises `UnsupportedMediaTypeError`, `MalformedJsonError` and `TooLargeError` before anything else is looked at.
+    Raises `UnsupportedMediaTypeError`, `MalformedJsonError` and `TooLargeError` before any other check.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -60,8 +60,8 @@ class JsonRoute(APIRoute):
 
 
 async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
-    """The request with its body read and parsed. An empty body stays empty: whether one is needed, the route knows. A
-    large one is the only one in memory until `turn` ends."""
+    """The request with its body read and parsed. An empty body stays empty: the route decides whether it needs one.
+    Only one large body is in memory at a time, until `turn` exits."""
     read = JsonRequest(request.scope, request.receive)
     limit: int = request.app.state.config.max_json_bytes
     bounds, body = JsonBounds(), bytearray()
@@ -81,7 +81,7 @@ async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
         raise MalformedRequestError(f"The body did not arrive within {LARGE_BODY_S} seconds.") from None
     read.has_body, large = bool(body), len(body) > limit
     if len(body) > AT_ONCE_BYTES:
-        # One after the other, since threads that compute take turns with the event loop, each 5 ms long.
+        # One at a time: each computing thread can delay the event loop by 5 ms (the GIL's switch interval).
         async with request.app.state.parsing:
             read.parsed = await asyncio.to_thread(parse_json, body)
     elif body:
@@ -93,12 +93,12 @@ async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
 
 def _check_type(request: Request) -> None:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaTypeError("A body needs Content-Type: application/json.")
+        raise UnsupportedMediaTypeError("The body requires Content-Type: application/json.")
 
 
 def parse_json(body: bytearray) -> Any:
-    """The JSON value of `body`, with NUL and lone surrogates as U+FFFD. Raises `MalformedJsonError` for what is not
-    JSON in UTF-8 or has an object with the same name twice. A body of more than 64 KiB is emptied on the way."""
+    """The JSON value of `body`, with NUL and lone surrogates as U+FFFD. Raises `MalformedJsonError` for anything but
+    JSON in UTF-8, and for duplicate names in an object. Empties a body larger than 64 KiB, to save memory."""
     unclean = _UNCLEAN.search(body) is not None
     if len(body) > AT_ONCE_BYTES:
         value = _parse_in_turns(body)
@@ -116,8 +116,8 @@ def parse_json(body: bytearray) -> Any:
 
 
 def _parse_in_turns(body: bytearray) -> Any:
-    """The standard library's parser calls back for each object and number, so that other threads run meanwhile, which
-    orjson keeps waiting to its end. It also takes lone surrogates; what else it takes is refused."""
+    """Parses with the standard library, whose callbacks for each object and number let other threads run; orjson blocks
+    them until it is done. It also accepts lone surrogates; its other extensions to JSON are refused."""
     try:
         text = body.decode("utf-8")
         body.clear()
@@ -144,7 +144,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _int_or_float(text: str) -> int | float:
-    """As orjson has it: an integer where 64 bits hold it, signed or not, else a float."""
+    """As orjson does: an integer if it fits 64 bits, signed or unsigned, else a float."""
     value = int(text) if len(text) <= 20 else 2**64
     return value if -(2**63) <= value < 2**64 else _finite(text)
 
@@ -157,8 +157,8 @@ def _finite(text: str) -> float:
 
 
 def _check_names(body: bytearray) -> None:
-    """orjson keeps the last of two values under one name and does not tell; the standard library shows the pairs. The
-    second reading costs 6 µs for a message."""
+    """Refuses duplicate names: orjson silently keeps the last value, so the standard library parses the body again (6
+    µs for a typical message)."""
     json.loads(body, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=len)
 
 
@@ -166,12 +166,12 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise MalformedJsonError(f"The body has the name {json.dumps(clean_text(name[:100]))} twice in one object.")
+            raise MalformedJsonError(f"The body repeats the name {json.dumps(clean_text(name[:100]))} in one object.")
         names.add(name)
 
 
 def _cleaned(value: Any) -> Any:
-    """The value with clean texts, changed in place."""
+    """The value with all texts cleaned, in place."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The outermost middleware: one log line a request, and a plain 500 for an error that nobody expected."""
+"""The outermost middleware: one log line per request, and a plain 500 for an unexpected error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = structlog.get_logger("palimpsest.access")
 
 
 class Boundary:
-    """ASGI middleware. It logs method, path, status and duration: no query, no headers, no body."""
+    """ASGI middleware. It logs method, path, status and duration, but no query, headers or body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -36,11 +36,11 @@ class Boundary:
         try:
             await self.app(scope, receive, noted)
         except ClientDisconnect:
-            log.debug("client_left", path=scope["path"])
+            log.debug("client_disconnected", path=scope["path"])
         except Exception:
             log.exception("request_failed", method=scope["method"], path=scope["path"])
             if not status:
-                error = InternalError("The server failed to answer; its log says why.")
+                error = InternalError("The server could not handle the request. Its log has the details.")
                 await problem_response(error, scope["path"])(scope, receive, noted)
         finally:
             _log_request(scope, status, time.perf_counter() - began)

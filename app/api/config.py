@@ -1,4 +1,4 @@
-"""What the door needs to know, handed in by the start: plain values, no settings."""
+"""The API's configuration as plain values, passed in at startup."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ MIB = 1024 * 1024
 
 
 def no_metrics() -> bytes:
-    """Stands in where nobody measures."""
+    """The default without metrics."""
     return b""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiConfig:
-    """Sizes are bytes, times seconds unless the name says otherwise.
+    """Sizes are bytes, times are seconds unless the name says otherwise.
 
-    Raises `ValueError` for an address other than loopback without a key, and for an allowed host that is not a host.
+    Raises `ValueError` for a non-loopback address without a key, and for an invalid allowed host.
     """
 
     api_keys: tuple[str, ...] = field(default=(), repr=False)
@@ -31,17 +31,17 @@ class ApiConfig:
     max_json_bytes: int = MIB
     max_history_bytes: int = 64 * MIB
     ping_s: float = 5
-    """Proxies are known to cut streams that are silent for about 16 s."""
+    """Some proxies close streams that are silent for about 16 s."""
     retry_ms: int = 1000
     metrics: Callable[[], bytes] = no_metrics
-    """Prometheus' text; called in a thread."""
+    """Returns Prometheus text; called in a thread."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits between the comments of a quiet stream."""
 
     def __post_init__(self) -> None:
         parse_allowed(self.allowed_hosts)
         if not self.api_keys and not _binds_loopback(self.bind_host):
-            raise ValueError(f"without an API key the server listens on loopback only, not on {self.bind_host}")
+            raise ValueError(f"without an API key the server listens only on loopback, not on {self.bind_host}")
 
     @property
     def rules(self) -> GuardRules:

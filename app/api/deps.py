@@ -1,4 +1,4 @@
-"""What routes are given: the services, and path and query values in their one accepted form."""
+"""Dependencies of the routes: the services, and validated path and query values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ID_EXAMPLE = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
 
 
 async def get_services(request: Request) -> services.Services:
-    """The services that the start put in place; until then, and after the end, 503.
+    """The services. Raises `UnavailableError` before startup has set them and after shutdown.
 
-    It waits for nothing, but a plain function would be given a thread for each request.
+    It awaits nothing, but FastAPI would run a plain function in a thread for each request.
     """
     found: services.Services | None = getattr(request.app.state, "services", None)
     if found is None:
@@ -43,9 +43,9 @@ Services = Annotated[services.Services, Depends(get_services)]
 SessionId = Annotated[str, AfterValidator(_session_id), Path(description="The session's id.", examples=[_ID_EXAMPLE])]
 MessageId = Annotated[str, AfterValidator(_message_id), Path(description="The message's id.", examples=[_ID_EXAMPLE])]
 CallId = Annotated[Text, Path(description="The call's `call_id`.", examples=[_ID_EXAMPLE])]
-Round = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a round of compaction.", examples=[1])]
+Round = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a compaction round.", examples=[1])]
 Cursor = Annotated[
     Text | None,
-    Query(max_length=500, description="`next_cursor` of the page before; left out for the first page."),
+    Query(max_length=500, description="`next_cursor` of the previous page; omit it for the first page."),
 ]
-Limit = Annotated[int, Query(ge=1, le=500, description="Items per page at most.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="Max items per page.")]

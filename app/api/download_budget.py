@@ -1,6 +1,6 @@
-"""The memory of answers that are sent in pieces or built whole from files: downloads, raw outputs, archives, listings.
+"""A memory budget for responses that send or list files: downloads, raw outputs, archives, listings.
 
-Each is charged with the most that it may hold. All together have a bound, and no session can take all of it.
+Each response is charged the most memory it may hold. The total is bounded, and no session can use all of it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from app.errors import ServerBusyError
 MIB = 1024 * 1024
 
 MOST_BYTES = 64 * MIB
-"""All answers together, as they are charged. The server has 120 MB at rest and shall have less than 300 MB."""
+"""The total for all responses. The server uses 120 MB when idle and must stay below 300 MB."""
 
 WAIT_S = 5.0
-"""How long a request waits for its share, in seconds, before it is told to come again."""
+"""How long a request waits for its share, in seconds, before it is refused with `Retry-After`."""
 
 MOST_WAITING = 50
-"""Requests of one session that may wait; more are told at once. Thousands whose time is over in the same moment would
-keep the event loop for a second."""
+"""Max waiting requests per session; more are refused at once. Thousands that time out in the same moment would block
+the event loop for a second."""
 
 DOWNLOAD_BYTES = MIB // 2
-"""One file or raw output: a piece that is being read, one that waits for its reader, an Engine's buffers, the
+"""One file or raw output: a chunk being read, a chunk waiting to be sent, the Docker Engine's buffers, the
 connection."""
 
 ARCHIVE_BYTES = 4 * MIB
-"""One archive: pieces, and the names of the directories that it is in."""
+"""One archive: chunks, and the names of the directories on the current path."""
 
 LISTING_BYTES = 8 * MIB
-"""One listing while it is built; afterwards it is charged with its size."""
+"""One listing while it is built; then it is charged its actual size."""
 
 
 class _Waiter(NamedTuple):
@@ -45,8 +45,8 @@ class _Waiter(NamedTuple):
 
 
 class DownloadBudget:
-    """Gives out shares of the memory. A session may hold half of what the other ones leave, so that something is left
-    for whoever comes next."""
+    """Grants shares of the memory. A session may hold half of what the others leave, so that some is always left for a
+    new one."""
 
     def __init__(self, most: int = MOST_BYTES, wait_s: float = WAIT_S) -> None:
         self.most = most
@@ -57,8 +57,8 @@ class DownloadBudget:
 
     @asynccontextmanager
     async def share(self, session_id: str, size: int) -> AsyncIterator[Share]:
-        """Holds `size` bytes while the context lasts. Raises `ServerBusyError` (`too_many_downloads`) where there is no
-        room within the time that a request waits, or too many of the session wait already."""
+        """Holds `size` bytes while the context lasts. Raises `ServerBusyError` (`too_many_downloads`) if no memory
+        becomes free in time, or if too many requests of the session are waiting."""
         await self._take(session_id, size)
         share = Share(self, session_id, size)
         try:
@@ -86,11 +86,11 @@ class DownloadBudget:
 
     def _leave(self, session_id: str, waiter: _Waiter) -> None:
         if waiter.granted.done() and not waiter.granted.cancelled():
-            # It was granted in the same moment, and nobody is here to use it.
+            # Granted in the same moment as the wait ended: give it back unused.
             self.give_back(session_id, waiter.size)
             return
         line = self._lines.get(session_id)
-        # Somebody who gave something back in the same moment may have passed over it already.
+        # A `give_back` in the same moment may have removed it already.
         if line is not None and waiter in line:
             line.remove(waiter)
             self._grant(session_id)
@@ -104,7 +104,7 @@ class DownloadBudget:
         self._by_session[session_id] += size
 
     def give_back(self, session_id: str, size: int) -> None:
-        """Frees a part of what a session holds, for those who wait: the session that holds the least is first."""
+        """Frees a part of a session's share and grants it to waiters: sessions that hold the least come first."""
         self._add(session_id, -size)
         if not self._by_session[session_id]:
             del self._by_session[session_id]
@@ -123,7 +123,7 @@ class DownloadBudget:
 
 
 class Share:
-    """What one answer is charged with."""
+    """The memory charged to one response."""
 
     def __init__(self, budget: DownloadBudget, session_id: str, size: int) -> None:
         self._budget = budget
@@ -131,14 +131,14 @@ class Share:
         self.size = size
 
     def shrink(self, size: int) -> None:
-        """Keeps at most `size` bytes and gives back the rest."""
+        """Keeps at most `size` bytes and frees the rest."""
         rest, self.size = self.size - min(size, self.size), min(size, self.size)
         if rest:
             self._budget.give_back(self._session_id, rest)
 
 
 def too_many_downloads() -> ServerBusyError:
-    return ServerBusyError("Other downloads fill the memory that there is for them.", code="too_many_downloads")
+    return ServerBusyError("Other requests use all memory for downloads.", code="too_many_downloads")
 
 
 def _held(size: int) -> Callable[[Request, SessionId], AsyncIterator[Share]]:
@@ -150,7 +150,7 @@ def _held(size: int) -> Callable[[Request, SessionId], AsyncIterator[Share]]:
     return held
 
 
-# FastAPI leaves them when the answer has been sent.
+# FastAPI exits these after the response has been sent.
 DownloadShare = Annotated[Share, Depends(_held(DOWNLOAD_BYTES))]
 ArchiveShare = Annotated[Share, Depends(_held(ARCHIVE_BYTES))]
 ListingShare = Annotated[Share, Depends(_held(LISTING_BYTES))]

@@ -1,6 +1,7 @@
-"""Answers that carry a session's bytes: files, raw outputs and archives.
+"""Responses with a session's bytes: files, raw outputs and archives.
 
-They come from a model's commands and are hostile: a browser saves them, and never shows them as a page of ours.
+They come from a model's commands and are untrusted: a browser must save them, and never show them as a page of this
+server.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from app.errors import NotFoundError
 from app.runtime.values.history import RawOutput
 
 CHUNK_BYTES = 64 * 1024
-"""Bytes of a stored output that are read at a time; each reader that takes nothing holds one or two of them."""
+"""Bytes of a stored output that are read at a time; a stalled reader holds one or two chunks."""
 
 _RANGE = re.compile(r"bytes\s*=\s*(?P<first>[0-9]{0,18})\s*-\s*(?P<last>[0-9]{0,18})\s*", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^A-Za-z0-9 !#$&'()+,.;=@\[\]^_`{}~-]")
 
 
 def safe_headers(name: str) -> dict[str, str]:
-    """Headers that make a browser save the content under `name` and keep it away from other pages."""
+    """Headers that make a browser save the content as `name` and hide it from other pages."""
     return {
         "Content-Disposition": content_disposition(name),
         "X-Content-Type-Options": "nosniff",
@@ -38,7 +39,7 @@ def safe_headers(name: str) -> dict[str, str]:
 
 
 def content_disposition(name: str) -> str:
-    """`attachment` with the name as RFC 6266 has it: in ASCII for old clients, and in UTF-8 where that differs."""
+    """`attachment` with the name as in RFC 6266: in ASCII for old clients, and also in UTF-8 if that differs."""
     plain = _UNSAFE.sub("_", name)
     if plain == name:
         return f'attachment; filename="{plain}"'
@@ -46,9 +47,9 @@ def content_disposition(name: str) -> str:
 
 
 def parse_range(header: str | None, size: int) -> range | None:
-    """The bytes that a `Range` header asks for, an empty range where none of them exist, None for the whole content.
+    """The bytes that a `Range` header requests: an empty range if none of them exist, None for the whole content.
 
-    A header that is malformed or names several ranges is ignored, as RFC 9110 allows.
+    A malformed header or one with several ranges is ignored, as RFC 9110 allows.
     """
     match = _RANGE.fullmatch(header) if header else None
     if match is None or not (match["first"] or match["last"]):
@@ -63,7 +64,7 @@ def parse_range(header: str | None, size: int) -> range | None:
 
 
 class ArchiveResponse(StreamingResponse):
-    """Streams an iterator of bytes and closes it, whether or not the reader stays to the end."""
+    """Streams an iterator of bytes and closes it, even if the reader leaves early."""
 
     async def stream_response(self, send: Send) -> None:
         try:
@@ -76,8 +77,8 @@ class ArchiveResponse(StreamingResponse):
 
 
 def _yielding(send: Send) -> Send:
-    """`send` that lets others run. The server's own does not wait once its reader has left, so that nobody would learn
-    of it while the iterator is busy."""
+    """`send` that yields to the event loop. The server's own does not wait once the reader has left, so the disconnect
+    would go unnoticed while the iterator is busy."""
 
     async def yielding(message: Message) -> None:
         await send(message)
@@ -87,7 +88,7 @@ def _yielding(send: Send) -> Send:
 
 
 class RawResponse(ArchiveResponse):
-    """Sends raw content, or the part of it that a `Range` header asks for, and closes it."""
+    """Sends raw content, or the part that a `Range` header requests, and closes it."""
 
     def __init__(self, raw: RawOutput, *, name: str, media_type: str) -> None:
         super().__init__(_nothing(), headers={**safe_headers(name), "Accept-Ranges": "bytes"}, media_type=media_type)
@@ -105,7 +106,7 @@ class RawResponse(ArchiveResponse):
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         wanted = parse_range(_range_header(scope), self.raw.size)
         if wanted is not None and not wanted:
-            error = RangeNotSatisfiableError(f"The content has {self.raw.size} bytes.")
+            error = RangeNotSatisfiableError(f"The content has only {self.raw.size} bytes.")
             headers = {"Content-Range": f"bytes */{self.raw.size}"}
             await problem_response(error, scope["path"], headers)(scope, receive, send)
             return
@@ -126,7 +127,7 @@ class RawResponse(ArchiveResponse):
     async def stream_response(self, send: Send) -> None:
         if self.raw.file is not None:
             async with aclosing(self.raw.file.read(self.part)) as pieces:
-                # Before the head is sent: a file that cannot be read has an answer of its own.
+                # Read before the headers are sent, so that a file that cannot be read gets an error response.
                 self.body_iterator = _with([await anext(pieces, b"")], pieces)
                 await super().stream_response(send)
             return
@@ -144,7 +145,7 @@ class RawResponse(ArchiveResponse):
 
 
 def _range_header(scope: Scope) -> str | None:
-    """The only `Range` header, unless the reader makes it depend on a version that we do not track (`If-Range`)."""
+    """The only `Range` header, or None if it depends on a version (`If-Range`), which the server does not track."""
     headers = [value.decode("latin-1") for key, value in scope["headers"] if key == b"range"]
     conditional = any(key == b"if-range" for key, _ in scope["headers"])
     return headers[0] if len(headers) == 1 and not conditional else None
@@ -156,7 +157,7 @@ async def _of_file(file: anyio.AsyncFile[bytes], part: range) -> AsyncIterator[b
     while left:
         chunk = await file.read(min(left, CHUNK_BYTES))
         if not chunk:
-            raise OSError("a raw output is shorter than its record says")
+            raise OSError("a raw output is shorter than its recorded size")
         left -= len(chunk)
         yield chunk
 
@@ -173,7 +174,7 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 
 async def _with(first: list[bytes], pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """All of the pieces. The list is emptied, so that the first one is not held as long as the others are sent."""
+    """All chunks. The list is emptied so that the first chunk is freed while the others are sent."""
     yield first.pop()
     async for piece in pieces:
         yield piece

@@ -1,6 +1,6 @@
-"""Renders every error as an RFC 9457 problem document, in this one place.
+"""Renders all errors as RFC 9457 problem documents.
 
-The errors below are the door's own: a request that never reached the service.
+The errors defined here belong to the API itself: the request never reached a service.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from app.errors import InvalidRequestError, MalformedRequestError, NotFoundError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 MAY_PASS = (429, 503, 507)
-"""Statuses of what may be gone by itself; the answer says when to try again."""
+"""Statuses of temporary errors; the response has `Retry-After`."""
 
 log = structlog.get_logger("palimpsest.api")
 
 
 class ValidationFailedError(InvalidRequestError):
-    """`errors` lists the fields at fault as `{field, message}`; what was sent is never repeated."""
+    """`errors` lists the invalid fields as `{field, message}`; submitted values are never repeated."""
 
     code = "validation_error"
     title = "The request has invalid fields"
@@ -38,13 +38,13 @@ class MalformedJsonError(MalformedRequestError):
 
 class MalformedEventIdError(MalformedRequestError):
     code = "malformed_event_id"
-    title = "The event id cannot be read"
+    title = "Invalid event id"
 
 
 class UnauthorizedError(PalimpsestError):
     status = 401
     code = "unauthorized"
-    title = "A valid API key is needed"
+    title = "A valid API key is required"
 
 
 class ForeignOriginError(PalimpsestError):
@@ -56,7 +56,7 @@ class ForeignOriginError(PalimpsestError):
 class MethodNotAllowedError(PalimpsestError):
     status = 405
     code = "method_not_allowed"
-    title = "The method is not allowed here"
+    title = "Method not allowed"
 
 
 class UnsupportedMediaTypeError(PalimpsestError):
@@ -74,11 +74,11 @@ class RangeNotSatisfiableError(PalimpsestError):
 class WrongHostError(PalimpsestError):
     status = 421
     code = "wrong_host"
-    title = "The server does not answer under this host name"
+    title = "Host name not allowed"
 
 
 class InternalError(PalimpsestError):
-    """What a client sees of an error that nobody expected; the log has the rest."""
+    """What a client sees of an unexpected error; the log has the details."""
 
 
 def problem_response(
@@ -112,17 +112,17 @@ def validation_failed(error: RequestValidationError) -> ValidationFailedError:
 
 
 def from_http_exception(error: HTTPException) -> PalimpsestError:
-    """What the web framework itself refuses, in our words."""
+    """An error of the web framework as one of Palimpsest's."""
     if error.status_code == 404:
-        return NotFoundError("There is nothing at this path.")
+        return NotFoundError("No route matches this path.")
     if error.status_code == 405:
-        return MethodNotAllowedError("This path does not take the method.")
+        return MethodNotAllowedError("This path does not support the method.")
     return MalformedRequestError("The request cannot be read.")
 
 
 def allowed_methods(request: Request) -> set[str]:
-    """All methods of all routes that match the request's path, since the framework itself names only the first
-    route's; static files, which are no route of ours, are only read."""
+    """The methods of all routes that match the request's path; the framework names only those of the first. If none
+    matches, GET and HEAD."""
     methods = {
         method
         for route in request.app.state.routes

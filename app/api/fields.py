@@ -1,4 +1,4 @@
-"""What is wrong with which field: the validator's errors as sentences for a client, without what was sent."""
+"""Turns validation errors into messages for clients, without the submitted values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ MAX_FIELD_ERRORS = 20
 MAX_TEXT_CHARS = 200
 
 PydanticError = Mapping[str, Any]
-"""One error as pydantic tells it: `type`, `loc`, `msg`, `input`, `ctx`."""
+"""One error from pydantic: `type`, `loc`, `msg`, `input`, `ctx`."""
 
 
 def field_errors(errors: Iterable[PydanticError]) -> list[dict[str, str]]:
-    """The errors as `{field, message}`, cut to a readable number."""
+    """The first errors as `{field, message}`, at most `MAX_FIELD_ERRORS`."""
     return [
         {"field": field_name(error["loc"]), "message": sentence(error)[:MAX_TEXT_CHARS]}
         for _, error in zip(range(MAX_FIELD_ERRORS), errors, strict=False)
@@ -27,13 +27,13 @@ def field_name(loc: Iterable[Any]) -> str:
 
 
 def sentence(error: PydanticError) -> str:
-    """What should be there instead, in words that need no knowledge of the server's insides."""
+    """What the field should be, without knowledge of the server's internals."""
     ours = SENTENCES.get(error["type"])
     return ours(error) if ours else str(error["msg"])
 
 
 def in_prose(message: str) -> str:
-    """The sentence as it goes on after a colon."""
+    """The sentence as it continues after a colon."""
     return message[:1].lower() + message[1:]
 
 
@@ -42,12 +42,12 @@ def _is(text: str) -> Callable[[PydanticError], str]:
 
 
 def _at(bound: str, limit: str) -> Callable[[PydanticError], str]:
-    """Says how many there should be; a text's length is told in characters, anything else's in items."""
+    """A message about length: characters for a text, items for anything else."""
 
     def words(error: PydanticError) -> str:
         count: int = error["ctx"][limit]
         unit = "character" if isinstance(error["input"], str) else "item"
-        return f"There should be at {bound} {count:,} {unit}{'' if count == 1 else 's'}"
+        return f"Input should have at {bound} {count:,} {unit}{'' if count == 1 else 's'}"
 
     return words
 
@@ -59,7 +59,7 @@ _TOO_LONG = _at("most", "max_length")
 SENTENCES: Mapping[str, Callable[[PydanticError], str]] = {
     "bool_type": _is("Input should be true or false"),
     "dict_type": _OBJECT,
-    "extra_forbidden": _is("There is no such field"),
+    "extra_forbidden": _is("Unknown field"),
     "int_parsing_size": _is("The number is too large"),
     "list_type": _is("Input should be an array"),
     "model_attributes_type": _OBJECT,
@@ -70,4 +70,4 @@ SENTENCES: Mapping[str, Callable[[PydanticError], str]] = {
     "too_long": _TOO_LONG,
     "too_short": _TOO_SHORT,
 }
-"""Where pydantic's own words speak of Python or of its workings."""
+"""Replacements for messages of pydantic that mention Python or pydantic's internals."""

@@ -1,4 +1,4 @@
-"""The guard before all routes: host, origin, key and body size, in this order.
+"""Checks before all routes: host, origin, key and body size, in this order.
 
 It is plain ASGI, since a middleware that wraps responses would break streams.
 """
@@ -19,7 +19,7 @@ from app.api.hosts import HostPort, host_is_ours, origin_is_ours, parse_host
 from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
 PROBES = frozenset({"/healthz", "/readyz"})
-"""Asked by machines that know the server by an address only; they tell nothing that is worth guarding."""
+"""Called by machines that know only the server's address; they reveal nothing sensitive."""
 
 PRIVATE = (
     ("Cache-Control", "no-store"),
@@ -28,14 +28,14 @@ PRIVATE = (
 )
 
 LOGIN_BYTES = 8 * 1024
-"""The body of a login, which a stranger sends: 4,096 connections hold 32 MB of them at most."""
+"""Max body of a login, which unauthenticated clients send: 4,096 connections hold at most 32 MB."""
 
 _UPLOAD = re.compile(r"/v1/sessions/[^/]+/files/.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """What passes. Sizes are bytes of a request's body; no `keys` means that nobody needs one."""
+    """Which requests pass. Sizes are bytes of a request's body; without `keys`, no key is required."""
 
     keys: tuple[bytes, ...]
     allowed_hosts: frozenset[HostPort]
@@ -45,7 +45,7 @@ class GuardRules:
 
 
 class Guard:
-    """ASGI middleware that answers with a problem document what its rules do not let through."""
+    """ASGI middleware that answers requests that its rules refuse with a problem document."""
 
     def __init__(self, app: ASGIApp, rules: GuardRules) -> None:
         self.app = app
@@ -75,10 +75,10 @@ class Guard:
 
 
 async def check(scope: Scope, rules: GuardRules) -> None:
-    """Raises the first error that the request's head gives rise to."""
+    """Raises the first error in the request's headers."""
     path: str = scope["path"]
     if any(b"websocket" in value.lower() for value in header_values(scope, b"upgrade")):
-        raise ForbiddenError("There are no WebSockets here.")
+        raise ForbiddenError("WebSockets are not supported.")
     if path not in PROBES:
         check_site(scope, rules.allowed_hosts)
     if rules.keys and needs_key(path):
@@ -91,7 +91,7 @@ def check_site(scope: Scope, allowed: frozenset[HostPort]) -> None:
     hosts = header_values(scope, b"host")
     host = parse_host(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
     if host is None or not host_is_ours(host, allowed):
-        raise WrongHostError("The Host header names neither loopback nor a host in PALIMPSEST_ALLOWED_HOSTS.")
+        raise WrongHostError("The Host header is neither loopback nor a host in PALIMPSEST_ALLOWED_HOSTS.")
     for origin in header_values(scope, b"origin"):
         if not origin_is_ours(origin.decode("latin-1"), scope.get("scheme", "http"), host, allowed):
             raise ForeignOriginError("The Origin header names another site.")
@@ -100,10 +100,10 @@ def check_site(scope: Scope, allowed: frozenset[HostPort]) -> None:
 
 
 def check_length(scope: Scope, limit: int) -> None:
-    """Raises `TooLargeError` for a declared length over `limit`, before any of the body is read."""
+    """Raises `TooLargeError` for a declared length over `limit`, before the body is read."""
     for value in header_values(scope, b"content-length"):
         if not value.isdigit() or len(value) > 18:
-            raise MalformedRequestError("The Content-Length header cannot be read.")
+            raise MalformedRequestError("The Content-Length header is invalid.")
         if int(value) > limit:
             raise too_large(limit)
 
@@ -120,8 +120,8 @@ def body_limit(scope: Scope, rules: GuardRules) -> int:
 
 
 def kept_private(send: Send) -> Send:
-    """`send`, for an answer to a cookie, which a browser sends by itself: no cache keeps it, and no page of another
-    origin gets hold of it."""
+    """`send` for responses to cookie requests, which browsers send automatically: no cache may store them, and no page
+    of another origin may read them."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Headers of a request, as they came."""
+"""Raw request headers."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from starlette.types import Scope
 
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
-    """All values of a header; `name` is in lower case."""
+    """All values of a header; `name` is lower case."""
     return [value for key, value in scope["headers"] if key.lower() == name]

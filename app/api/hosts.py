@@ -1,7 +1,7 @@
 """Which host names and origins a request may carry: pure functions over header values.
 
-DNS rebinding and requests from other sites are how local agent servers were taken over, so that only what is known to
-be ours passes; anything that cannot be read is refused.
+Local agent servers have been taken over by DNS rebinding and cross-site requests, so only known hosts and origins pass;
+anything that cannot be parsed is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<host>[^/?#@\s]+)", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A host as a header names it: lower case, IPv6 addresses without brackets in their shortest form."""
+    """A host from a header: lower case, IPv6 addresses in their shortest form without brackets."""
 
     name: str
     port: int | None
@@ -41,7 +41,7 @@ def parse_host(value: str) -> HostPort | None:
 
 
 def is_loopback(name: str) -> bool:
-    """`localhost`, any address of 127.0.0.0/8 written in full, and `::1`."""
+    """Whether `name` is `localhost`, a full address in 127.0.0.0/8, or `::1`."""
     if name == "localhost":
         return True
     try:
@@ -54,7 +54,7 @@ def is_loopback(name: str) -> bool:
 
 
 def parse_allowed(entries: tuple[str, ...]) -> frozenset[HostPort]:
-    """The operator's host names. Raises `ValueError` for an entry that is not a host, with or without a port."""
+    """The operator's host names. Raises `ValueError` for an entry that is not `host` or `host:port`."""
     hosts = set()
     for entry in entries:
         host = parse_host(f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry)
@@ -65,14 +65,14 @@ def parse_allowed(entries: tuple[str, ...]) -> frozenset[HostPort]:
 
 
 def host_is_ours(host: HostPort | None, allowed: frozenset[HostPort]) -> bool:
-    """Whether a `Host` is loopback, with any port, or allowed; an allowed name without a port stands for all ports."""
+    """Whether a `Host` is loopback, on any port, or allowed; an allowed name without a port covers all ports."""
     if host is None:
         return False
     return is_loopback(host.name) or host in allowed or HostPort(host.name, None) in allowed
 
 
 def origin_is_ours(origin: str, scheme: str, host: HostPort, allowed: frozenset[HostPort]) -> bool:
-    """Whether an `Origin` is the server's own, which is `scheme` and the request's `Host`, or an allowed host's."""
+    """Whether an `Origin` is the server's own (`scheme` and the request's `Host`) or that of an allowed host."""
     match = _ORIGIN.fullmatch(origin)
     if match is None:
         return False

@@ -56,8 +56,8 @@ ROUTERS = (
 def create_app(config: ApiConfig, *, services: Services | None = None, lifespan: Lifespan | None = None) -> FastAPI:
     """The ASGI application.
 
-    Either `services` are given, or `lifespan` puts them into `app.state.services`; until they are there the routes
-    answer 503. The interactive documentation is off, since its pages load their scripts from elsewhere.
+    Pass `services`, or a `lifespan` that sets `app.state.services`; until they are set, the routes return 503. The
+    interactive documentation is off because its pages load scripts from other sites.
     """
     app = FastAPI(
         title="Palimpsest",
@@ -75,13 +75,13 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
     app.state.services = services
     app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     for router in ROUTERS:
-        # Probes and the page's address get parameters from programs that want no cache in between.
+        # Programs add parameters to the probes' and the page's URLs to bypass caches.
         strict = router not in (health.router, page.router)
         app.include_router(router, dependencies=[Depends(refuse_unknown)] if strict else [])
     install_error_handlers(app)
     install_openapi(app, keys_optional=not config.api_keys)
     app.add_middleware(Guard, rules=config.rules)
     app.add_middleware(Boundary)
-    # It would log every chunk of every stream where the root logger is at debug.
+    # It would log every chunk of every stream if the root logger is at debug.
     logging.getLogger("sse_starlette").setLevel(logging.INFO)
     return app

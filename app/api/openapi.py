@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's own, completed with problems, events, raw contents, keys and examples."""
+"""The OpenAPI document: FastAPI's own, extended with problems, events, raw contents, keys and examples."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ COOKIE_SCHEME: dict[str, Any] = {
     "type": "apiKey",
     "in": "cookie",
     "name": COOKIE,
-    "description": "The cookie that `POST /v1/login` sets. Where the server's address has a port, its name ends with"
-    " that: `palimpsest_login_8000`.",
+    "description": "The cookie that `POST /v1/login` sets. If the server's address has a port, the name ends with it:"
+    " `palimpsest_login_8000`.",
 }
 
 _BINARY: dict[str, Any] = {"type": "string", "format": "binary"}
@@ -42,7 +42,7 @@ _STRING: dict[str, Any] = {"type": "string"}
 _DOWNLOAD_HEADERS: dict[str, Any] = {"Content-Disposition": {"description": "Always `attachment`.", "schema": _STRING}}
 _RANGE_HEADERS: dict[str, Any] = {
     **_DOWNLOAD_HEADERS,
-    "Content-Range": {"description": "The part that is sent, and the whole size.", "schema": _STRING},
+    "Content-Range": {"description": "The returned part and the total size.", "schema": _STRING},
 }
 
 RAW_CONTENT: dict[int | str, dict[str, Any]] = {
@@ -52,7 +52,7 @@ RAW_CONTENT: dict[int | str, dict[str, Any]] = {
         "content": {"application/octet-stream": _RAW, "text/plain": _RAW},
     },
     206: {
-        "description": "The part that `Range` asks for.",
+        "description": "The part that `Range` requests.",
         "headers": _RANGE_HEADERS,
         "content": {"application/octet-stream": _RAW, "text/plain": _RAW},
     },
@@ -67,21 +67,21 @@ TAR_CONTENT: dict[int | str, dict[str, Any]] = {
 RAW_BODY: dict[str, Any] = {"required": False, "content": {"application/octet-stream": _RAW}}
 UPLOADED: dict[int | str, dict[str, Any]] = {
     201: {
-        "description": "The file is new.",
+        "description": "The file was created.",
         "headers": {"Location": {"description": "The file's path.", "schema": _STRING}},
     },
-    204: {"description": "The file was there and has new content."},
+    204: {"description": "The file existed and was replaced."},
 }
 METRICS_CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Prometheus' text format.",
+        "description": "Prometheus text format.",
         "content": {"text/plain": {"schema": _STRING, "example": 'palimpsest_runs_total{outcome="completed"} 1.0\n'}},
     }
 }
 
 
 def event_stream(*, prefix: str = "") -> dict[str, Any]:
-    """The `content` of a stream with the events whose names begin with `prefix`, and an example of a few of them."""
+    """The `content` of a stream of events whose names start with `prefix`, with a few examples."""
     names = [type_of(event) for event in ALL_EVENTS if type_of(event).startswith(prefix)]
     shown = [item for item in stream_items() if item.type in names][:3]
     return {
@@ -104,7 +104,7 @@ def _event_on_the_wire(name: str) -> dict[str, Any]:
 
 
 def install_openapi(app: FastAPI, *, keys_optional: bool) -> None:
-    """Makes `/openapi.json` the completed document; keys are optional where none is configured."""
+    """Serves the completed document at `/openapi.json`; keys are optional if none is configured."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -117,7 +117,7 @@ def install_openapi(app: FastAPI, *, keys_optional: bool) -> None:
 
 
 def complete(document: dict[str, Any], keys_optional: bool) -> dict[str, Any]:
-    """The document with what FastAPI does not know; changes it in place."""
+    """Adds what FastAPI does not know to the document, in place."""
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
@@ -137,7 +137,7 @@ def complete(document: dict[str, Any], keys_optional: bool) -> dict[str, Any]:
 
 
 def event_schemas() -> dict[str, Any]:
-    """A schema for each event, under the event's name, and the schemas that they refer to."""
+    """A schema for each event, by the event's name, and the schemas that they refer to."""
     _, definitions = models_json_schema([(event, "serialization") for event in ALL_EVENTS], ref_template=REF)
     schemas: dict[str, Any] = definitions["$defs"]
     for event in ALL_EVENTS:
@@ -148,7 +148,7 @@ def event_schemas() -> dict[str, Any]:
 
 
 def _add_examples(schemas: dict[str, Any]) -> None:
-    """Gives the schemas of requests, answers and problems their examples. Requests show what they name and no more."""
+    """Adds examples to the schemas of requests, responses and problems. Requests show only the fields that are set."""
     for request in REQUESTS:
         shown = request.model_dump(mode="json", exclude_unset=True)
         schemas[type(request).__name__].setdefault("examples", []).append(shown)
@@ -158,8 +158,8 @@ def _add_examples(schemas: dict[str, Any]) -> None:
 
 
 def _show_examples(label: str, operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Gives the operation's JSON body and answers the first example of their schema, unless they have their own. It
-    comes after FastAPI, which would leave out the nulls of an example that stands at the route."""
+    """Gives the operation's JSON body and responses their own example, or the first one of their schema. Added to the
+    document rather than to the route, where FastAPI would drop the nulls."""
     for status, body in [("", operation.get("requestBody", {})), *operation["responses"].items()]:
         media = body.get("content", {}).get(JSON)
         if media is None:
@@ -185,11 +185,11 @@ def _complete_operation(path: str, operation: dict[str, Any]) -> None:
 
 
 def _common_codes(path: str, operation: dict[str, Any]) -> list[str]:
-    """Codes that routes of this kind share: the guards', those of parameters and bodies, and the server's own."""
+    """Codes that all routes of this kind share: from the guard, from parameters and bodies, and from the server."""
     codes = ["malformed_request", "too_large", "too_many_bodies", "validation_error"]
     codes += [] if path in PROBES else ["foreign_origin", "wrong_host"]
     if needs_key(path):
-        # A cookie is looked up before the route is.
+        # A cookie is checked before the route runs.
         codes += ["unauthorized", "unavailable", "storage_unavailable"]
     if path.startswith("/v1"):
         codes += ["internal_error", "unavailable", "superseded", "storage_unavailable", "storage_busy", "storage_full"]

@@ -1,8 +1,8 @@
-"""The page's files: as they are on the disk, and the page itself, made so that a browser loads the rest at once.
+"""The page's files, read from disk, and the page itself, built so that a browser loads all of them at once.
 
-The page is modules that import each other. A browser that had to read each before it knows the next would ask a dozen
-times in a row, so the page names them all. It names them under an address with the version in it, which a browser keeps
-for good and in which two versions never meet.
+The page consists of modules that import each other. To discover them one by one, a browser would need a dozen round
+trips, so the page lists them all. Their URLs contain a version: browsers cache them forever, and two versions never
+mix.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-"""What is served, and as what; the machine's own table of types may say something that no browser runs."""
+"""File types that are served, with their media types; the machine's own table may have types that browsers refuse."""
 
 LOOK_S = 1.0
-"""How long the files are taken to be those that they were, in seconds: to look at all takes 3 ms, and a browser asks
-for more than a hundred."""
+"""How long the files are assumed to be unchanged, in seconds: checking all of them takes 3 ms, and a browser requests
+more than a hundred."""
 
 VERSION = re.compile(r"v-[0-9a-f]{16}")
 MODULES = "<!-- modules -->"
-"""The place in the page for the names of its modules."""
+"""Placeholder in the page for the list of its modules."""
 
 _IMPORT = re.compile(r"""^(?:import|export)\b[^"'`;]*?["'](\.[^"']+)["']|\bfrom\s*["'](\.[^"']+)["']""", re.MULTILINE)
-"""What a module imports, unless it does so later, by a call."""
+"""Static imports of a module; dynamic ones (`import()`) are not matched."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of the page as it was read; `seen` is what its place on the disk looked like then. `tag` changes with the
-    content and with nothing else: times of files say little where packages are unpacked."""
+    """A file of the page. `seen` is its modification time, size and inode when it was read. `tag` depends only on the
+    content: file times are unreliable in unpacked packages."""
 
     content: bytes
     type: str
@@ -53,14 +53,14 @@ class File:
 
 
 _read: dict[str, File] = {}
-"""Files by path, since a browser asks for more than a hundred to show the page; all of them have about a megabyte."""
+"""Cached files by path: a browser requests more than a hundred to show the page. In total about a megabyte."""
 _version: tuple[float, str] | None = None
 _built: tuple[str, File] | None = None
-"""The page of a version."""
+"""The page, with its version."""
 
 
 async def found(path: str) -> File | None:
-    """The file below `static`, as it is on the disk now; None where there is none."""
+    """The file below `static`, as it is on disk now; None if it does not exist or is not served."""
     type_, names = TYPES.get(Path(path).suffix), path.split("/")
     if type_ is None or any(name in ("", ".", "..") for name in names):
         return None
@@ -77,7 +77,7 @@ async def found(path: str) -> File | None:
 
 
 async def version() -> str:
-    """What all files together are called: `v-` and a hash of their contents, looked at once a second."""
+    """The version of all files: `v-` and a hash of their contents, recomputed at most once a second."""
     global _version
     if _version is None or time.monotonic() - _version[0] > LOOK_S:
         _version = time.monotonic(), await _hashed()
@@ -93,7 +93,7 @@ async def _hashed() -> str:
 
 
 async def page() -> File:
-    """The page, which names all that it loads."""
+    """The page, with a list of all modules that it loads."""
     global _built
     current = await version()
     if _built is None or _built[0] != current:
@@ -106,7 +106,7 @@ async def page() -> File:
 
 
 async def modules() -> list[str]:
-    """The modules that the first one needs, itself first, by their paths below `static`."""
+    """The entry module and all modules that it imports, as paths below `static`."""
     needed = [ENTRY]
     for path in needed:
         file = await found(path)

@@ -1,4 +1,4 @@
-"""The catalogue of problems: one example of each code, from which the routes' documentation is made."""
+"""The catalog of problems: one example per error code; the OpenAPI document uses them."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from app.errors import (
 )
 
 _EXAMPLES: tuple[PalimpsestError, ...] = (
-    MalformedRequestError("The Content-Length header cannot be read."),
+    MalformedRequestError("The Content-Length header is invalid."),
     MalformedRequestError("The cursor is invalid.", code="malformed_cursor"),
     MalformedJsonError("The body is not valid JSON: unexpected end of data: line 1 column 2 (char 1)."),
-    MalformedEventIdError("An event id is a decimal number from 0 up."),
+    MalformedEventIdError("An event id must be a decimal number, 0 or greater."),
     UnauthorizedError("Send one of the server's API keys as Authorization: Bearer KEY, or log in."),
     WrongKeyError("That key isn't valid."),
     ForbiddenError(
@@ -57,7 +57,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ForbiddenError("approval.policy must be at least as strict as the server's (always).", code="approval_not_allowed"),
     ForbiddenError("'../x' leads outside /workspace; links are not followed.", code="outside_workspace"),
     ForeignOriginError("The Origin header names another site."),
-    NotFoundError("There is nothing at this path."),
+    NotFoundError("No route matches this path."),
     NotFoundError("There is no session with this id.", code="session_not_found"),
     NotFoundError("There is no queued message with this id.", code="message_not_found"),
     NotFoundError("There is no tool call with this id.", code="call_not_found"),
@@ -71,7 +71,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ),
     NotFoundError("There is no file at this path.", code="file_not_found"),
     NotFoundError("The session has no such step.", code="step_not_found"),
-    MethodNotAllowedError("This path does not take the method."),
+    MethodNotAllowedError("This path does not support the method."),
     NotFoundError("The session has no round 7.", code="round_not_found"),
     ConflictError("A compaction of this session is already running.", code="compaction_in_progress"),
     ConflictError("Round 1 cannot be reverted; only round 2 can be.", code="not_the_latest_round"),
@@ -105,16 +105,15 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         tokens=48_120,
         room=10_312,
     ),
-    UnsupportedMediaTypeError("A body needs Content-Type: application/json."),
-    RangeNotSatisfiableError("The content has 512 bytes."),
-    WrongHostError("The Host header names neither loopback nor a host in PALIMPSEST_ALLOWED_HOSTS."),
+    UnsupportedMediaTypeError("The body requires Content-Type: application/json."),
+    RangeNotSatisfiableError("The content has only 512 bytes."),
+    WrongHostError("The Host header is neither loopback nor a host in PALIMPSEST_ALLOWED_HOSTS."),
     ValidationFailedError(
         "The request is not valid: limits.max_steps: input should be greater than or equal to 1.",
         errors=[{"field": "limits.max_steps", "message": "Input should be greater than or equal to 1"}],
     ),
     InvalidRequestError(
-        "compaction.clip_chars: Input should be greater than or equal to 100; compaction.nonsense: There is no such"
-        " setting",
+        "compaction.clip_chars: Input should be greater than or equal to 100; compaction.nonsense: Unknown setting",
         code="invalid_compaction",
         field="compaction.clip_chars",
         errors=[
@@ -128,7 +127,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     InvalidRequestError("'src' is not a regular file.", code="not_a_file"),
     InvalidRequestError("'a.txt' is not a directory.", code="not_a_directory"),
     InvalidRequestError("'closed' may not be accessed.", code="permission_denied"),
-    InvalidRequestError("A stream of a new session needs a task.", code="task_required"),
+    InvalidRequestError("Streaming a new session requires a task.", code="task_required"),
     InvalidRequestError(
         "history.messages[3]: role should be one of system, user, assistant.", code="invalid_history", index=3
     ),
@@ -136,7 +135,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     MissingApiKeyError("The provider needs a key and none is configured."),
     QueueFullError("100 messages are already pending."),
     TooManyAttemptsError("Too many wrong keys; try again in a second."),
-    InternalError("The server failed to answer; its log says why."),
+    InternalError("The server could not handle the request. Its log has the details."),
     SandboxError("The sandbox could not list the files."),
     UnavailableError("The server is starting or stopping."),
     SupersededError("Another server was started on this database and has taken over the sessions."),
@@ -147,8 +146,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     StorageFullError("The database refused the write: database or disk is full."),
     ServerBusyError("1,000 runs are already waiting; try again later.", code="too_many_runs"),
     ServerBusyError("The limit of 1,000 open event streams is reached.", code="too_many_readers"),
-    ServerBusyError("Other bodies fill the memory that there is for them.", code="too_many_bodies"),
-    ServerBusyError("Other downloads fill the memory that there is for them.", code="too_many_downloads"),
+    ServerBusyError("Other requests use all memory for request bodies.", code="too_many_bodies"),
+    ServerBusyError("Other requests use all memory for downloads.", code="too_many_downloads"),
     SandboxUnavailableError("All 100 sandboxes are in use; try again when one is free.", code="too_many_sandboxes"),
     SandboxUnavailableError(
         "The sandbox cannot be limited to allowed_hosts: the server cannot enter networks of docker here, as root on"
@@ -156,7 +155,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         code="allowed_hosts_unavailable",
     ),
     UnavailableError(
-        "Not all parts of the server answer.",
+        "Parts of the server are not ready.",
         code="not_ready",
         ready=False,
         degraded=True,
@@ -168,11 +167,11 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
 )
 
 CATALOGUE: dict[str, PalimpsestError] = {error.code: error for error in _EXAMPLES}
-"""Every code that a client can meet on its own request, with an example of its error."""
+"""Every code that a client can get for a request, with an example of its error."""
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that can answer with these codes: by status, with an example for each code."""
+    """The `responses` of a route that may return these codes: by status, with an example for each code."""
     responses: dict[int | str, dict[str, Any]] = {}
     for code in codes:
         add_problem(responses, code)
@@ -180,7 +179,7 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
 
 
 def add_problem(responses: dict[Any, dict[str, Any]], code: str, *, key: type[int] | type[str] = int) -> None:
-    """Adds `code` to `responses`; OpenAPI's own documents have text as keys, FastAPI's arguments numbers."""
+    """Adds `code` to `responses`. `key` is the type of its keys: text in an OpenAPI document, numbers in FastAPI."""
     error = CATALOGUE[code]
     response = responses.setdefault(key(error.status), {"description": error.title, "content": {}})
     media = response["content"].setdefault(

@@ -1,4 +1,4 @@
-"""Schemas of the API alone; requests and answers of the services are in `runtime.values`."""
+"""Schemas used only by the API; the services' requests and responses are in `runtime.values`."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from app.api.log import NAMES
 
 
 class FieldError(BaseModel):
-    """A field at fault; `field` is its dotted path."""
+    """An invalid field; `field` is its dotted path."""
 
     field: str
     message: str
 
 
 class Problem(BaseModel):
-    """An error, as RFC 9457 has it. Some codes add fields of their own."""
+    """An error in the form of RFC 9457. Some codes add their own fields."""
 
     model_config = ConfigDict(extra="allow")
 
-    type: str = Field(description="A URN made of the code.", examples=["urn:palimpsest:session_not_found"])
-    title: str = Field(description="What kind of error this is, in words that do not change.")
-    status: int = Field(description="The answer's HTTP status.", examples=[404])
-    detail: str = Field(description="What happened this time, for a person.")
-    instance: str | None = Field(description="The path that was asked for.")
+    type: str = Field(description="A URN made from the code.", examples=["urn:palimpsest:session_not_found"])
+    title: str = Field(description="The kind of error; always the same for a code.")
+    status: int = Field(description="The HTTP status.", examples=[404])
+    detail: str = Field(description="What went wrong with this request, for people.")
+    instance: str | None = Field(description="The requested path.")
     code: str = Field(description="Stable name of the error, for programs.", examples=["session_not_found"])
     errors: list[FieldError] | None = Field(
-        default=None, description="With `validation_error` and `invalid_compaction`: the fields at fault."
+        default=None, description="With `validation_error` and `invalid_compaction`: the invalid fields."
     )
 
 
 class Alive(BaseModel):
-    """The answer of `GET /healthz`."""
+    """The response of `GET /healthz`."""
 
     status: str = Field(examples=["ok"])
     version: str = Field(examples=["0.1.0"])
 
 
 class EventView(BaseModel):
-    """A durable event of a session's log."""
+    """A durable event in a session's log."""
 
-    seq: int = Field(ge=1, description="Its place in the log, which is its `id` in the stream.")
+    seq: int = Field(ge=1, description="Its position in the log, which is also its `id` in the stream.")
     type: str = Field(json_schema_extra={"enum": list(NAMES)})
     data: Annotated[
-        Any, WithJsonSchema({"type": "object", "description": "As the stream has it; see the event's own schema."})
+        Any, WithJsonSchema({"type": "object", "description": "The same as in the stream; see the event's schema."})
     ]
 
 
 class EventPage(BaseModel):
-    """`next_cursor` goes into `after` of the next request; null at the end of the log, which a page without items need
-    not be."""
+    """Pass `next_cursor` as `after` to get the next page; it is null at the end of the log. A page may have no items
+    before that."""
 
     items: tuple[EventView, ...]
     last_seq: int

@@ -1,4 +1,4 @@
-"""Server-Sent Events: encodes batches of events and sends them for as long as somebody reads."""
+"""Server-Sent Events: encodes batches of events and sends them while the client is connected."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from app.api.errors import MalformedEventIdError
 from app.runtime.values.events import EventStream, StreamItem
 
 MAX_SEQ = 2**63 - 1
-"""The largest integer that the databases store."""
+"""The largest integer that the database stores."""
 
 _SEQ = re.compile(r"[0-9]{1,19}")
 _PING = ServerSentEvent(comment="ping", sep="\n")
 
 
 PIECE_BYTES = 64 * 1024
-"""What a reader holds at most, in bytes, of an event that it shares with others."""
+"""Most bytes of a shared event that one reader copies at a time."""
 
 
 def encode(items: list[StreamItem]) -> bytes:
-    """The batch in SSE's wire format. Data is JSON in one line, so that nothing needs to be split."""
+    """The batch in SSE's wire format. Data is JSON on one line, so it never needs splitting."""
     return b"".join([field for item in items for field in _fields(item)])
 
 
 def _pieces(items: list[StreamItem]) -> Iterator[bytes]:
-    """The batch in SSE's wire format: together what is small, and large events in pieces."""
+    """The batch in SSE's wire format: small events together, large ones in pieces."""
     small: list[StreamItem] = []
     for item in items:
         if len(item.data) <= PIECE_BYTES:
@@ -60,13 +60,13 @@ def _fields(item: StreamItem) -> Iterator[bytes]:
 
 
 def start_after(after: str | None, last_event_id: str | None) -> int:
-    """The seq that a reader has already; `Last-Event-ID` wins, as a browser reconnects with the first URL. Raises
+    """The last seq that the client has. `Last-Event-ID` wins, since a browser reconnects with the original URL. Raises
     `MalformedEventIdError`."""
     given = after if last_event_id is None else last_event_id
     if given is None:
         return 0
     if not _SEQ.fullmatch(given) or int(given) > MAX_SEQ:
-        raise MalformedEventIdError("An event id is a decimal number from 0 up.")
+        raise MalformedEventIdError("An event id must be a decimal number, 0 or greater.")
     return int(given)
 
 
@@ -79,10 +79,10 @@ async def chunks(batches: EventStream, retry_ms: int) -> AsyncIterator[bytes]:
 
 
 class EventStreamResponse(EventSourceResponse):
-    """Sends the events of a subscription until it ends, the reader leaves or the server stops.
+    """Sends the events of a subscription until it ends, the client disconnects or the server stops.
 
-    The subscription is entered before the first byte, so that its errors are still problem documents and nothing that
-    happens after the answer's head is missed; it is left as soon as the stream ends, whatever ended it.
+    The subscription is entered before the first byte, so that its errors become problem documents and no event after
+    the headers is missed. It is exited as soon as the stream ends for any reason.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class EventStreamResponse(EventSourceResponse):
         self._in_event = False
 
     async def _ping(self, send: Send) -> None:
-        """As the base class does it, by a clock that is given, and never within an event, which is sent in pieces."""
+        """As in the base class, but with an injected clock, and never inside an event that is sent in pieces."""
         comment = ensure_bytes(_PING, "\n")
         while self.active:
             await self._sleep(self.ping_interval)
@@ -113,8 +113,8 @@ class EventStreamResponse(EventSourceResponse):
             await self._send_all(scope, while_logged_in(scope, receive), send)
 
     async def _send_with_timeout(self, send: Send, message: Message) -> None:
-        """Sends without a time limit, since the connection has its own; the base class's cancel scope costs more for
-        each event than all else here."""
+        """Sends without a timeout, since the connection has one; the base class's cancel scope would be the largest
+        cost per event here."""
         async with self._sending:
             self._in_event = not message["body"].endswith(b"\n\n")
             await send(message)
@@ -129,7 +129,7 @@ class EventStreamResponse(EventSourceResponse):
 
         await super().__call__(scope, receive, noted)
         if not complete:
-            # The reader has left, which makes this a no-op, or the server stops: the body then ends as it should.
+            # The client has disconnected, which makes this a no-op, or the server is stopping: end the body properly.
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

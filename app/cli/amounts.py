@@ -1,4 +1,4 @@
-"""Tokens, money and time as a person reads them."""
+"""Human-readable tokens, money and time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seconds(value: float) -> str:
 
 
 def money(cost_usd: float | None) -> str:
-    """`$0.0123`; an unknown price is said to be so."""
+    """`$0.0123`, or `cost unknown`."""
     if cost_usd is None:
         return "cost unknown"
     return f"${cost_usd:.2f}" if cost_usd >= 1 or cost_usd == 0 else f"${cost_usd:.4f}"
@@ -35,10 +35,15 @@ def tokens(usage: dict[str, Any]) -> str:
 
 
 def share(context: dict[str, Any]) -> str:
-    """`context 14%` of what is usable, which a context may exceed until it is compacted; empty where the window is
-    unknown."""
+    """`context 14%` of the usable window, at most 100%; empty if the window is unknown."""
     usable = context.get("usable") or 0
     return f"context {min(100, round(100 * context.get('tokens', 0) / usable))}%" if usable else ""
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `2nd`, `3rd`, `11th`."""
+    suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
 
 
 def joined(*items: str) -> str:
@@ -46,7 +51,7 @@ def joined(*items: str) -> str:
 
 
 def between(start: str | None, end: str | None) -> str:
-    """The time between two RFC 3339 times; empty where one is missing."""
+    """The time between two RFC 3339 times; empty if one is missing."""
     if start is None or end is None:
         return ""
     return seconds((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())

@@ -1,4 +1,4 @@
-"""Unpacks a session's workspace, whose every name and link a model may have chosen."""
+"""Unpacks a session's workspace, whose names and links are untrusted: a model chose them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import IO
 
 
 def unpack(archive: IO[bytes], folder: Path) -> list[str]:
-    """Unpacks a tar into `folder` and returns the names that were left out, since they would lead out of it or are
-    no files. Blocks: call it in a thread.
+    """Unpacks a tar into `folder` and returns the names that were skipped because they lead out of it or are not
+    files. Blocks: call it in a thread.
 
-    Links come last: nothing is written when they are there, so nothing can be written through them, whatever the tar
-    filter of this Python misses. Owners and the bits for set-uid are dropped.
+    Links are created last, so nothing can be written through them, whatever Python's tar filter misses. Owners and
+    set-uid bits are dropped.
     """
     folder.mkdir(parents=True, exist_ok=True)
     refused: list[str] = []
@@ -45,7 +45,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> boo
 
 
 def _through_link(folder: Path, name: str) -> bool:
-    """Whether a directory on the way to `name`, below `folder`, is a link."""
+    """Whether a parent directory of `name`, below `folder`, is a link."""
     way = folder
     for part in Path(name).parts[:-1]:
         way = way / part

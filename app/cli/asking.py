@@ -1,5 +1,4 @@
-"""A run that is followed, and its calls that wait: the person at the terminal is asked; without one, it is said which
-command decides."""
+"""Waiting calls of a followed run: asks at the terminal, or without one prints the command that decides."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ Hear = Callable[[ServerEvent], None]
 
 @asynccontextmanager
 async def asking(client: Client, session_id: str, *, as_json: bool) -> AsyncIterator[Hear]:
-    """Asks the person at the terminal about every call that waits while the context lasts; it has to be told of the
-    session's events. Where nobody can be asked, standard error says how to decide from elsewhere."""
+    """Asks at the terminal about every waiting call while the context lasts; without a terminal, prints to standard
+    error how to decide from elsewhere. Yields the function to call with the session's events."""
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
     desk = (Asker if asks else Teller)(client, session_id, Screen(sys.stderr))
     task = asyncio.create_task(desk.run())
@@ -38,7 +37,7 @@ async def asking(client: Client, session_id: str, *, as_json: bool) -> AsyncIter
 
 
 class Desk(ABC):
-    """Knows which calls wait, as far as the events say, and does something about them."""
+    """Tracks the waiting calls from the session's events; subclasses handle them."""
 
     def __init__(self, client: Client, session_id: str, screen: Screen) -> None:
         self._client = client
@@ -48,7 +47,7 @@ class Desk(ABC):
         self._news = asyncio.Event()
 
     def hear(self, event: ServerEvent) -> None:
-        """Takes an event of the session."""
+        """Handles an event of the session."""
         if event.event == "approval.requested":
             self._waiting[event.data["call_id"]] = Call(event.data["name"], event.data["arguments"])
         elif event.event == "approval.resolved":
@@ -59,10 +58,10 @@ class Desk(ABC):
 
     @abstractmethod
     async def run(self) -> None:
-        """Works until it is cancelled."""
+        """Runs until it is cancelled."""
 
     async def _pending(self) -> list[dict[str, Any]]:
-        """What still waits: what is read of an old log was decided long ago."""
+        """The calls that still wait; those from older events may be decided already."""
         try:
             return await pending(self._client, self._session_id)
         except CliError as error:
@@ -71,7 +70,7 @@ class Desk(ABC):
 
 
 class Teller(Desk):
-    """Says of each call how to decide on it."""
+    """Prints how to decide on each call."""
 
     async def run(self) -> None:
         while True:
@@ -87,11 +86,11 @@ class Teller(Desk):
                 if item["call_id"] in new:
                     shown = short(item["call_id"], ids)
                     how = how_to_decide(self._client, self._session_id, shown)
-                    self._screen.line(f"call {shown} waits, {time_left(item)}: {how}", fg="yellow")
+                    self._screen.line(f"call {shown} needs approval, {time_left(item)}: {how}", fg="yellow")
 
 
 class Asker(Desk):
-    """Asks about one call after the other, as long as it waits."""
+    """Asks about one call at a time, as long as it waits."""
 
     async def run(self) -> None:
         """Asks until it is cancelled, or the terminal's input ends."""
@@ -108,7 +107,7 @@ class Asker(Desk):
         return call_id in [item["call_id"] for item in await self._pending()]
 
     async def _ask(self, call_id: str, call: Call) -> bool:
-        """Asks about a call until it is decided, here or elsewhere; False where nobody can be asked any more."""
+        """Asks about a call until it is decided, here or elsewhere; False if the terminal's input has ended."""
         self._screen.line(whole(call), bold=True)
         while call_id in self._waiting:
             _forget_typed()
@@ -133,7 +132,7 @@ class Asker(Desk):
             self._screen.line(error.detail, fg="yellow")
 
     async def _line(self, call_id: str) -> str | None:
-        """The next line of the terminal, empty at its end; None where the call was decided elsewhere meanwhile."""
+        """The next line from the terminal, empty at its end; None if the call was decided elsewhere meanwhile."""
         loop = asyncio.get_running_loop()
         read: asyncio.Future[str] = loop.create_future()
 
@@ -155,7 +154,7 @@ class Asker(Desk):
 
 
 def _forget_typed() -> None:
-    """What was typed before a question is no answer to it."""
+    """Discards input typed before the question."""
     import termios
 
     with suppress(termios.error):

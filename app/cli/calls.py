@@ -1,4 +1,4 @@
-"""Tool calls on the screen: what was asked for, and what came of it, each on a line."""
+"""Tool calls on the screen: the call and its result, each on a line."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _VERBS = {
     "search_files": ("searched for", "pattern"),
 }
 _SILENT = {"update_plan"}
-"""Tools whose effect is an event of its own."""
+"""Tools whose effect has its own event."""
 
 
 MAX_SHOWN = 10_000
-"""Characters of a call that somebody who is asked is shown; a longer one is cut where they can see that it is."""
+"""Max characters of a call shown for approval; a longer one is visibly cut."""
 
 
 @dataclass
 class Call:
-    """A call that is open. `text` is what is on the screen of its output, which is known whole as long as `whole`."""
+    """An open call. `text` is its output on the screen; `whole` is False once live output had a gap."""
 
     name: str
     arguments: dict[str, Any] | str
@@ -37,10 +37,10 @@ class Call:
     whole: bool = True
 
     def take(self, offset: int, text: str) -> str:
-        """What a live piece of output adds to the screen."""
+        """The new text in a chunk of live output."""
         if offset > self.end:
             gap, self.end, self.whole = offset - self.end, offset + len(text), False
-            return f"\n… {gap:,} characters are not shown here …\n{text}"
+            return f"\n… {gap:,} characters not shown …\n{text}"
         new = text[self.end - offset :]
         self.end += len(new)
         self.text += new
@@ -51,7 +51,7 @@ class Call:
         return value if isinstance(value, str) else json.dumps(value)
 
     def headline(self) -> str:
-        """`$ ls -l`, or what the call is about."""
+        """`$ ls -l`, or the tool and its main argument."""
         if self.name == COMMAND:
             return "$ " + self.argument("command").strip().replace("\n", "\n  ")
         verb, subject = _VERBS.get(self.name, (self.name, ""))
@@ -60,7 +60,7 @@ class Call:
 
 
 def whole(call: Call) -> str:
-    """All that a person has to know of a call to decide on it."""
+    """The whole call, as a person needs it to decide."""
     if call.name == COMMAND and isinstance(call.arguments, dict):
         text = call.headline()
     else:
@@ -71,12 +71,12 @@ def whole(call: Call) -> str:
     return (
         text
         if left <= 0
-        else f"{text[:MAX_SHOWN]}\n… {left:,} characters more; `palimpsest approvals ID --json` has them all"
+        else f"{text[:MAX_SHOWN]}\n… {left:,} more characters; `palimpsest approvals ID --json` shows all"
     )
 
 
 def command_rest(call: Call, result: dict[str, Any]) -> str:
-    """The end of a command's output that did not come live; nothing where live output had gaps."""
+    """The rest of a command's output that was not sent live; empty if live output had gaps."""
     output = str(result["output"])
     for note in ("[no output]", f"[exit code {result.get('exit_code')}]"):
         output = output.removesuffix(note)
@@ -86,7 +86,7 @@ def command_rest(call: Call, result: dict[str, Any]) -> str:
 
 
 def outcome_line(call: Call, result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """How a call ended, with the line's style; empty for what needs no line."""
+    """How a call ended, with the line's style; empty if it needs no line."""
     status, time = result["status"], amounts.seconds(result["duration_ms"] / 1000)
     good = status == "completed"
     if call.name == COMMAND:

@@ -1,4 +1,4 @@
-"""The single checks of `palimpsest doctor`. None of them prints a key or changes anything that is kept."""
+"""The checks of `palimpsest doctor`. They print no keys and change nothing permanently."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from app.server import bind, check_model, is_loopback, read_prompts
 from app.settings import DEMO_MODEL, Settings
 
 OLDEST_PYTHON = (3, 11)
-A_DEMO = "the scripted demo and no real model"
+A_DEMO = "a scripted demo; no real model"
 NO_KEY = "its provider has no key"
-GIVE_A_KEY = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a provider of your own in PALIMPSEST_PROVIDERS"
+GIVE_A_KEY = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or configure your own provider in PALIMPSEST_PROVIDERS"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding. `missing` is something without which the server cannot do its work; `fix` says how to mend it."""
+    """One finding. `missing` means that the server cannot work without it; `fix` says how to fix it."""
 
     name: str
     status: Literal["ok", "warning", "missing"]
@@ -48,13 +48,13 @@ def python() -> Check:
 
 
 def variables() -> list[Check]:
-    """Variables that look like settings and are none; nothing where there are none. Values are not printed."""
+    """Variables that look like settings but are not. Values are not printed."""
     return [
         Check(
             "settings",
             "warning",
-            f"{name} is no setting, and nothing reads it",
-            f"Set {near} instead, if that was meant." if near else "Unset it, or look the name up in docs/settings.md.",
+            f"{name} is not a setting; nothing reads it",
+            f"Did you mean {near}?" if near else "Unset it, or look up the name in docs/settings.md.",
         )
         for name, near in unknown_variables().items()
     ]
@@ -68,17 +68,17 @@ def storage(settings: Settings) -> list[Check]:
 def _data_dir(path: Path) -> Check:
     if (reason := _refusal(path)) is not None:
         detail = f"{path} cannot be written: {reason}"
-        return Check("data", "missing", detail, "Give this user the directory, or set PALIMPSEST_DATA_DIR.")
+        return Check("data", "missing", detail, "Make it writable for this user, or set PALIMPSEST_DATA_DIR.")
     if not path.exists():
-        return Check("data", "ok", f"{path}, made at the first start")
+        return Check("data", "ok", f"{path}, created at the first start")
     if (remedy := how_to_close(path)) is not None:
-        return Check("data", "warning", f"others on this machine may read {path}", f"`{remedy}` closes it to them.")
+        return Check("data", "warning", f"other users of this machine can read {path}", f"`{remedy}` prevents that.")
     return Check("data", "ok", f"{path}")
 
 
 def _refusal(folder: Path) -> str | None:
-    """Why nothing can be made in a folder, or no such folder; None where it can. Tried for real and taken back, in the
-    nearest folder that there is: permissions alone say little of root, or of file systems such as /proc."""
+    """Why `folder` cannot be created or written, or None. Creates and removes a directory in the nearest existing
+    parent: permissions alone say little for root, or for file systems such as /proc."""
     place = folder
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
@@ -96,24 +96,24 @@ def _database(settings: Settings) -> Check:
             return _new_database(path, settings.data_dir)
         current, newest = revisions(settings.url)
     except StorageError as error:
-        return Check("database", "missing", error.detail, "Mend PALIMPSEST_DATABASE_URL, or restore the file.")
+        return Check("database", "missing", error.detail, "Fix PALIMPSEST_DATABASE_URL, or restore the file.")
     if not os.access(path, os.W_OK):
-        return Check("database", "missing", f"{path} cannot be written", "Give this user the file.")
+        return Check("database", "missing", f"{path} cannot be written", "Make it writable for this user.")
     if current != newest:
         detail = f"{path} is at schema {current or 'none'}, the newest is {newest}"
-        return Check("database", "warning", detail, "`palimpsest db upgrade`, or the next start, brings it there.")
+        return Check("database", "warning", detail, "`palimpsest db upgrade`, or the next start, upgrades it.")
     return Check("database", "ok", f"{path}, schema {current}")
 
 
 def _new_database(path: Path, data_dir: Path) -> Check:
-    """A file that is not there yet; of its folders only the data directory is made for it."""
+    """A file that does not exist yet; of its parent directories, only the data directory is created."""
     if not (path.parent == data_dir or path.parent.is_dir()) or _refusal(path.parent) is not None:
-        return Check("database", "missing", f"{path} cannot be made", "Mend PALIMPSEST_DATABASE_URL.")
-    return Check("database", "ok", f"{path}, made at the first start")
+        return Check("database", "missing", f"{path} cannot be created", "Fix PALIMPSEST_DATABASE_URL.")
+    return Check("database", "ok", f"{path}, created at the first start")
 
 
 async def sandboxes(settings: Settings) -> list[Check]:
-    """Each kind of sandbox; one that the settings allow is needed."""
+    """Each kind of sandbox that the settings allow; at least one is required."""
     if settings.sandbox == "local-unsafe":
         detail = "commands run as the server's own user, without any isolation"
         return [Check("sandbox", "warning", detail, "Set PALIMPSEST_SANDBOX to docker or bubblewrap.")]
@@ -142,19 +142,19 @@ async def _docker(settings: Settings) -> Check:
 
 
 async def _image(settings: Settings, engine_is: str) -> Check:
-    """Whether the image is here or can be had, asked for as at a server's start, which leaves Docker out if not."""
+    """Whether the image is present or can be pulled; if not, a server does not use Docker."""
     image, engine = settings.sandbox_image, Engine(settings.docker_host)
     try:
         if await engine.has_image(image):
-            return Check("docker", "ok", f"{engine_is}, image {image} is here")
+            return Check("docker", "ok", f"{engine_is}, image {image} is present")
         await engine.find_remote(image)
     except SandboxUnavailableError as error:
-        fix = "Until the image is there, a server that is started leaves Docker out."
+        fix = "Without the image, the server starts without Docker."
         return Check("docker", "missing", f"{engine_is}. {error.detail}", fix)
     finally:
         await engine.aclose()
-    fix = f"The first session that needs it pulls it; `docker pull {image}` does so now."
-    return Check("docker", "warning", f"{engine_is}, image {image} is not here yet", fix)
+    fix = f"The first session pulls it; `docker pull {image}` pulls it now."
+    return Check("docker", "warning", f"{engine_is}, image {image} is not present yet", fix)
 
 
 async def _works(name: str, factory: SandboxFactory) -> Check:
@@ -168,7 +168,7 @@ async def _works(name: str, factory: SandboxFactory) -> Check:
 
 
 def models(settings: Settings) -> list[Check]:
-    """Which providers can be called, and whether the default model is one that works."""
+    """Which providers can be called, and whether the default model works."""
     real = [config for config in provider_configs(settings) if config.kind != "scripted"]
     ready = [config.name for config in real if config.ready]
     without = [config.name for config in real if not config.ready]
@@ -180,11 +180,11 @@ def models(settings: Settings) -> list[Check]:
 def _default_model(settings: Settings) -> Check:
     model = default_model(settings)
     if model == DEMO_MODEL:
-        return Check("model", "warning", f"{model} is {A_DEMO}", _sentence(GIVE_A_KEY))
+        return Check("model", "warning", f"{model}: {A_DEMO}", _sentence(GIVE_A_KEY))
     try:
         check_model(settings)
     except PalimpsestError as error:
-        return Check("model", "missing", error.detail, "Name a model of one of these providers there.")
+        return Check("model", "missing", error.detail, "Set PALIMPSEST_MODEL to a model of one of these providers.")
     if (variable := missing_key(settings)) is not None:
         fix = f"Set {variable}, or choose another model in PALIMPSEST_MODEL."
         return Check("model", "missing", f"{model}: {NO_KEY}", fix)
@@ -192,7 +192,7 @@ def _default_model(settings: Settings) -> Check:
 
 
 def prompts(settings: Settings) -> list[Check]:
-    """The operator's own texts; nothing where none is set."""
+    """The operator's prompt files, if any are set."""
     given = {"system prompt": settings.system_prompt_file, "summary template": settings.summary_template_file}
     set_here = [f"{name} {path}" for name, path in given.items() if path is not None]
     if not set_here:
@@ -200,12 +200,12 @@ def prompts(settings: Settings) -> list[Check]:
     try:
         read_prompts(settings)
     except PalimpsestError as error:
-        return [Check("prompts", "missing", error.detail, "Mend the file, or unset the variable.")]
+        return [Check("prompts", "missing", error.detail, "Fix the file, or unset the variable.")]
     return [Check("prompts", "ok", ", ".join(set_here))]
 
 
 def missing_key(settings: Settings) -> str | None:
-    """The variable whose key the default model waits for; None where it can be called."""
+    """The variable for the key that the default model lacks; None if it can be called."""
     provider = default_model(settings).partition("/")[0]
     waits = any(config.name == provider and not config.ready for config in provider_configs(settings))
     return f"{provider.upper()}_API_KEY" if waits else None
@@ -216,7 +216,7 @@ def _sentence(text: str) -> str:
 
 
 async def address(settings: Settings) -> list[Check]:
-    """Whether the server could listen, or listens already."""
+    """Whether the server can listen, or is already running."""
     where = f"{settings.host}:{settings.port}"
     url = own_url(settings)
     if url is not None and await answers(url):
@@ -231,10 +231,10 @@ async def address(settings: Settings) -> list[Check]:
 
 
 def access(settings: Settings) -> list[Check]:
-    """Who may call the server, and whether commands could call it too."""
+    """Who may call the server, and whether sandboxed commands could call it too."""
     found = [_keys(settings)]
     if settings.sandbox_network == "on" and settings.sandbox != "docker" and not settings.api_keys:
-        detail = "commands in bubblewrap would share the host's network and reach this server, which asks for no key"
+        detail = "commands in bubblewrap would share the host's network and reach this server without a key"
         found.append(Check("network", "missing", detail, "Set PALIMPSEST_API_KEYS, or PALIMPSEST_SANDBOX_NETWORK=off."))
     return found
 
@@ -245,5 +245,5 @@ def _keys(settings: Settings) -> Check:
         return Check("access", "ok", f"{count} API keys are set" if count > 1 else "an API key is set")
     if is_loopback(settings.host):
         return Check("access", "ok", "no key is set: this machine only")
-    detail = f"{settings.host} can be reached from outside, and no key is set"
+    detail = f"{settings.host} is reachable from outside, and no key is set"
     return Check("access", "missing", detail, "Set PALIMPSEST_API_KEYS, or listen on 127.0.0.1.")

@@ -1,4 +1,4 @@
-"""The command line's way to a server: its HTTP API, and event streams that survive a lost connection."""
+"""The command line's HTTP client, with event streams that survive a lost connection."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from app.cli.errors import (
 from app.cli.sse import ServerEvent, read_events
 
 RECONNECTS = 5
-"""Attempts in a row, without an event between them, before a stream is given up."""
+"""Max consecutive reconnects without an event before a stream is given up."""
 RECONNECT_DELAY_S = 1.0
-"""What the server itself asks for with `retry`."""
+"""The same delay as the server's `retry`."""
 SILENCE_S = 45.0
-"""A stream without a byte for so long is dead: the server sends a comment every 5 s."""
+"""A stream without a byte for this long is dead: the server sends a comment every 5 s."""
 ANSWER_S = 60.0
-"""How long a server may be silent in the middle of an answer that is no stream of events, in seconds."""
+"""Read timeout for responses other than event streams, in seconds."""
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server and the key it is called with. `has_to_be_named` says that another command finds it by its URL alone."""
+    """A server and its key. `has_to_be_named`: other commands find this server only if given its URL."""
 
     url: str
     key: str | None = None
@@ -68,40 +68,39 @@ class Client:
         await self._http.aclose()
 
     async def call(self, method: str, path: str, **options: Any) -> Any:
-        """The JSON of an answer; None where it has no body."""
+        """The JSON of a response; None if it has no body."""
         try:
             response = await self._http.request(method, path, **options)
         except httpx.TransportError as error:
-            raise self._failure(error, "the answer came") from error
+            raise self._failure(error, "the response arrived") from error
         _check(response)
         try:
             return response.json() if response.content else None
         except ValueError as error:
-            raise CliError(f"What answers at {self.url} is no Palimpsest server.", code="not_palimpsest") from error
+            raise CliError(f"The server at {self.url} is not a Palimpsest server.", code="not_palimpsest") from error
 
     def _failure(self, error: httpx.TransportError, awaited: str) -> CliError:
-        """A transport's error as ours: nobody was there, or a server was and the connection broke off before what was
-        awaited."""
+        """The CLI error for a transport error: no server answers, or the connection was lost before `awaited`."""
         if isinstance(error, _NOBODY):
             return NoServerError(
                 f"No server answers at {self.url} ({_reason(error)}). Start one with `palimpsest serve`."
             )
-        return ConnectionLostError(f"The connection to {self.url} broke off before {awaited}: {_reason(error)}.")
+        return ConnectionLostError(f"The connection to {self.url} was lost before {awaited}: {_reason(error)}.")
 
     async def session(self, session_id: str) -> dict[str, Any]:
         session: dict[str, Any] = await self.call("GET", f"/v1/sessions/{session_id}")
         return session
 
     async def find(self, given: str) -> str:
-        """The id of the only session whose id begins or ends with `given`. Raises `CliError`."""
+        """The id of the only session whose id starts or ends with `given`. Raises `CliError`."""
         piece = ids.typed(given, "session")
         if len(piece) >= ids.FULL:
             return piece
         found = ids.matching(piece, [str(item["id"]) async for item in self.sessions()])
         if not found:
-            raise CliError(f"There is no session whose id begins or ends with {piece}.", code="session_not_found")
+            raise CliError(f"No session id starts or ends with {piece}.", code="session_not_found")
         if len(found) > 1:
-            several = f"{len(found)} sessions begin or end with {piece}: {ids.listed(found)}."
+            several = f"{len(found)} session ids start or end with {piece}: {ids.listed(found)}."
             raise CliError(several, code="ambiguous_id")
         return found[0]
 
@@ -127,13 +126,13 @@ class Client:
                 async for chunk in response.aiter_bytes():
                     await asyncio.to_thread(file.write, chunk)
         except httpx.TransportError as error:
-            raise self._failure(error, "all files had come") from error
+            raise self._failure(error, "all files arrived") from error
 
     async def follow(
         self, session_id: str, after: int = 0, *, until_idle: bool = True
     ) -> AsyncGenerator[ServerEvent, None]:
-        """The events after the seq `after` until the session is idle, or without `until_idle` for as long as they are
-        read, over as many connections as it takes. Raises `SessionDeletedError` where it was deleted meanwhile."""
+        """The events after the seq `after` until the session is idle, or without `until_idle` forever; reconnects as
+        needed. Raises `SessionDeletedError` if the session is deleted meanwhile."""
         last = after
         failures = 0
         known = False
@@ -161,9 +160,9 @@ class Client:
             failures += 1
             if failures > RECONNECTS:
                 raise ConnectionLostError(
-                    f"The connection to {self.url} was lost; `palimpsest sessions follow {session_id}` goes on later."
+                    f"The connection to {self.url} was lost. Continue with `palimpsest sessions follow {session_id}`."
                 )
-            self._on_notice(f"connection lost, trying again ({failures} of {RECONNECTS}): {reason}")
+            self._on_notice(f"connection lost, reconnecting ({failures} of {RECONNECTS}): {reason}")
             await asyncio.sleep(RECONNECT_DELAY_S)
 
     async def _stream(self, session_id: str, last: int, until_idle: bool) -> AsyncGenerator[ServerEvent, None]:
@@ -181,19 +180,19 @@ class Client:
                     yield event
 
     async def _is_over(self, session_id: str, last: int) -> bool:
-        """Whether the stream ended since the session is idle, and not since the server went down."""
+        """Whether the stream ended because the session is idle, not because the server stopped."""
         session = await self.session(session_id)
         return bool(session["status"] == "idle" and session["last_seq"] <= last)
 
 
 _NOBODY = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
-"""Errors before there was a connection."""
+"""Errors before a connection was established."""
 
 
 def _reason(error: httpx.TransportError) -> str:
-    """The error in words; timeouts have none of their own."""
+    """The error's message; timeouts have none."""
     if isinstance(error, httpx.ReadTimeout):
-        return "nothing came for too long"
+        return "timed out waiting for data"
     return str(error) or type(error).__name__
 
 
@@ -208,7 +207,7 @@ def _host(url: str) -> str:
     except httpx.InvalidURL:
         parsed = httpx.URL()
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise UsageError(f"{url} is not the URL of a server, as http://127.0.0.1:8000 is.", code="bad_url")
+        raise UsageError(f"{url} is not a server URL such as http://127.0.0.1:8000.", code="bad_url")
     return parsed.host
 
 
@@ -219,16 +218,16 @@ async def _check_stream(response: httpx.Response) -> None:
 
 
 def _check(response: httpx.Response) -> None:
-    """Raises the problem that the answer is, if it is one; a server that is starting or stopping counts as absent."""
+    """Raises the problem in an error response; a server that is starting or stopping counts as absent."""
     if response.is_success:
         return
     problem = _problem(response)
-    detail = str(problem.get("detail") or f"The server answered {response.status_code}.")
+    detail = str(problem.get("detail") or f"The server responded with status {response.status_code}.")
     code = str(problem.get("code") or f"http_{response.status_code}")
     if response.status_code == httpx.codes.SERVICE_UNAVAILABLE and code == "unavailable":
         raise NoServerError(detail, code="unavailable")
     if response.status_code == httpx.codes.UNAUTHORIZED:
-        detail += " Give it with --key or PALIMPSEST_API_KEY."
+        detail += " Pass it with --key or PALIMPSEST_API_KEY."
     raise ServerRefusedError(detail, code=code)
 
 

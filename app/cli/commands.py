@@ -1,4 +1,4 @@
-"""The commands and their options. Nothing heavy is imported here: each command fetches its work when it runs."""
+"""The commands and their options. Nothing heavy is imported here: each command imports its work when it runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Commands(TyperGroup):
-    """Commands whose expected errors end in one sentence, and which end without one where nobody reads it."""
+    """Commands that report expected errors in one sentence, and exit silently on a closed pipe."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -47,12 +47,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Runs coding agents that never run out of context.\n\n`palimpsest doctor` says whether all that is needed is"
-    " here, `palimpsest run` carries out one task, and `palimpsest serve` starts the server that `sessions`, `fork`,"
-    " `compact`, `approvals`, `approve` and `deny` talk to. Settings are environment variables or lines of a `.env`"
-    " file in the working directory.",
+    help="Runs coding agents that never run out of context.\n\n`palimpsest doctor` checks this machine, `palimpsest"
+    " run` runs one task, and `palimpsest serve` starts the server that `sessions`, `fork`, `compact`, `approvals`,"
+    " `approve` and `deny` use. Settings are environment variables or lines of a `.env` file in the working directory.",
 )
-database = typer.Typer(no_args_is_help=True, help="Look after the database.")
+database = typer.Typer(no_args_is_help=True, help="Manage the database.")
 app.add_typer(sessions, name="sessions")
 app.add_typer(database, name="db")
 
@@ -76,17 +75,19 @@ def root(
 
 @app.command()
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on; else PALIMPSEST_HOST or 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; else PALIMPSEST_PORT or 8000.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; default: PALIMPSEST_HOST or 127.0.0.1.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; default: PALIMPSEST_PORT or 8000.")] = None,
 ) -> None:
-    """Start the server and say how to try it.
+    """Start the server and print an example request.
 
-    It runs until Ctrl-C. Sessions that were running go on at the next start, or wait for a resume with
-    PALIMPSEST_RECOVER=park.
+    Ctrl-C stops it. Interrupted sessions continue at the next start; with PALIMPSEST_RECOVER=park they wait for a
+    resume.
     """
     from app.cli.config import load_settings
 
-    # First, since what is wrong with them can be said in a third of the time that a server takes to load.
+    # First: invalid settings are reported in a third of the time that the server takes to load.
     settings = load_settings(host=host, port=port)
     with loading():
         from app.cli.serve import serve as start
@@ -96,12 +97,12 @@ def serve(
 
 @app.command(context_settings={"help_option_names": ["-h", "--help"]})
 def run(
-    task: Annotated[str | None, typer.Argument(help="What shall be done; - or nothing reads standard input.")] = None,
+    task: Annotated[str | None, typer.Argument(help="The task; - or nothing reads standard input.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Copy the session's files into DIR at the end.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="The model, as provider/model; else the server's default.")
+        str | None, typer.Option("--model", "-m", help="The model, as provider/model; default: the server's.")
     ] = None,
     effort: Annotated[
         Literal["none", "minimal", "low", "medium", "high", "max"] | None,
@@ -116,25 +117,25 @@ def run(
         str | None,
         typer.Option(metavar="POLICY", help="reactive, threshold, handoff, or settings as JSON."),
     ] = None,
-    system_prompt: Annotated[str | None, typer.Option(help="Added instructions.")] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="End the run after so many steps.")] = None,
+    system_prompt: Annotated[str | None, typer.Option(help="Additional instructions.")] = None,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Max steps of the run.")] = None,
     title: Annotated[str | None, typer.Option(help="The session's title.")] = None,
     sandbox: Annotated[str | None, typer.Option(help="docker or bubblewrap.")] = None,
     approval: Annotated[
         str | None,
-        typer.Option(metavar="POLICY", help="Calls to be asked about: never, always, or rules in JSON, as in the API."),
+        typer.Option(metavar="POLICY", help="Which calls need approval: never, always, or JSON rules as in the API."),
     ] = None,
-    remove: Annotated[bool, typer.Option("--rm", help="Delete the session when it is done.")] = False,
+    remove: Annotated[bool, typer.Option("--rm", help="Delete the session at the end.")] = False,
     json: JsonLines = False,
     server: Server = None,
     key: Key = None,
 ) -> None:
-    """Run a task and follow it to its end.
+    """Run a task and follow it until it ends.
 
-    Talks to the server that is named or runs here, else starts one for this task. Ctrl-C cancels the run, a second one
-    quits at once. Calls that need approval are asked about in the terminal; without one, or with --json, standard error
-    says which command decides. Exit status: 0 completed, 1 failed or a limit reached, 130 cancelled, 141 where nobody
-    reads on.
+    Uses the given server or the one on this machine, or starts one for this task. Ctrl-C cancels the run; a second
+    Ctrl-C quits at once. Asks in the terminal about calls that need approval; without a terminal, or with --json,
+    prints the command that decides to standard error. Exit status: 0 completed, 1 failed or limit reached, 130
+    cancelled, 141 output closed.
     """
     from app.cli.run import TaskOptions, run_task
 
@@ -146,20 +147,18 @@ def run(
 def compact(
     session: SessionId,
     policy: Annotated[
-        Policy | None, typer.Option(help="The policy of this round alone; else the session's own.")
+        Policy | None, typer.Option(help="The policy for this round only; default: the session's.")
     ] = None,
-    instructions: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What the summary should keep, in plain words.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")] = False,
+    instructions: Annotated[str | None, typer.Option(metavar="TEXT", help="What the summary should keep.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do; change nothing.")] = False,
     json: Json = False,
     server: Server = None,
     key: Key = None,
 ) -> None:
-    """Make the context of a session smaller now, and say what that came to.
+    """Compact a session's context now and show the result.
 
     A running session does it between two steps. Nothing is lost: the history keeps all messages, and
-    `palimpsest sessions revert` takes the round back. Exit status 1 where it came to nothing.
+    `palimpsest sessions revert` reverts the round. Exit status 1 if the round changed nothing.
     """
     from app.cli import compaction as work
     from app.cli.sessions import connected
@@ -174,14 +173,14 @@ def compact(
 def fork(
     session: SessionId,
     after: Annotated[
-        str | None, typer.Option(metavar="MESSAGE", help="The last message that the fork has; else all of them.")
+        str | None, typer.Option(metavar="MESSAGE", help="The last message to copy; default: all messages.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The fork's title; else that of the session.")] = None,
+    title: Annotated[str | None, typer.Option(help="The fork's title; default: the session's.")] = None,
     json: Json = False,
     server: Server = None,
     key: Key = None,
 ) -> None:
-    """Make a new session with the history and a copy of the files of another one, which goes on."""
+    """Create a session with another session's history and a copy of its files; the original continues."""
     from app.cli import sessions as work
 
     work.connected(server, key, lambda client: work.fork(client, session, after, title, json))
@@ -189,9 +188,9 @@ def fork(
 
 @app.command()
 def approvals(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
-    """List the calls of a session that wait for approval.
+    """List a session's calls that wait for approval.
 
-    Each with enough of its id for `palimpsest approve` and `palimpsest deny`, and the time that is left to decide.
+    Shows the short id that `palimpsest approve` and `palimpsest deny` take, and the time left to decide.
     """
     from app.cli import approvals as work
     from app.cli.sessions import connected
@@ -201,7 +200,7 @@ def approvals(session: SessionId, json: Json = False, server: Server = None, key
 
 @app.command()
 def approve(session: SessionId, call: CallId, server: Server = None, key: Key = None) -> None:
-    """Approve a call that waits. It starts when all calls of its message are decided."""
+    """Approve a waiting call. It starts when all calls of its message are decided."""
     from app.cli import approvals as work
     from app.cli.sessions import connected
 
@@ -212,11 +211,11 @@ def approve(session: SessionId, call: CallId, server: Server = None, key: Key = 
 def deny(
     session: SessionId,
     call: CallId,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="What the model is told to go by.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="The reason, shown to the model.")] = None,
     server: Server = None,
     key: Key = None,
 ) -> None:
-    """Deny a call that waits: it does not run, and the model is told so."""
+    """Deny a waiting call: it does not run, and the model sees the denial."""
     from app.cli import approvals as work
     from app.cli.sessions import connected
 
@@ -250,36 +249,36 @@ def prune(
 @app.command("eval")
 def evaluate(
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="The model, as provider/model; else that of the settings.")
+        str | None, typer.Option("--model", "-m", help="The model, as provider/model; default: PALIMPSEST_MODEL.")
     ] = None,
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="A model that judges each answer too; the words in it are looked at anyway."
+            metavar="MODEL", help="A model that also judges each answer; answers are always checked for expected words."
         ),
     ] = None,
     policies: Annotated[
-        str, typer.Option(metavar="NAMES", help="The policies to compare, separated by commas.")
+        str, typer.Option(metavar="NAMES", help="The policies to compare, comma-separated.")
     ] = "reactive,threshold,handoff",
     history: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="A recorded history, or the name of a packaged one; else all of those. May be repeated.",
+            help="A recorded history, or the name of a packaged one; default: all packaged ones. Repeatable.",
         ),
     ] = None,
     window: Annotated[
         int | None,
-        typer.Option(min=4096, help="Window to make the rounds for, in tokens; else one that each history just fills."),
+        typer.Option(min=4096, help="Context window in tokens; default: one that each history just fills."),
     ] = None,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write everything as JSON into FILE too.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the report to FILE as JSON.")] = None,
 ) -> None:
     """Measure what a model still knows after compaction, under each policy.
 
-    Replays recorded histories, makes one round of compaction in each and asks the model questions about what came
-    before. Needs no server and costs model calls; how many, it says first. Exit status: 0 where at least one row was
-    filled, 2 where an option is wrong or names a model that cannot be asked, else 1.
+    Replays recorded histories, compacts each one once and asks the model questions about the earlier messages. Needs no
+    server but makes model calls, and prints their number first. Exit status: 0 if at least one row was completed, 2 for
+    an invalid option or a model that cannot be called, else 1.
     """
     from app.cli.evaluate import run_evaluation
 
@@ -288,22 +287,22 @@ def evaluate(
 
 @database.command()
 def upgrade() -> None:
-    """Bring the database to the newest schema. The server does so by itself when it starts."""
+    """Upgrade the database to the newest schema. The server does this automatically when it starts."""
     from app.cli.config import load_settings
     from app.db.migrate import upgrade as migrate
 
     before, after = migrate(load_settings().url)
     if before == after:
-        typer.echo(f"The database is at schema {after}, the newest.")
+        typer.echo(f"The database is already at the newest schema, {after}.")
     else:
-        typer.echo(f"The database went from {f'schema {before}' if before else 'nothing'} to schema {after}.")
+        typer.echo(f"Upgraded the database from {f'schema {before}' if before else 'empty'} to schema {after}.")
 
 
 @app.command()
 def doctor(json: Json = False) -> None:
-    """Say what is here, what is missing and how to mend it.
+    """Check this machine and suggest fixes.
 
-    Exit status 1 if something needed is missing.
+    Exit status 1 if something required is missing.
     """
     from app.cli.doctor import examine
 
@@ -312,18 +311,17 @@ def doctor(json: Json = False) -> None:
 
 for _group in (app, sessions, database):
     for _command in _group.registered_commands:
-        # Each paragraph on a line of its own, which the terminal breaks: Typer would keep the breaks of the source.
+        # One line per paragraph, wrapped by the terminal: Typer would keep the line breaks of the source.
         _paragraphs = cleandoc(_command.callback.__doc__ or "").split("\n\n") if _command.callback else []
         _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
 
 _OF_ALL = ("-h", "--help", "--version")
-"""Options of the program itself."""
+"""Options of the program itself, not of a command."""
 
 
 def main(*, default: str | None = None) -> None:
-    """Runs the command that the program's arguments name. `default` is the one that is meant where they name none and
-    begin with an option, or with nothing."""
+    """Runs the command in the program's arguments, or `default` if they are empty or start with an option."""
     arguments = sys.argv[1:]
     first = arguments[0] if arguments else "-"
     if default is not None and first.startswith("-") and first not in _OF_ALL:

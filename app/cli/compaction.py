@@ -1,4 +1,4 @@
-"""`palimpsest compact` and the rounds of a session: ask for one, see what it does, list all, take the latest back."""
+"""`palimpsest compact` and the rounds of a session: start, preview, list and revert them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from app.cli.view import View
 async def compact(
     client: Client, prefix: str, policy: str | None, instructions: str | None, *, dry_run: bool, as_json: bool
 ) -> int:
-    """Asks for a round and waits for its end, or with `dry_run` says what it would do. Ctrl-C stops the waiting; the
-    server makes the round all the same."""
+    """Starts a round and waits for its end, or with `dry_run` shows what it would do. Ctrl-C only stops waiting; the
+    round continues."""
     session = await client.session(await client.find(prefix))
     wishes = {"policy": policy, "instructions": instructions, "dry_run": dry_run or None}
     body = {name: value for name, value in wishes.items() if value is not None}
@@ -36,9 +36,9 @@ async def compact(
 
 
 async def _watch(client: Client, session_id: str, after: int, round: int, *, quiet: bool) -> int:
-    """Shows what becomes of the round, and nothing else of the session. Returns the exit status."""
+    """Shows the events of the round only. Returns the exit status."""
     view = View(Screen())
-    # An idle session is idle while it is compacted, so its being so says nothing.
+    # Not until idle: an idle session stays idle while it is compacted.
     async with aclosing(client.follow(session_id, after, until_idle=False)) as events:
         async for event in events:
             if not event.event.startswith("compaction.") or event.data.get("round") != round:
@@ -47,13 +47,13 @@ async def _watch(client: Client, session_id: str, after: int, round: int, *, qui
                 view.show(event)
             if event.event == "compaction.completed":
                 return COMPLETED
-            if _came_to_nothing(event):
+            if _changed_nothing(event):
                 return FAILED
-    raise AssertionError("the stream ends with an error only")
+    raise AssertionError("the stream ends only with an error")
 
 
-def _came_to_nothing(event: ServerEvent) -> bool:
-    """Whether the round is over and nothing has changed. A rung that failed is not the end while another follows."""
+def _changed_nothing(event: ServerEvent) -> bool:
+    """Whether the round has ended without a change. A failed rung does not end the round if another follows."""
     if event.event == "compaction.failed":
         return event.data.get("next") is None
     return event.event in ("compaction.cancelled", "compaction.discarded")

@@ -1,4 +1,4 @@
-"""Settings for commands, with errors that name the variable at fault and never its value."""
+"""Settings for commands, with errors that name the invalid variable but never its value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_settings(**given: Any) -> Settings:
-    """The settings of the environment and `.env`, with those given on the command line unless None. Raises
+    """The settings from the environment and `.env`, overridden by those in `given` that are not None. Raises
     `InvalidSettingsError`."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
@@ -32,13 +32,13 @@ def load_settings(**given: Any) -> Settings:
 
 
 def _sentence(error: ValidationError) -> str:
-    """The faults without their inputs, which may be keys."""
-    faults = error.errors(include_input=False, include_url=False, include_context=False)
-    return "; ".join(f"{_variable(fault['loc'])}: {_lower_first(fault['msg'])}" for fault in faults) + "."
+    """The errors without their inputs, which may be keys."""
+    errors = error.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(f"{_variable(each['loc'])}: {_lower_first(each['msg'])}" for each in errors) + "."
 
 
 def _variable(location: tuple[int | str, ...]) -> str:
-    """`PALIMPSEST_MODELS (x.context_window)` for a fault inside the setting `models`."""
+    """`PALIMPSEST_MODELS (x.context_window)` for an error inside the setting `models`."""
     if not location:
         return "The settings"
     name, *inside = (str(part) for part in location)
@@ -59,13 +59,13 @@ PREFIX = "PALIMPSEST_"
 OF_TESTS = f"{PREFIX}TEST_"
 
 NO_SETTINGS = frozenset({"PALIMPSEST_URL", "PALIMPSEST_API_KEY", "PALIMPSEST_SESSION"})
-"""Variables that have their use and are no settings: where commands find a server, the key that they send, and the mark
-of what an unsafe sandbox runs."""
+"""Known variables that are not settings: the URL and key that commands use, and the one that marks commands of an
+unsafe sandbox."""
 
 
 def unknown_variables() -> dict[str, str | None]:
-    """Variables of ours, by their name, that nothing reads, each with the known one that it is like, if there is one.
-    An empty one counts as unset, and what is no name at all may be a key on a line of `.env` that went wrong."""
+    """Unknown variables with Palimpsest's prefix, each with the most similar known one, or None. Empty ones count as
+    unset. Names that are not identifiers are skipped: they may be keys from a malformed line of `.env`."""
     from app.settings import Settings
 
     known = {name.removeprefix(PREFIX): name for name in sorted(Settings.variables() | NO_SETTINGS)}
@@ -74,14 +74,14 @@ def unknown_variables() -> dict[str, str | None]:
         written = name.upper()
         ours = written.startswith(PREFIX) and not written.startswith(OF_TESTS) and name.isidentifier()
         if ours and value and written.removeprefix(PREFIX) not in known:
-            # Without the prefix, by which any two names would be alike.
+            # Compared without the prefix, which would make any two names similar.
             near = get_close_matches(written.removeprefix(PREFIX), known, n=1)
             found[name] = known[near[0]] if near else None
     return found
 
 
 def environment() -> dict[str, str]:
-    """The environment, and below it what a `.env` file in the working directory says."""
+    """The environment, with defaults from a `.env` file in the working directory."""
     from dotenv import dotenv_values
 
     return {**{name: value for name, value in dotenv_values(".env").items() if value}, **os.environ}

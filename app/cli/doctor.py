@@ -1,4 +1,4 @@
-"""`palimpsest doctor`: what is here, what is missing and how to mend it."""
+"""`palimpsest doctor`: checks this machine and suggests fixes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def examine(*, as_json: bool) -> int:
             screen.write(f"{check.name:<12} {check.detail}\n")
             if check.fix:
                 screen.line(f"  {'':<12} → {check.fix}", dim=True)
-        screen.line("All that is needed is here." if healthy else "Something needed is missing.", bold=True)
+        screen.line("Ready to go." if healthy else "Something required is missing.", bold=True)
     return COMPLETED if healthy else FAILED
 
 
@@ -43,7 +43,7 @@ async def _all() -> list[Check]:
     try:
         settings = await asyncio.to_thread(load_settings)
     except InvalidSettingsError as error:
-        return [*first, Check("settings", "missing", error.detail, "Set the variable to a value that its field takes.")]
+        return [*first, Check("settings", "missing", error.detail, "Set the variable to a valid value.")]
     return [*first, *await asyncio.to_thread(checks.variables), *await _of(settings)]
 
 

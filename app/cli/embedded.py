@@ -1,4 +1,4 @@
-"""A server inside the command's own process, for a task on a machine where none runs."""
+"""A server inside the command's process, for a task when no server is running."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from app.settings import Settings
 
 
 class EmbeddedServer:
-    """Serves on a free loopback port from a thread with a loop of its own, so that neither loop waits for the other.
-    Entering it yields the URL and raises what keeps the server from starting."""
+    """Serves on a free loopback port from a thread with its own event loop, so that neither loop blocks the other.
+    Entering it yields the URL, or raises the error that keeps the server from starting."""
 
     def __init__(self, settings: Settings) -> None:
         log_level = settings.log_level if "log_level" in settings.model_fields_set else "warning"

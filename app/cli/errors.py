@@ -1,11 +1,11 @@
-"""What ends a command: one sentence on standard error, with a code and an exit status."""
+"""Errors that end a command: one sentence on standard error, with a code and an exit status."""
 
 from __future__ import annotations
 
 from app.errors import PalimpsestError
 
 COMPLETED, FAILED, USAGE, CANCELLED, CLOSED_PIPE = 0, 1, 2, 130, 141
-"""Exit statuses; 130 and 141 are a shell's own for a program that Ctrl-C ended, or that wrote to a closed pipe."""
+"""Exit statuses; shells use 130 for a program ended by Ctrl-C, and 141 for one that wrote to a closed pipe."""
 
 
 class CliError(PalimpsestError):
@@ -17,16 +17,16 @@ class CliError(PalimpsestError):
 
 
 class UsageError(CliError):
-    """The command was not given what it needs."""
+    """An argument or option is missing or invalid."""
 
     exit_status = USAGE
 
 
 class InvalidSettingsError(UsageError):
-    """A variable or an option has a value that cannot be used."""
+    """A variable or an option has an invalid value."""
 
     code = "invalid_settings"
-    title = "A setting is not valid"
+    title = "Invalid setting"
 
 
 class NoServerError(CliError):
@@ -35,7 +35,7 @@ class NoServerError(CliError):
 
 
 class ConnectionLostError(CliError):
-    """The server was there, and the connection to it broke off."""
+    """The connection to the server was lost after it was established."""
 
     code = "connection_lost"
     title = "The connection was lost"
@@ -49,6 +49,6 @@ class SessionDeletedError(CliError):
 
 
 class ServerRefusedError(CliError):
-    """The server answered with a problem; the code is the problem's."""
+    """The server responded with a problem; `code` is the problem's."""
 
     title = "The server refused the request"

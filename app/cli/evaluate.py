@@ -1,4 +1,4 @@
-"""`palimpsest eval`: measures on this machine, without a server, with the providers of the settings."""
+"""`palimpsest eval`: runs an evaluation in this process, without a server, with the configured providers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from app.settings import Settings
 SCRIPTED = "scripted/"
 
 LINE_CHARS = 79
-"""Longest progress line, so that it stays one line on a narrow terminal."""
+"""Max length of a progress line, so that it fits one line of a narrow terminal."""
 
 _CLEAR_LINE = "\r\x1b[2K"
 
@@ -57,9 +57,9 @@ def run_evaluation(
     as_json: bool,
     out: Path | None,
 ) -> int:
-    """Measures and prints; returns the exit status. Ctrl-C ends it, and what was done until then is printed."""
+    """Runs the evaluation and prints the report; returns the exit status. Ctrl-C ends it and prints what is done."""
     settings = load_settings()
-    # What the rows tell anyway is not logged too.
+    # The rows report problems already; do not log them too.
     configure_logging("warning", settings.log_format, secrets_of(settings))
     chosen = policies_of(policies)
     loaded = [read_history(given) for given in histories] or [load_packaged(name) for name in packaged_names()]
@@ -81,17 +81,17 @@ def run_evaluation(
 
 
 def policies_of(text: str) -> list[Policy]:
-    """The policies named, in order, each once. Raises `UsageError`."""
+    """The named policies, in order, without duplicates. Raises `UsageError`."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in POLICIES]
     if unknown or not names:
-        which = f"There is no policy {unknown[0]!r}" if unknown else "No policy is named"
+        which = f"Unknown policy {unknown[0]!r}" if unknown else "No policy is given"
         raise UsageError(f"{which}; choose from {', '.join(POLICIES)}.", code="unknown_policy")
     return cast(list[Policy], names)
 
 
 def _distinct(histories: Sequence[RecordedHistory]) -> list[RecordedHistory]:
-    """Raises `UsageError` for two of one name, whose rows nobody could tell apart."""
+    """Raises `UsageError` for two with the same name, whose rows could not be told apart."""
     names = [history.name for history in histories]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
@@ -100,7 +100,7 @@ def _distinct(histories: Sequence[RecordedHistory]) -> list[RecordedHistory]:
 
 
 def _announcement(evaluation: Evaluation) -> str:
-    """What is about to be asked of the model, since each question is a call with a whole context."""
+    """The number of rounds and questions, since each question is a model call with a full context."""
     rounds = len(evaluation.histories) * len(evaluation.policies)
     questions = sum(len(history.probes) for history in evaluation.histories) * (1 + len(evaluation.policies))
     judged = f", each answer judged by {evaluation.judge}" if evaluation.judge else ""
@@ -108,7 +108,7 @@ def _announcement(evaluation: Evaluation) -> str:
 
 
 async def _measure(settings: Settings, evaluation: Evaluation, out: Path | None) -> None:
-    """Announces what is to be done, once nothing is known to stand in its way, and does it."""
+    """Checks models and output file, announces the number of calls, and runs the evaluation."""
     providers = await asyncio.to_thread(build_providers, settings)
     models = Models(
         ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts), providers.info
@@ -129,7 +129,7 @@ async def _measure(settings: Settings, evaluation: Evaluation, out: Path | None)
 
 
 def _check_models(providers: Providers, models: Sequence[str]) -> None:
-    """Raises `UsageError` for a model that there is not, or whose provider has no key."""
+    """Raises `UsageError` for an unknown model, or one whose provider has no key."""
     for model in models:
         try:
             providers.resolve(model)
@@ -140,8 +140,7 @@ def _check_models(providers: Providers, models: Sequence[str]) -> None:
 
 
 class Progress:
-    """Says on standard error what is under way: on a terminal in one line that changes, elsewhere a line for each row
-    that is done."""
+    """Shows progress on standard error: on a terminal in one changing line, elsewhere in one line per completed row."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
@@ -159,7 +158,7 @@ class Progress:
         self._show(f"{place}: {row.error or f'{percent(recall(row.answers))} recalled'}", end="\n")
 
     def clear(self) -> None:
-        """Takes the changing line away."""
+        """Removes the changing line."""
         if self._live:
             self._show("", end="")
 
@@ -186,7 +185,7 @@ def _write(found: Report, stopped: bool, *, as_json: bool, out: Path | None) -> 
 
 
 def _check_writable(out: Path) -> None:
-    """Said before anything is paid for. Raises `CliError`."""
+    """Raises `CliError` before any paid call."""
     try:
         with out.open("a"):
             pass

@@ -1,4 +1,4 @@
-"""What an evaluation found, as a table for a terminal."""
+"""The results of an evaluation as a table for a terminal."""
 
 from __future__ import annotations
 
@@ -13,26 +13,23 @@ from app.sessions import Rung
 _HEADINGS = {"task": "task", "files": "files", "decisions": "decis.", "errors": "errors", "next_step": "next"}
 
 NO_MODEL = (
-    "The scripted demo searches text and understands nothing: these figures show that the evaluation works, not how a"
-    " model fares."
+    "The scripted demo only searches text: these figures show that the evaluation works, not how well a model does."
 )
 
 
 def render(report: Report) -> str:
-    """The sums by policy, all rows, and what went wrong."""
+    """The totals by policy, all rows, and the problems."""
     judged = report.judge is not None
     blocks = [f"Recall of {report.model} after one round of compaction"]
     if report.scripted:
         blocks.append(NO_MODEL)
-    blocks.append(
-        f"All together ({_compared(report)})\n{_table([_sum_cells(s, judged) for s in report.policies], judged)}"
-    )
+    blocks.append(f"Total ({_compared(report)})\n{_table([_sum_cells(s, judged) for s in report.policies], judged)}")
     for history in report.histories:
         rows = [row for row in report.rows if row.history == history]
         blocks.append(f"{history}\n{_table([_row_cells(row, judged) for row in rows], judged)}")
     problems = list(_problems(report))
     if problems:
-        blocks.append("\n".join(["What went wrong", *(f"  {line}" for line in problems)]))
+        blocks.append("\n".join(["Problems", *(f"  {line}" for line in problems)]))
     return "\n\n".join(blocks)
 
 
@@ -40,12 +37,12 @@ def _compared(report: Report) -> str:
     count, total = len(report.compared), len(report.histories)
     if count == total:
         return f"{total} histor{'y' if total == 1 else 'ies'}"
-    return f"{count} of {total} histories, those that every policy finished"
+    return f"{count} of {total} histories: those that every policy completed"
 
 
 def _titles(judged: bool) -> list[str]:
     judge = ["judge"] if judged else []
-    return ["", *(_HEADINGS[kind] for kind in KINDS), "all", *judge, "rung", "tokens", "the round cost", "cached"]
+    return ["", *(_HEADINGS[kind] for kind in KINDS), "all", *judge, "rung", "tokens", "round cost", "cached"]
 
 
 def _sum_cells(sums: Sums, judged: bool) -> list[str]:
@@ -79,7 +76,7 @@ def _name(policy: str) -> str:
 
 
 def _rungs(rungs: Mapping[Rung, int]) -> str:
-    """`summary`, or `prune 2, summary 4` where histories differ; a dash where nothing was made smaller."""
+    """`summary`, or `prune 2, summary 4` if histories differ; a dash if nothing was compacted."""
     if len(rungs) <= 1:
         return next(iter(rungs), "–")
     return ", ".join(f"{rung} {count}" for rung, count in rungs.items())
@@ -95,12 +92,12 @@ def _costs(policy: str, before: int, after: int, usage: Usage) -> list[str]:
 
 
 def percent(value: float | None) -> str:
-    """`83%`; a dash where nothing was asked."""
+    """`83%`; a dash for None."""
     return "–" if value is None else f"{round(100 * value)}%"
 
 
 def _table(rows: Sequence[Sequence[str]], judged: bool) -> str:
-    """Columns as wide as they need to be; the first to the left, figures to the right."""
+    """Columns as wide as their contents; the first is left-aligned, figures are right-aligned."""
     titles = _titles(judged)
     whole = [titles, *(row for row in rows if len(row) == len(titles))]
     widths = [max(len(row[column]) for row in whole) for column in range(len(titles))]

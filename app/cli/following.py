@@ -1,4 +1,4 @@
-"""Follows a run: on the screen or as JSON, and cancels it when Ctrl-C is pressed."""
+"""Follows a run, on the screen or as JSON, and cancels it on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _STATUSES = {"completed": COMPLETED, "cancelled": CANCELLED}
 
 
 def exit_status(outcome: str | None) -> int:
-    """The exit status that says how a run ended."""
+    """The exit status for a run's outcome."""
     return _STATUSES.get(outcome or "", FAILED)
 
 
 def writer(as_json: bool, *, own_task: bool = False) -> Callable[[ServerEvent], None]:
-    """What is done with each event: a JSON line, or the view for a person."""
+    """A function that writes each event: as a JSON line, or for a person."""
     if not as_json:
         return View(Screen(), own_task=own_task).show
 
@@ -38,8 +38,8 @@ def writer(as_json: bool, *, own_task: bool = False) -> Callable[[ServerEvent], 
 
 
 async def show_all(events: AsyncGenerator[ServerEvent, None], *takers: Callable[[ServerEvent], None]) -> str | None:
-    """Gives all events to those who take them, in order, and closes their connection where they cannot be shown; the
-    outcome of the last run among them."""
+    """Passes all events to `takers`, in order, and closes the connection even if one fails. Returns the last run's
+    outcome."""
     outcome: str | None = None
     async with aclosing(events):
         async for event in events:
@@ -52,7 +52,7 @@ async def show_all(events: AsyncGenerator[ServerEvent, None], *takers: Callable[
 
 @dataclass
 class CtrlC:
-    """Cancels the session's run at the first Ctrl-C and leaves the program at the second."""
+    """Cancels the session's run at the first Ctrl-C and quits at the second."""
 
     client: Client
     session_id: str
@@ -68,16 +68,16 @@ class CtrlC:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-            signal.signal(signal.SIGINT, before)  # asyncio's own, which the loop does not put back
+            signal.signal(signal.SIGINT, before)  # asyncio's own, which the loop does not restore
 
     def _pressed(self) -> None:
         if self._task is not None:
-            self.say("quits; the session stays as it is")
+            self.say("quitting; the session stays as it is")
             with suppress(OSError):
                 sys.stdout.flush()
-            # A server in this process would take its time to end its runs; a killed one goes on where it was.
+            # A server in this process would take long to end its runs; after a kill, they continue at the next start.
             os._exit(CANCELLED)
-        self.say("cancels the run; press Ctrl-C again to quit at once")
+        self.say("canceling the run; press Ctrl-C again to quit at once")
         self._task = asyncio.get_running_loop().create_task(self._cancel())
 
     async def _cancel(self) -> None:

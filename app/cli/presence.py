@@ -1,4 +1,4 @@
-"""How servers on one data directory know of each other: a locked file that says where the server answers."""
+"""A locked file in the data directory with the URL of its server, so that servers on one directory find each other."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FILE = "server.url"
 
 @contextmanager
 def claimed(data_dir: Path) -> Iterator[IO[str]]:
-    """Holds the directory for this process as long as it lives, and yields the file to write the URL into: two servers
-    on one database would take up each other's runs. The kernel frees it at the holder's death.
+    """Locks the directory for this process and yields the file for the URL: two servers on one database would resume
+    each other's runs. The kernel releases the lock if the process dies.
 
-    Raises `StorageError` where it cannot be written, and `CliError` where another process holds it.
+    Raises `StorageError` if the directory is not writable, and `CliError` if another process holds the lock.
     """
     import fcntl
 
@@ -39,21 +39,21 @@ def claimed(data_dir: Path) -> Iterator[IO[str]]:
 
 
 def in_use(data_dir: Path) -> CliError:
-    """Says who has the directory: a server that is known by its URL, or a command with a server of its own."""
+    """The error that names who uses the directory: a server with a known URL, or a command with its own server."""
     url = announced_url(data_dir)
     who = f"The server at {url}" if url else "Another Palimpsest"
-    advice = "use that one" if url else "for several tasks at a time start `palimpsest serve`"
-    return CliError(f"{who} uses {data_dir}; {advice}, or choose another PALIMPSEST_DATA_DIR.", code="data_dir_in_use")
+    advice = "use that server" if url else "start `palimpsest serve` to run several tasks at once"
+    return CliError(f"{who} uses {data_dir}; {advice}, or set another PALIMPSEST_DATA_DIR.", code="data_dir_in_use")
 
 
 def announce(file: IO[str], url: str) -> None:
-    """Says where the server of this data directory answers."""
+    """Writes the URL of this data directory's server."""
     file.write(url)
     file.flush()
 
 
 def announced_url(data_dir: Path) -> str | None:
-    """Where a server of this directory said that it answers; it may be gone since."""
+    """The URL that a server of this directory wrote; it may have stopped since."""
     with suppress(OSError):
         return (data_dir / FILE).read_text().strip() or None
     return None

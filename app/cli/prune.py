@@ -1,4 +1,4 @@
-"""Deletes idle sessions that nobody has used for a while, over the HTTP API."""
+"""Deletes idle sessions that have not been used for a while, over the HTTP API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROW = "{:<36}  {:<50}  {:>6}"
 
 
 def age_of(text: str) -> timedelta:
-    """`12h`, `7d` or `0` as a time. Raises `UsageError`."""
+    """The duration of `12h`, `7d` or `0`. Raises `UsageError`."""
     found = _AGE.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{text} is not an age. Use hours or days, such as 12h or 7d, or 0.", code="invalid_age")
@@ -32,9 +32,9 @@ def age_of(text: str) -> timedelta:
 def run_prune(older_than: str, server: str | None, key: str | None, *, yes: bool, dry_run: bool) -> int:
     """Lists the sessions that are old enough, asks, and deletes them. Returns the exit status.
 
-    The sessions are paged through twice, so that memory is bounded however many there are. Both passes use the same
-    point in time: a session that is used between them is no longer old enough, so nothing is deleted that was not
-    listed. The question is asked between two event loops, since one that runs would keep Ctrl-C from ending it.
+    The sessions are paged through twice, so that memory is bounded. Both passes use the same cutoff time: a session
+    that is used between them is no longer old enough, so only listed sessions are deleted. The prompt comes between two
+    event loops, since a running loop would block Ctrl-C.
     """
     before = datetime.now(UTC) - age_of(older_than)
     if not (yes or dry_run or sys.stdin.isatty()):
@@ -70,7 +70,7 @@ async def show_old(client: Client, before: datetime) -> int:
 
 
 async def delete_old(client: Client, before: datetime) -> int:
-    """Deletes the same sessions. Returns the exit status. Raises `NoServerError` where the server stops meanwhile."""
+    """Deletes the same sessions. Returns the exit status. Raises `NoServerError` if the server stops meanwhile."""
     deleted = failed = 0
     async for session in _unused(client, before):
         try:
@@ -85,8 +85,8 @@ async def delete_old(client: Client, before: datetime) -> int:
 
 
 async def _delete(client: Client, session_id: str, before: datetime) -> bool:
-    """Whether it was deleted. A page may be minutes old by now, so the session is read again just before: one that is
-    in use or gone is skipped."""
+    """Deletes a session; returns whether it did. The page may be minutes old, so the session is read again first: one
+    that is in use or already deleted is skipped."""
     try:
         if not _is_unused(await client.session(session_id), before):
             return False

@@ -1,4 +1,4 @@
-"""Rounds of compaction in words: a line for each of their events, and for each of a list."""
+"""Compaction rounds as text: one line per event, and one per round of a list."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _REASONS = {
     "overflow": "the window is full",
     "threshold": "the policy's threshold is reached",
     "provider_overflow": "the provider refused the request as too long",
-    "manual": "asked for",
+    "manual": "requested manually",
 }
 
 _RUNGS = {
     "prune": "clearing old outputs",
     "summary": "a summary",
-    "fold": "notes made without a model",
+    "fold": "notes written without a model",
     "shrink": "a shorter tail",
 }
 
 NOTHING_TO_COMPACT = "nothing_to_compact"
-"""The code of a round that tried nothing, since there was nothing to try it on."""
+"""The code of a round that had nothing to compact."""
 
-_PRUNED = {"trigger": "", "run_end": " at the end of the run", "model_change": " with the change of the model"}
+_PRUNED = {"trigger": "", "run_end": " at the end of the run", "model_change": " after a change of model"}
 
 
 def started(data: Data) -> str:
     """`compacting the context, round 2 (the window is full, policy reactive): 171,204 of 200,000 tokens`."""
     what = "preparing a summary in the background" if data.get("background") else "compacting the context"
-    reason = "for when it is needed" if data.get("background") else _REASONS.get(data["reason"], data["reason"])
+    reason = "in advance" if data.get("background") else _REASONS.get(data["reason"], data["reason"])
     return (
         f"{what}, round {data['round']} ({reason}, policy {data['policy']}):"
         f" {data['tokens_before']:,} of {data['limit']:,} tokens"
@@ -52,25 +52,25 @@ def completed(data: Data) -> str:
 
 
 def failed(data: Data) -> str:
-    """Why a rung did not do, and what comes instead; or why none was tried."""
+    """Why a rung failed, and which one is next; or why none was tried."""
     following = data.get("next")
-    then = f"; now {_RUNGS.get(following, following)}" if following else "; the context is as it was"
-    what = f"compaction by {_RUNGS.get(data['rung'], data['rung'])} did not do"
+    then = f"; trying {_RUNGS.get(following, following)}" if following else "; the context is unchanged"
+    what = f"compaction by {_RUNGS.get(data['rung'], data['rung'])} failed"
     if data["code"] == NOTHING_TO_COMPACT:
-        what = f"round {data['round']} came to nothing"
+        what = f"round {data['round']} changed nothing"
     return f"{what} ({data['code']}): {data['detail'].removesuffix('.')}{then}"
 
 
 def cancelled(data: Data) -> str:
-    return amounts.joined(f"round {data['round']} came to nothing; the context is as it was", cost(data.get("usage")))
+    return amounts.joined(f"round {data['round']} was cancelled; the context is unchanged", cost(data.get("usage")))
 
 
 def reverted(data: Data) -> str:
-    return f"round {data['round']} was reverted; the messages it covered are in the context again"
+    return f"round {data['round']} was reverted; its messages are back in the context"
 
 
 def discarded(data: Data) -> str:
-    return amounts.joined(f"the summary prepared as round {data['round']} was not needed", cost(data.get("usage")))
+    return amounts.joined(f"the background summary of round {data['round']} was not needed", cost(data.get("usage")))
 
 
 def pruned(data: Data) -> str:
@@ -89,14 +89,14 @@ def change(data: Data) -> str:
 
 
 def cost(usage: Data | None) -> str:
-    """What the round's model calls took; empty where none was made."""
+    """The usage of the round's model calls; empty if there were none."""
     if not usage or not any(value for name, value in usage.items() if name.endswith("_tokens")):
         return ""
     return amounts.joined(amounts.tokens(usage), amounts.money(usage["cost_usd"]))
 
 
 def list_line(item: Data) -> str:
-    """One round of a list: number, state, policy, time, and what it did, in columns."""
+    """One round of a list: number, state, policy, time, and result, in columns."""
     created = item["created_at"][:16].replace("T", " ")
     return f"{item['round']:>3}  {item['status']:<9}  {item['policy']:<9}  {created}  {_done(item)}".rstrip()
 
@@ -112,19 +112,19 @@ def _done(item: Data) -> str:
 
 
 def preview(item: Data, own: str) -> str:
-    """What a dry run found, in a few lines; `own` is the session's own policy, the only one that acts by itself."""
+    """The result of a dry run, in a few lines; `own` is the session's policy, the only one that runs automatically."""
     if not item["messages_compacted"] and not item["outputs_pruned"]:
-        return f"A round would change nothing: {item['tokens_before']:,} tokens, and nothing is old enough."
+        return f"A round would change nothing: no message of the {item['tokens_before']:,} tokens is old enough."
     replaced, cleared = item["messages_compacted"], item["outputs_pruned"]
     what = " and ".join(
         [
-            *([f"replace {plural(replaced, 'message')} by a summary"] if replaced else []),
+            *([f"replace {plural(replaced, 'message')} with a summary"] if replaced else []),
             *([f"clear {plural(cleared, 'old output')}"] if cleared else []),
         ]
     )
-    acts = "the policy acts by itself at"
+    acts = "the policy compacts automatically at"
     if item["policy"] != own:
-        acts = f"were it the session's own policy instead of {own}, it would act by itself at"
+        acts = f"as the session's policy, instead of {own}, it would compact automatically at"
     return (
         f"A round under {item['policy']} would {what}: {change(item)}.\n"
         f"The window has {item['limit']:,} tokens, {item['usable']:,} of them usable; {acts} {item['trigger']:,}."

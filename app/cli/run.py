@@ -33,7 +33,7 @@ class TaskOptions:
     compaction: str | None = None
 
     def body(self, task: str) -> dict[str, Any]:
-        """The request that makes the session. It has an id of ours, so that sending it twice makes one session."""
+        """The request that creates the session. It includes an id, so that a retry does not create a second one."""
         fields = {
             "id": new_id(),
             "task": task,
@@ -50,7 +50,7 @@ class TaskOptions:
 
 
 def _approval(text: str) -> dict[str, Any]:
-    """A policy's name, or what a JSON text says: a policy, or all of an approval as a request has it."""
+    """The `approval` of a request from a policy's name, or from JSON with a policy or the whole field."""
     if not text.lstrip().startswith("{"):
         return {"policy": text.strip()}
     try:
@@ -81,7 +81,7 @@ def run_task(
     server: str | None,
     key: str | None,
 ) -> int:
-    """Runs a task and shows it; returns the exit status."""
+    """Runs a task and shows its events; returns the exit status."""
     text = read_text(task)
     notes = Screen(sys.stderr)
     return asyncio.run(
@@ -90,14 +90,14 @@ def run_task(
 
 
 def read_text(given: str | None) -> str:
-    """The text itself; standard input where it is left out or `-`."""
+    """The given text; standard input if it is None or `-`."""
     if given not in (None, "-"):
         return str(given)
     if sys.stdin.isatty():
         Screen(sys.stderr).line("Write the task and end it with Ctrl-D.", dim=True)
     text = sys.stdin.buffer.read().decode("utf-8", "replace").strip()
     if not text:
-        raise UsageError("There is no text: give it as an argument or on standard input.", code="no_text")
+        raise UsageError("No text: pass it as an argument or on standard input.", code="no_text")
     return text
 
 

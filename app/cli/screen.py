@@ -1,4 +1,4 @@
-"""Text on a terminal: a model, a command or a file name may hold anything; none of it may steer the terminal."""
+"""Terminal output that neutralizes control sequences: text from models, commands and file names is untrusted."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TextIO
 
 from typer import style
 
-# C0 without newline and tab, DEL and C1, which begin every escape sequence, and the marks that reorder what is read.
+# C0 except newline and tab, DEL and C1, which start all escape sequences, and characters that reorder text (bidi).
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
-    """`text` with its control characters spelt out, as `\\x1b`; newlines and tabs stay."""
+    """`text` with control characters escaped, as `\\x1b`; newlines and tabs stay."""
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
@@ -25,15 +25,15 @@ def one_line(text: str, width: int = 120) -> str:
 
 
 def silence() -> None:
-    """Sends what is still to be written nowhere: its reader is gone, and the interpreter would complain at its end."""
+    """Discards further output: the reader has closed the pipe, and the interpreter would report an error at exit."""
     with open(os.devnull, "w") as nowhere:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(nowhere.fileno(), stream.fileno())
 
 
 class Screen:
-    """Writes untrusted text to `out`, as it comes, and knows whether a line is open. Styles are those of
-    `typer.style`, and apply on a terminal alone."""
+    """Writes untrusted text to `out` as it arrives, and tracks whether a line is open. Styles are those of
+    `typer.style` and apply only on a terminal."""
 
     def __init__(self, out: TextIO | None = None, *, colour: bool | None = None) -> None:
         self._out = out or sys.stdout
@@ -44,7 +44,7 @@ class Screen:
             reconfigure(errors="replace")
 
     def write(self, text: str, **styles: Any) -> None:
-        """Goes on where the last text ended."""
+        """Continues where the last text ended."""
         shown = visible(text)
         if not shown:
             return
@@ -58,7 +58,7 @@ class Screen:
             self.write("\n")
 
     def line(self, text: str = "", **styles: Any) -> None:
-        """A line, or lines, of its own."""
+        """Writes `text` on its own line or lines."""
         self.fresh()
         self.write(text, **styles)
         self.write("\n")

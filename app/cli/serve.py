@@ -1,4 +1,4 @@
-"""`palimpsest serve`: starts the server, says what it found and how to try it."""
+"""`palimpsest serve`: starts the server and prints its configuration and an example request."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from app.logs import configure_logging
 from app.server import run
 from app.settings import DEMO_MODEL, Settings
 
-NO_SANDBOX = "none: commands cannot run. `palimpsest doctor` says what is missing"
+NO_SANDBOX = "none: commands cannot run. `palimpsest doctor` shows what is missing"
 
 
 def serve(settings: Settings) -> None:
-    """Serves until a signal ends it."""
+    """Serves until a signal stops it."""
     configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
-    # Before all else: what keeps the server from starting may be a setting that has not got its value.
+    # First: a misspelled setting may be what keeps the server from starting.
     warn_of_unknown_variables()
     prepare_data_dir(settings)
     with claimed(settings.data_dir) as file:
@@ -40,14 +40,14 @@ def serve(settings: Settings) -> None:
 
 
 def reachable(url: str) -> str:
-    """The URL for this machine, where the server listens on every address."""
+    """The URL as reached from this machine if the server listens on all addresses."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def greeting(settings: Settings, model: str, sandbox: str | None, url: str) -> str:
-    """What a person needs to know once the server is ready. No secret is in it."""
+    """The text shown once the server is ready; it contains no secrets."""
     key = ' -H "Authorization: Bearer $PALIMPSEST_API_KEY"' if settings.api_keys else ""
-    aside = ", which reads the key from there too" if settings.api_keys else ""
+    aside = ", which also reads the key from there" if settings.api_keys else ""
     return "\n".join(
         [
             f"Palimpsest {__version__} at {url}",
@@ -68,7 +68,7 @@ def greeting(settings: Settings, model: str, sandbox: str | None, url: str) -> s
 
 def _model_note(settings: Settings, model: str) -> str:
     if model == DEMO_MODEL:
-        return f": {A_DEMO}; {GIVE_A_KEY}"
+        return f" ({A_DEMO}); {GIVE_A_KEY}"
     variable = missing_key(settings)
     return f": {NO_KEY}; set {variable}, or choose another model in PALIMPSEST_MODEL" if variable else ""
 
@@ -84,7 +84,7 @@ def _invitation(settings: Settings) -> list[str]:
 
 
 def command() -> str:
-    """What a person types for this program in another terminal: its name where a shell finds it, else its path."""
+    """The command for this program in another terminal: its name if it is on the PATH, else its path."""
     if shutil.which("palimpsest") is not None:
         return "palimpsest"
     script = Path(sys.executable).parent / "palimpsest"

@@ -1,4 +1,4 @@
-"""The commands of `palimpsest sessions`. Each fetches its work when it runs, as those of the program itself do."""
+"""The commands of `palimpsest sessions`. Each imports its implementation when it runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ sessions = typer.Typer(no_args_is_help=True, help="List, show, follow and steer 
 @sessions.command("ls")
 def list_sessions(
     status: Annotated[
-        Literal["idle", "running", "awaiting_approval"] | None, typer.Option(help="Only sessions in this status.")
+        Literal["idle", "running", "awaiting_approval"] | None, typer.Option(help="Only sessions with this status.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Max number of sessions.")] = 20,
     query: Annotated[
-        str | None, typer.Option("--query", "-q", help="Only sessions whose title or task has this text.")
+        str | None, typer.Option("--query", "-q", help="Only sessions whose title or task contains this text.")
     ] = None,
     json: Json = False,
     server: Server = None,
@@ -33,7 +33,7 @@ def list_sessions(
 
 @sessions.command()
 def show(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
-    """Show a session: its state, use and limits, how many messages are pending, and which calls wait for approval."""
+    """Show a session: its state, usage, limits, pending messages, and calls waiting for approval."""
     from app.cli import sessions as work
 
     work.connected(server, key, lambda client: work.show(client, session, json))
@@ -41,9 +41,9 @@ def show(session: SessionId, json: Json = False, server: Server = None, key: Key
 
 @sessions.command()
 def follow(session: SessionId, json: JsonLines = False, server: Server = None, key: Key = None) -> None:
-    """Show all that has happened in a session and go on until it is idle.
+    """Show a session from its start and follow it until it is idle.
 
-    Ctrl-C leaves; the run goes on. Exit status as that of `palimpsest run`, by the outcome of the last run.
+    Ctrl-C stops following; the run continues. The exit status is as for `palimpsest run`, by the last run's outcome.
     """
     from app.cli import sessions as work
 
@@ -57,13 +57,13 @@ def send(
     mode: Annotated[
         Literal["steer", "follow_up", "interrupt"],
         typer.Option(
-            help="When it is delivered: before the next step, when the run would end, or at once, ending the step."
+            help="When to deliver it: before the next step, at the end of the run, or now, canceling the current step."
         ),
     ] = "steer",
     server: Server = None,
     key: Key = None,
 ) -> None:
-    """Send a message; an idle session starts to run."""
+    """Send a message; starts a run if the session is idle."""
     from app.cli import sessions as work
 
     work.connected(server, key, lambda client: work.send(client, session, text, mode))
@@ -71,9 +71,9 @@ def send(
 
 @sessions.command()
 def cancel(session: SessionId, server: Server = None, key: Key = None) -> None:
-    """End the run of a session; what it has written is kept.
+    """Cancel a session's run; partial output is kept.
 
-    Messages that wait are held; `palimpsest sessions resume` or another message goes on.
+    Pending messages are held; `palimpsest sessions resume` or another message continues.
     """
     from app.cli import sessions as work
 
@@ -82,7 +82,7 @@ def cancel(session: SessionId, server: Server = None, key: Key = None) -> None:
 
 @sessions.command()
 def resume(session: SessionId, server: Server = None, key: Key = None) -> None:
-    """Go on after a run that was cancelled or interrupted, failed or reached a limit."""
+    """Continue after a run that was cancelled, was interrupted, failed or reached a limit."""
     from app.cli import sessions as work
 
     work.connected(server, key, lambda client: work.act(client, session, "resume"))
@@ -95,7 +95,7 @@ def files(
     server: Server = None,
     key: Key = None,
 ) -> None:
-    """Copy the files of a session's workspace into a directory."""
+    """Copy a session's files into a directory."""
     from app.cli import sessions as work
 
     work.connected(server, key, lambda client: work.files(client, session, output))
@@ -103,9 +103,9 @@ def files(
 
 @sessions.command()
 def compactions(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
-    """List the rounds of compaction of a session, oldest first.
+    """List a session's compaction rounds, oldest first.
 
-    Each with what it has saved and cost, or why it has failed.
+    Shows what each round saved and cost, or why it failed.
     """
     from app.cli import compaction as work
     from app.cli.sessions import connected
@@ -116,14 +116,14 @@ def compactions(session: SessionId, json: Json = False, server: Server = None, k
 @sessions.command()
 def revert(
     session: SessionId,
-    round: Annotated[int, typer.Argument(metavar="ROUND", min=1, help="Its number: the latest completed round.")],
+    round: Annotated[int, typer.Argument(metavar="ROUND", min=1, help="The number of the latest completed round.")],
     server: Server = None,
     key: Key = None,
 ) -> None:
-    """Take the latest round of compaction back.
+    """Revert the latest compaction round.
 
-    The context is then as if it had not happened; later messages stay. `palimpsest sessions compactions` lists the
-    rounds with their numbers.
+    The context is then as if the round had not happened; later messages stay. `palimpsest sessions compactions` lists
+    the rounds with their numbers.
     """
     from app.cli import compaction as work
     from app.cli.sessions import connected
@@ -134,7 +134,7 @@ def revert(
 @sessions.command("rm")
 def remove(
     session: SessionId,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     server: Server = None,
     key: Key = None,
 ) -> None:

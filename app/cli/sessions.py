@@ -1,4 +1,4 @@
-"""`palimpsest sessions`: what can be done with the sessions of a running server."""
+"""The work of `palimpsest sessions`, over the API of a running server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _say(text: str) -> None:
 
 
 def connected(server: str | None, key: str | None, work: Callable[[Client], Awaitable[T]]) -> T:
-    """What `work` returns, given a client of the running server. Raises `NoServerError` where there is none."""
+    """Runs `work` with a client of the running server and returns its result. Raises `NoServerError`."""
 
     async def run() -> T:
         async with Client(await running(server, key), _say) as client:
@@ -50,7 +50,7 @@ async def show_list(client: Client, status: str | None, query: str | None, limit
 
 
 def list_line(session: dict[str, Any]) -> str:
-    """Id, state, time of creation, model, and what it is about, in columns."""
+    """Id, state, creation time, model, and title or task, in columns."""
     state = session["status"] if session["status"] != "idle" else session["outcome"] or "idle"
     about = one_line(session["title"] or session["task"] or "", 60)
     created = session["created_at"][:16].replace("T", " ")
@@ -88,7 +88,7 @@ def _facts(session: dict[str, Any]) -> list[tuple[str, str]]:
         ("context", f"{session['context']['tokens']:,} of {session['context']['usable']:,} tokens"),
         ("sandbox", _sandbox(session["sandbox"])),
         ("parent", session["parent_id"]),
-        ("queue", f"{session['queue']['pending']} waiting"),
+        ("queue", f"{session['queue']['pending']} pending"),
         ("limits", ", ".join(f"{name} {value}" for name, value in session["limits"].items() if value is not None)),
     ]
     return [(name, value) for name, value in facts if value]
@@ -105,7 +105,7 @@ def _network(network: bool | dict[str, Any] | None) -> str:
 
 
 async def follow(client: Client, prefix: str, as_json: bool) -> int:
-    """Returns the exit status that says how the last run ended; a session that never ran is no failure."""
+    """Returns the exit status for the last run's outcome; 0 if the session never ran."""
     session_id = await client.find(prefix)
     async with asking(client, session_id, as_json=as_json) as hear:
         outcome = await show_all(client.follow(session_id), writer(as_json), hear)
@@ -116,12 +116,12 @@ async def send(client: Client, prefix: str, text: str, mode: str) -> None:
     session_id = await client.find(prefix)
     body = {"id": new_id(), "content": read_text(text), "mode": mode}
     receipt = await client.call("POST", f"/v1/sessions/{session_id}/queue", json=body)
-    place = f" at place {receipt['position']}" if receipt["position"] else ""
-    typer.echo(f"{receipt['mode']} {receipt['id']} {receipt['status']}{place}")
+    state = f"queued ({amounts.ordinal(receipt['position'])})" if receipt["position"] else receipt["status"]
+    typer.echo(f"{receipt['mode']} {receipt['id']} {state}")
 
 
 async def act(client: Client, prefix: str, action: str) -> None:
-    """Posts `cancel` or `resume` and says how the session is then."""
+    """Posts `cancel` or `resume` and prints the session's new state."""
     session_id = await client.find(prefix)
     session = await client.call("POST", f"/v1/sessions/{session_id}/{action}")
     outcome = f", {session['outcome']}" if session["outcome"] and session["status"] == "idle" else ""
@@ -129,15 +129,15 @@ async def act(client: Client, prefix: str, action: str) -> None:
 
 
 async def fork(client: Client, prefix: str, after: str | None, title: str | None, as_json: bool) -> None:
-    """Prints the id of the new session, for the next command."""
+    """Prints the new session's id, for the next command."""
     session_id = await client.find(prefix)
-    asked = {"after_message_id": after, "title": title}
-    body = {name: value for name, value in asked.items() if value is not None}
-    made = await client.call("POST", f"/v1/sessions/{session_id}/fork", json=body)
+    options = {"after_message_id": after, "title": title}
+    body = {name: value for name, value in options.items() if value is not None}
+    created = await client.call("POST", f"/v1/sessions/{session_id}/fork", json=body)
     if as_json:
-        _print_json(made)
+        _print_json(created)
     else:
-        typer.echo(made["id"])
+        typer.echo(created["id"])
 
 
 async def files(client: Client, prefix: str, folder: Path) -> None:

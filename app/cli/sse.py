@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event of a session; `id` is its seq, None for a live one."""
+    """One event of a session; `id` is its seq, None for a live event."""
 
     id: int | None
     event: str
@@ -22,9 +22,9 @@ class ServerEvent:
 
 
 async def read_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[ServerEvent, None]:
-    """The events of a stream of bytes, cut anywhere; comments are passed over, as is an event that was cut off.
+    """The events in a stream of arbitrary chunks; comments and an incomplete last event are skipped.
 
-    Lines are split at LF alone, as the server writes them: JSON may hold what else counts as a line's end.
+    Lines are split only at LF, as the server writes them: JSON may contain other line separators.
     """
     rest = b""
     async for chunk in chunks:

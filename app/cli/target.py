@@ -1,4 +1,4 @@
-"""Finds the server that a command talks to."""
+"""Finds the server for a command."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 PROBE_S = 3.0
-"""How long a server on this machine may take to say that it is one, in seconds."""
+"""How long a server on this machine may take to answer the probe, in seconds."""
 
 
 def given(server: str | None, key: str | None) -> Target | None:
-    """The server named by the option or by PALIMPSEST_URL; None where neither does."""
+    """The server given by the option or by PALIMPSEST_URL, or None."""
     known = environment()
     url = server or known.get("PALIMPSEST_URL")
     return Target(url, key or first_key(known), has_to_be_named=server is not None) if url else None
 
 
 def first_key(known: dict[str, str]) -> str | None:
-    """The key of PALIMPSEST_API_KEY, else the first that a server of the same environment takes."""
+    """PALIMPSEST_API_KEY, else the first of PALIMPSEST_API_KEYS."""
     first, *_ = (known.get("PALIMPSEST_API_KEYS") or "").split(",")
     return known.get("PALIMPSEST_API_KEY") or first.strip() or None
 
 
 async def local(settings: Settings, key: str | None) -> Target | None:
-    """The server of these settings that runs on this machine; None where none answers."""
+    """The server with these settings on this machine; None if none answers."""
     for url in (announced_url(settings.data_dir), own_url(settings)):
         if url is not None and await answers(url):
             return Target(url, key or first_key(environment()))
@@ -43,7 +43,7 @@ async def local(settings: Settings, key: str | None) -> Target | None:
 
 
 def own_url(settings: Settings) -> str | None:
-    """Where a server of these settings is reached from its own machine; None with a port that is chosen freely."""
+    """The local URL of a server with these settings; None if its port is chosen at start."""
     if settings.port == 0:
         return None
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - an address to avoid
@@ -51,7 +51,7 @@ def own_url(settings: Settings) -> str | None:
 
 
 async def answers(url: str) -> bool:
-    """Whether a Palimpsest server is there. It is asked without the key, which no other program shall get."""
+    """Whether a Palimpsest server answers at `url`. Probed without the key, which no other program may see."""
     try:
         async with httpx.AsyncClient(trust_env=False, timeout=PROBE_S) as http:
             body = (await http.get(f"{url}/readyz")).json()
@@ -61,7 +61,7 @@ async def answers(url: str) -> bool:
 
 
 async def running(server: str | None, key: str | None) -> Target:
-    """The server that is named, else the one of this machine. Raises `NoServerError`."""
+    """The given server, else the one on this machine. Raises `NoServerError`."""
     target = given(server, key)
     if target is not None:
         return target
@@ -69,15 +69,15 @@ async def running(server: str | None, key: str | None) -> Target:
     found = await local(settings, key)
     if found is None:
         raise NoServerError(
-            f"No server answers at {own_url(settings) or settings.host}. Start one with `palimpsest serve`, or name"
-            " one with --server or PALIMPSEST_URL."
+            f"No server answers at {own_url(settings) or settings.host}. Start one with `palimpsest serve`, or set"
+            " --server or PALIMPSEST_URL."
         )
     return found
 
 
 @asynccontextmanager
 async def running_or_embedded(server: str | None, key: str | None) -> AsyncIterator[tuple[Target, bool]]:
-    """The server that is named or runs here, else one started in this process; and whether it was."""
+    """The given server or the one on this machine, else a new one in this process; and whether it is a new one."""
     target = given(server, key)
     if target is not None:
         yield target, False

@@ -1,4 +1,4 @@
-"""Shows a session's stream the way a person wants to read it."""
+"""Shows a session's events as readable text."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _OUTCOMES = {
 
 
 class View:
-    """Writes events to a screen, in order. An event that it does not know is passed over."""
+    """Writes events to a screen, in order; skips unknown events."""
 
     def __init__(self, screen: Screen, *, own_task: bool = False) -> None:
-        """`own_task` leaves out the first message of the user, who has just written it."""
+        """`own_task` skips the first user message, which the user has just typed."""
         self._screen = screen
         self._skip_task = own_task
         self._shown: dict[str, int] = {}
-        """Code points of each open part that are on the screen."""
+        """Code points of each open part already on the screen."""
         self._open: str | None = None
         self._pending: dict[str, Call] = {}
         self._current: str | None = None
         self._begun: str | None = None
         self._handlers: dict[str, Callable[[Data], None]] = {
             "session.running": self._running,
-            "session.recovered": lambda _: self._note("the server was restarted; the run goes on"),
+            "session.recovered": lambda _: self._note("the server was restarted; the run continues"),
             "session.idle": self._idle,
             "message.created": self._message,
             "text.delta": lambda data: self._part(data),
@@ -69,10 +69,10 @@ class View:
     def _note(self, text: str, **styles: Any) -> None:
         self._screen.line(one_line(text, 300), **(styles or {"dim": True}))
 
-    # what the model writes
+    # the model's text
 
     def _part(self, data: Data, **styles: Any) -> None:
-        """Adds what is new: after a reconnection a part comes from its beginning again."""
+        """Adds only new text: after a reconnect, a part is sent from its start again."""
         part, offset, text = data["part_id"], data.get("offset", 0), data["text"]
         seen = self._shown.get(part, 0)
         new = text[max(0, seen - offset) :]
@@ -92,10 +92,11 @@ class View:
             self._note("[interrupted]")
 
     def _retrying(self, data: Data) -> None:
-        delay = amounts.seconds(data["delay_ms"] / 1000)
+        delay_s = data["delay_ms"] / 1000
+        delay = f"{delay_s:.1f} s" if delay_s < 1 else amounts.seconds(delay_s)
         self._note(
-            f"↻ attempt {data['attempt']} failed ({data['code']}): {data['detail']} What it wrote is void;"
-            f" again in {delay}.",
+            f"↻ attempt {data['attempt']} failed ({data['code']}): {data['detail']} Partial reply discarded;"
+            f" retrying in {delay}",
             fg="yellow",
         )
 
@@ -105,7 +106,7 @@ class View:
         if message["role"] == "control":
             self._note(text)
         elif message.get("is_summary"):
-            self._note("the older conversation was replaced by a summary")
+            self._note("older messages were replaced with a summary")
         elif message["role"] in ("assistant", "tool"):
             self._whole(message)
         elif self._skip_task:
@@ -114,7 +115,7 @@ class View:
             self._screen.line("> " + text.replace("\n", "\n> "), bold=True)
 
     def _whole(self, message: Data) -> None:
-        """A message that came at once, as those of a fork and of an imported history do."""
+        """A complete message, as from a fork or an imported history."""
         for part in message["parts"]:
             if part["type"] in ("text", "reasoning"):
                 self._screen.line(part["text"], dim=part["type"] == "reasoning")
@@ -123,7 +124,7 @@ class View:
             elif part["type"] == "tool_result":
                 self._result(part)
 
-    # what the tools do
+    # tools
 
     def _call(self, data: Data) -> None:
         self._pending[data["call_id"]] = Call(data["name"], data["arguments"])
@@ -131,7 +132,7 @@ class View:
             self._enter(data["call_id"])
 
     def _enter(self, call_id: str) -> None:
-        """Goes over to this call's output; calls of one message run side by side or wait for each other."""
+        """Switches to this call's output; calls of one message run in parallel or wait for each other."""
         call = self._pending.get(call_id)
         if self._current == call_id or call is None:
             return

@@ -1,4 +1,4 @@
-"""Takes the files of a session out of its workspace."""
+"""Copies a session's files out of its workspace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.cli.errors import CliError
 
 
 async def take_out(client: Client, session_id: str, folder: Path, say: Callable[[str], None]) -> None:
-    """Unpacks the session's workspace into `folder`, and says what was left out and why."""
+    """Unpacks the session's workspace into `folder`, and reports what was skipped and why."""
     with tempfile.TemporaryFile() as archive:
         await client.download(session_id, archive)
         await asyncio.to_thread(archive.seek, 0)
@@ -22,5 +22,5 @@ async def take_out(client: Client, session_id: str, folder: Path, say: Callable[
         except OSError as error:
             raise CliError(f"The files cannot be written to {folder}: {error.strerror}.", code="not_written") from error
     for name in refused:
-        say(f"left out: {name}, which leads out of the folder, is no file, or cannot be written")
+        say(f"skipped {name}: it leads out of the folder, is not a file, or cannot be written")
     say(f"files are in {folder}")

@@ -1,8 +1,8 @@
-"""Writes the pages of `docs/` that are made from the code: `settings.md` and `errors.md`.
+"""Generates the pages of `docs/` that come from the code: `settings.md` and `errors.md`.
 
-`python -m docs.generate` writes them, `--check` writes nothing and fails where one is out of date; a page's name limits
-either to that page. Settings come from the fields of `app/settings.py`; errors from the source of the whole of `app/`,
-since many codes are given where an error is raised.
+`python -m docs.generate` writes them; `--check` writes nothing and fails if one is out of date; a page's name limits
+either to that page. Settings come from the fields of `app/settings.py`, errors from the whole source of `app/`, since
+many codes are set where an error is raised.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ PAGES: Mapping[str, Callable[[], str]] = {"settings": settings_page, "errors": e
 
 
 def outdated(names: Iterable[str], folder: Path) -> Iterator[tuple[Path, str]]:
-    """The pages whose file is absent or differs, each with the text that it should have."""
+    """The pages whose file is missing or differs, each with its expected text."""
     for name in names:
         path, text = folder / f"{name}.md", PAGES[name]()
         if not path.exists() or path.read_text("utf-8") != text:
@@ -23,10 +23,10 @@ def outdated(names: Iterable[str], folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 1 where `--check` found a page out of date."""
+    """Returns the exit status: 1 if `--check` found a page out of date."""
     parser = argparse.ArgumentParser(description="Write the generated pages of docs/.")
-    parser.add_argument("page", nargs="*", help=f"{' or '.join(PAGES)}; all without")
-    parser.add_argument("--check", action="store_true", help="write nothing, fail where a page is out of date")
+    parser.add_argument("page", nargs="*", help=f"{' or '.join(PAGES)}; default: all")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
     parser.add_argument("--out", type=Path, default=DOCS, help="folder of the pages")
     options = parser.parse_args(arguments)
     if unknown := set(options.page) - set(PAGES):

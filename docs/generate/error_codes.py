@@ -1,4 +1,4 @@
-"""Reads off the source which error codes there are, and where errors are made with them."""
+"""Finds all error codes in the source, and where errors are created with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INHERITED = ("status", "code", "title", "exit_status")
 
 @dataclass(frozen=True, order=True, slots=True)
 class ErrorCode:
-    """One line of the list: a code and the class that carries it."""
+    """One row of the list: a code and its error class."""
 
     status: int
     code: str
@@ -27,7 +27,7 @@ class ErrorCode:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of the program; `place` is its path below the program's folder, `classes` are all that stand in it."""
+    """A source file; `place` is its path below the source's root, `classes` are all classes in it."""
 
     place: str
     tree: ast.Module
@@ -36,8 +36,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A code with which an error is made, and the place; `entry` is None where the code cannot be read off the source,
-    and `line` is where."""
+    """An error created at a place in the source; `entry` is None if its code cannot be determined from the source."""
 
     place: str
     line: int
@@ -46,7 +45,7 @@ class Made:
 
 @cache
 def parse_sources(root: Path) -> tuple[Source, ...]:
-    """All files below a folder, read once: every page and every question asks for them."""
+    """All source files below a folder, parsed once."""
     return tuple(_parsed(path, path.relative_to(root).as_posix()) for path in sorted(root.rglob("*.py")))
 
 
@@ -56,12 +55,12 @@ def _parsed(path: Path, place: str) -> Source:
 
 
 def classes_in(sources: Iterable[Source]) -> Iterator[tuple[Source, ast.ClassDef]]:
-    """Every class, with where it stands."""
+    """Every class, with its source file."""
     return ((s, node) for s in sources for node in s.classes)
 
 
 def _constants(body: Iterable[ast.stmt], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Names that statements set to a plain constant or a `known` name, one by one or `A, B = 1, 2`."""
+    """Names assigned a plain constant or a `known` name, singly or as `A, B = 1, 2`."""
     found: dict[str, Any] = {}
     for line in body:
         if not isinstance(line, ast.Assign | ast.AnnAssign) or line.value is None:
@@ -84,7 +83,7 @@ def _name(node: ast.expr) -> str:
 
 
 def error_classes(sources: Sequence[Source]) -> dict[str, ErrorCode]:
-    """Every class that descends from the root error, by name, with what it inherits filled in."""
+    """All subclasses of the root error, by name, with inherited values filled in."""
     classes = {node.name: node for _, node in classes_in(sources)}
     values = {node.name: _constants(source.tree.body, {}) for source, node in classes_in(sources)}
     known: dict[str, ErrorCode] = {}
@@ -92,7 +91,7 @@ def error_classes(sources: Sequence[Source]) -> dict[str, ErrorCode]:
     def resolve(name: str) -> ErrorCode | None:
         if name in known or name not in classes:
             return known.get(name)
-        # A class may bear the name of a base from elsewhere: `class Server(uvicorn.Server)`.
+        # A class may have the same name as a base from elsewhere: `class Server(uvicorn.Server)`.
         parents = (resolve(_name(base)) for base in classes[name].bases if _name(base) != name)
         parent = next((p for p in parents if p is not None), None)
         if name == ROOT_ERROR:
@@ -109,7 +108,7 @@ def error_classes(sources: Sequence[Source]) -> dict[str, ErrorCode]:
 
 
 def descendants(sources: Iterable[Source], roots: Iterable[str]) -> set[str]:
-    """The classes of these names and all below them."""
+    """The named classes and all their subclasses."""
     bases = {node.name: {_name(base) for base in node.bases} for _, node in classes_in(sources)}
     found = set(roots)
     while more := {name for name, above in bases.items() if above & found} - found:
@@ -118,7 +117,7 @@ def descendants(sources: Iterable[Source], roots: Iterable[str]) -> set[str]:
 
 
 def made_codes(sources: Iterable[Source], classes: Mapping[str, ErrorCode]) -> Iterator[Made]:
-    """What errors are made with: `code="…"` where it is given, else the class's own."""
+    """The codes that errors are created with: `code="…"` if given, else the class's own."""
     for source in sources:
         for function, call in _calls(source.tree):
             error = classes.get(_name(call.func))
@@ -134,7 +133,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _calls(node: ast.AST, function: Function | None = None) -> Iterator[tuple[Function | None, ast.Call]]:
-    """All calls below a node, each with the function that it stands in."""
+    """All calls below a node, each with the enclosing function."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call):
             yield function, child
@@ -142,10 +141,10 @@ def _calls(node: ast.AST, function: Function | None = None) -> Iterator[tuple[Fu
 
 
 def _texts(node: ast.expr, tree: ast.Module, function: Function | None) -> list[str]:
-    """The texts that an expression may have; none where one of them cannot be read off the source.
+    """The possible values of a text expression; empty if one of them cannot be determined from the source.
 
-    It sees through `"a" if x else "b"`, a parameter of the function around it, a constant or a function of the same
-    file, and `NAMES.get(…, "a")` of a dictionary of the same file.
+    It resolves `"a" if x else "b"`, a parameter of the enclosing function, a constant or a function of the same file,
+    and `NAMES.get(…, "a")` of a dictionary of the same file.
     """
     match node:
         case ast.Constant(value=str(text)):
@@ -168,7 +167,7 @@ def _texts(node: ast.expr, tree: ast.Module, function: Function | None) -> list[
 
 
 def _constant(tree: ast.Module, name: str) -> list[ast.Constant]:
-    """What a file sets a name to, if that is a plain value."""
+    """The constants that a file assigns to a name."""
     lines = [line for line in tree.body if isinstance(line, ast.Assign) and _name(line.targets[0]) == name]
     return [line.value for line in lines if isinstance(line.value, ast.Constant)]
 
@@ -178,13 +177,13 @@ def _all(found: list[list[str]]) -> list[str]:
 
 
 def _argument(call: ast.Call, index: int, name: str) -> ast.expr:
-    """What a call gives for a parameter; a constant that is no text where it gives nothing."""
+    """A call's argument for a parameter; a None constant if it is not passed."""
     named = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
     return named or (call.args[index] if index < len(call.args) else ast.Constant(None))
 
 
 def _values(line: ast.Assign, name: str) -> list[ast.expr]:
-    """The values of the dictionary that a line gives a name to."""
+    """The values of the dictionary that a statement assigns to `name`."""
     return line.value.values if isinstance(line.value, ast.Dict) and _name(line.targets[0]) == name else []
 
 
@@ -197,6 +196,6 @@ def error_codes(root: Path) -> list[ErrorCode]:
 
 
 def unread_codes(root: Path) -> list[Made]:
-    """Errors whose code the source does not tell."""
+    """Errors whose code cannot be determined from the source."""
     sources = parse_sources(root)
     return [made for made in made_codes(sources, error_classes(sources)) if made.entry is None]

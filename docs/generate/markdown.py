@@ -1,4 +1,4 @@
-"""What the generated pages are written with."""
+"""Markdown for the generated pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table; a `|` within a cell is escaped."""
+    """A Markdown table; `|` in a cell is escaped."""
     lines = [list(head)]
     lines.append(["---"] * len(lines[0]))
     lines += [[cell.replace("|", "\\|") for cell in row] for row in rows]

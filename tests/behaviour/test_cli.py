@@ -141,7 +141,7 @@ async def test_a_run_is_shown_and_its_files_come_out_byte_for_byte(
     folder = at_server.folder / "out"
     assert (folder / "src" / "a.txt").read_bytes() == "ä\n\ttab\r\n".encode()
     assert (folder / "raw.bin").read_bytes() == b"\x00\x01\xff"
-    assert "left out: leak, " in ran.err
+    assert "skipped leak: " in ran.err
     assert not (folder / "leak").is_symlink()
     (session,) = (await client.get("/v1/sessions"))["items"]
     assert (session["task"], session["title"]) == ("make the files", "Files")
@@ -228,7 +228,7 @@ async def test_ctrl_c_cancels_the_run_and_follows_it_to_its_end(
     command.press_ctrl_c()
 
     assert await command.end() == 130
-    assert "cancels the run" in command.err
+    assert "canceling the run" in command.err
     assert "■ cancelled" in command.out
     assert "the rest" not in command.out
     assert (at_server.folder / "out").is_dir()
@@ -246,11 +246,11 @@ async def test_a_second_ctrl_c_quits_at_once(
         server.freeze()
 
         command.press_ctrl_c()
-        await command.complains("cancels the run")
+        await command.complains("canceling the run")
         command.press_ctrl_c()
 
         assert await command.end() == 130
-        assert "quits" in command.err
+        assert "quitting" in command.err
 
 
 @dataclass
@@ -301,7 +301,7 @@ async def test_a_lost_connection_loses_no_text_and_repeats_none(
         await command.says("first half, ")
 
         proxy.cut()
-        await command.complains("connection lost, trying again (1 of 5)")
+        await command.complains("connection lost, reconnecting (1 of 5)")
         provider.open("middle")
 
         assert await command.end() == 0
@@ -317,7 +317,7 @@ async def test_the_cli_gives_up_on_a_server_that_stays_away(
         await command.says("half")
     assert await command.end() == 1
     (session,) = (await client.get("/v1/sessions"))["items"]
-    assert f"`palimpsest sessions follow {session['id']}` goes on later. (connection_lost)" in command.err
+    assert f"Continue with `palimpsest sessions follow {session['id']}`. (connection_lost)" in command.err
     assert session["status"] == "running"
 
 
@@ -342,7 +342,7 @@ async def test_a_data_directory_that_is_in_use_is_left_alone(terminal: Terminal)
     with claimed(data):
         ran = await terminal.run("run", "x")
     assert ran.status == 1
-    assert "start `palimpsest serve`, or choose another PALIMPSEST_DATA_DIR. (data_dir_in_use)" in ran.err
+    assert "several tasks at once, or set another PALIMPSEST_DATA_DIR. (data_dir_in_use)" in ran.err
 
 
 async def test_a_startup_error_of_the_commands_server_is_one_sentence(terminal: Terminal) -> None:
@@ -600,12 +600,12 @@ async def test_the_server_reports_what_it_found_and_how_to_try_it(terminal: Term
     await command.says("Ctrl-C stops the server.")
     url = command.out.split()[3]
     assert command.out.startswith("Palimpsest ")
-    assert "model    scripted/demo: the scripted demo and no real model; set OPENAI_API_KEY" in command.out
+    assert "model    scripted/demo (a scripted demo; no real model); set OPENAI_API_KEY" in command.out
     assert "sandbox  bubblewrap at " in command.out
     assert f"data     {terminal.folder / 'data'}\n" in command.out
     assert "access   with the API key of PALIMPSEST_API_KEYS" in command.out
     assert "\n  export PALIMPSEST_API_KEY=KEY\n" in command.out
-    assert 'run "…"`, which reads the key from there too, or ' in command.out
+    assert 'run "…"`, which also reads the key from there, or ' in command.out
     header = '-H "Authorization: Bearer $PALIMPSEST_API_KEY"'
     assert f"  curl -N {url}/v1/sessions {header} -H 'Accept: text/event-stream'" in command.out
     assert "secret-of-mine" not in command.out

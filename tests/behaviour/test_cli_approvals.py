@@ -111,7 +111,7 @@ async def test_without_a_terminal_the_run_says_that_it_waits_and_commands_decide
     listed = (await at_server.ok("approvals", session["id"])).out
     assert "$ echo one >> runs" in listed
     assert "x" * 200 in listed
-    await running.complains(f"call {two['call_id'][-8:]} waits, 14 min ")
+    await running.complains(f"call {two['call_id'][-8:]} needs approval, 14 min ")
     first, second = hinted(running)
     assert first == ["approve", session["id"], one["call_id"][-8:]]
     denied = await at_server.ok("deny", *second[1:], "--reason", "Shorter.")
@@ -134,7 +134,7 @@ async def test_calls_have_short_ids_and_a_late_decision_is_reported(
 
     shown = (await at_server.ok("sessions", "show", session[-8:])).out.splitlines()
     (place,) = [number for number, line in enumerate(shown) if line.startswith("approvals ")]
-    assert shown[place].startswith(f"approvals  2 waiting; `palimpsest approve {session} CALL` lets it run, ")
+    assert shown[place] == f"approvals  2 waiting; `palimpsest approve {session} CALL` (or `deny`)"
     for line, call, name in zip(shown[place + 1 :], (one, two), ("one", "two"), strict=True):
         assert re.fullmatch(rf" {{11}}{call[-8:]}  \d+ s left  \$ echo {name} >> runs", line)
     listed = (await at_server.ok("approvals", session)).out
@@ -167,7 +167,7 @@ async def test_a_decided_call_is_not_asked_about_again(
         await approve_all(client, session)
         await follower.type("approval.requested", 2)
     reading = await at_server.start("sessions", "follow", session, "--json")
-    await reading.complains(" does not\n")
+    await reading.complains(" (or `deny`)\n")
     (call,) = await pending(client, session)
     assert hinted(reading) == [["approve", session, call["call_id"][-8:]]]
     await at_server.ok(*hinted(reading)[0])
@@ -178,7 +178,7 @@ async def test_a_decided_call_is_not_asked_about_again(
 
 async def test_a_command_with_its_own_server_prints_its_address(terminal: Terminal) -> None:
     running = await terminal.start("run", "show me", "--approval", "always")
-    await running.complains(" does not\n")
+    await running.complains(" (or `deny`)\n")
     first = hinted(running)[0]
     assert first[-2] == "--server"
     decided = await terminal.ok("deny", *first[1:])

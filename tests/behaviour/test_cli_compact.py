@@ -41,15 +41,15 @@ async def test_a_round_is_made_listed_and_reverted(
     dry = await at_server.ok("compact", session, "--dry-run")
     assert dry.out.startswith("A round under reactive would replace ")
     assert " 0 old outputs" not in dry.out
-    assert "; the policy acts by itself at " in dry.out
+    assert "; the policy compacts automatically at " in dry.out
     assert dry.out.endswith("Nothing was changed.\n")
     other = await at_server.ok("compact", session, "--dry-run", "--policy", "handoff")
-    assert "; were it the session's own policy instead of reactive, it would act by itself at " in other.out
+    assert "; as the session's policy, instead of reactive, it would compact automatically at " in other.out
     assert (await at_server.ok("sessions", "compactions", session)).out == ""
 
     made = await at_server.ok("compact", session[:20], "--policy", "handoff", "--instructions", "Keep Lisbon.")
     started, completed = made.out.splitlines()
-    assert started.startswith("compacting the context, round 1 (asked for, policy handoff): ")
+    assert started.startswith("compacting the context, round 1 (requested manually, policy handoff): ")
     assert completed.startswith("compacted ")
     assert "by a summary, round 1: " in completed
     assert "Keep Lisbon." in provider.requests[-1].last_user_text
@@ -87,20 +87,20 @@ async def test_a_failing_model_is_skipped_and_reported(
     provider.respond(lambda request: HttpError(400))
     made = await at_server.ok("compact", session)
     _, failed, completed = made.out.splitlines()
-    assert failed.startswith("compaction by a summary did not do (")
-    assert failed.endswith("; now notes made without a model")
-    assert "by notes made without a model, round 1: " in completed
+    assert failed.startswith("compaction by a summary failed (")
+    assert failed.endswith("; trying notes written without a model")
+    assert "by notes written without a model, round 1: " in completed
 
 
 async def test_a_failed_round_has_an_exit_status(at_server: Terminal, client: Client) -> None:
     session = (await client.create())["id"]
     made = await at_server.run("compact", session)
     assert made.status == 1
-    assert "\nround 1 came to nothing (nothing_to_compact): Nothing is old enough to compact" in made.out
-    assert made.out.endswith("; the context is as it was\n")
+    assert "\nround 1 changed nothing (nothing_to_compact): Nothing is old enough to compact" in made.out
+    assert made.out.endswith("; the context is unchanged\n")
     assert made.err == ""
     listed = (await at_server.ok("sessions", "compactions", session)).out
-    assert "  asked for · Nothing is old enough to compact" in listed
+    assert "  requested manually · Nothing is old enough to compact" in listed
     assert listed.endswith(" (nothing_to_compact)\n")
 
 
@@ -117,7 +117,7 @@ async def test_a_cancelled_round_is_reported_to_the_waiting_command(
     await at_server.ok("sessions", "cancel", session)
     assert await waiting.end() == 1
     assert waiting.err == ""
-    assert waiting.out.splitlines()[-1].startswith("round 1 came to nothing; the context is as it was")
+    assert waiting.out.splitlines()[-1].startswith("round 1 was cancelled; the context is unchanged")
 
 
 async def test_ctrl_c_stops_the_wait_but_not_the_round(
@@ -196,6 +196,6 @@ async def test_a_run_in_a_small_window_reports_its_rounds(
     ran = await terminal.ok("run", "Stack boxes.")
     assert re.search(r"^(compacting the context|preparing a summary in the background), round 1 \(", ran.out, re.M)
     assert ", round 1: " in ran.out
-    assert "\nthe older conversation was replaced by a summary\n" in ran.out
+    assert "\nolder messages were replaced with a summary\n" in ran.out
     assert "\nAll done.\n" in ran.out
     assert provider.refusals == []

@@ -1,6 +1,6 @@
-"""One example of everything that the OpenAPI document describes: values of the types that it documents, so that none
-can go stale. `records` are what they are about; requests, answers and events each have a file, problems their own
-catalogue in `app/api/problems.py`."""
+"""One example of everything in the OpenAPI document, as values of the documented types, so that none can go stale.
+`records` holds the shared records; requests, responses and events each have a file, and problems are in
+`app/api/problems.py`."""
 
 from app.api.examples.answers import ANSWERS as ANSWERS
 from app.api.examples.answers import ANSWERS_OF as ANSWERS_OF

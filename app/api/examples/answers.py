@@ -1,4 +1,4 @@
-"""Examples of what the server answers, beside streams and problems."""
+"""Examples of responses, except streams and problems."""
 
 from __future__ import annotations
 
@@ -166,4 +166,4 @@ ANSWERS_OF: Mapping[tuple[str, str], BaseModel] = {
         update={"content": "Use spaces, please."}
     ),
 }
-"""By operation and status, where the example of the type would mislead."""
+"""By operation and status, if the type's own example would mislead."""

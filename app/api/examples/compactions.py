@@ -1,4 +1,4 @@
-"""Examples of what compaction asks, answers and tells."""
+"""Examples of compaction requests, responses and events."""
 
 from __future__ import annotations
 

@@ -146,12 +146,12 @@ EVENTS: tuple[Value, ...] = (
 
 
 def type_of(event: Value | type[Value]) -> str:
-    """The event's name on the wire."""
+    """The event's name in the stream."""
     return str(getattr(event, "type"))  # noqa: B009  # `Value` itself has no type, each event has
 
 
 def stream_items() -> list[StreamItem]:
-    """The examples as a stream has them, durable ones numbered from 1."""
+    """The examples as stream items; durable ones are numbered from 1."""
     items = []
     for seq, event in enumerate(EVENTS, start=1):
         live = isinstance(event, LIVE_EVENTS)

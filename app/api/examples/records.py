@@ -1,4 +1,4 @@
-"""What the examples are about: one small session, from its task to its answer."""
+"""The records that the examples share: one small session, from its task to its answer."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SESSION = Session(
     limits=Limits(),
     approval=Approval(),
 )
-"""As it was made."""
+"""As created."""
 
 _AFTER_A_RUN = {"status": Status.IDLE, "updated_at": LATER, "queue": QueueState(), "usage": USAGE + USAGE}
 COMPLETED = SESSION.model_copy(update={**_AFTER_A_RUN, "outcome": Outcome.COMPLETED, "last_seq": 18, "steps": 2})

@@ -1,4 +1,4 @@
-"""Examples of what a client sends, the one that any server takes first."""
+"""Examples of requests; for each type, one that any server accepts comes first."""
 
 from __future__ import annotations
 

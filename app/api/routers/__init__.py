@@ -1,1 +1,1 @@
-"""The routes, one noun a file."""
+"""The routes, one file per resource."""

@@ -1,4 +1,4 @@
-"""Approvals: calls that wait for a person."""
+"""Approvals: tool calls that wait for a person's decision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix="/v1/sessions/{session_id}/approvals", tags=["approval
 
 @router.get("", responses=problems("session_not_found"))
 async def list_approvals(services: Services, session_id: SessionId) -> ApprovalList:
-    """Calls that wait for approval. None of their message's calls starts before all of them are decided."""
+    """Tool calls that wait for approval. The calls of a message start only when all of them are decided."""
     return await services.approvals.list(session_id)
 
 
@@ -24,5 +24,5 @@ async def list_approvals(services: Services, session_id: SessionId) -> ApprovalL
     responses=problems("session_not_found", "approval_not_found", "approval_resolved"),
 )
 async def decide_approval(services: Services, session_id: SessionId, call_id: CallId, body: ApprovalAnswer) -> None:
-    """Approves or denies a call. A denied call does not run, and the model is told so with the reason."""
+    """Approves or denies a call. A denied call does not run; the model gets the reason."""
     await services.approvals.decide(session_id, call_id, body)

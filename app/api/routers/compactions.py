@@ -1,4 +1,4 @@
-"""Compaction by hand: ask for a round, look at all of them, take the latest back."""
+"""Manual compaction: start a round, list all rounds, revert the latest."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ router = APIRouter(prefix="/v1/sessions/{session_id}/compactions", tags=["compac
     status_code=202,
     response_model=CompactionEvent,
     responses={
-        200: {"model": CompactionPreview, "description": "What a round would do; nothing was changed."},
+        200: {"model": CompactionPreview, "description": "What a round would do; nothing is changed."},
         **problems("session_not_found", "compaction_in_progress", "unknown_model", "too_many_runs"),
     },
 )
 async def create_compaction(
     services: Services, session_id: SessionId, body: CompactionCreate | None = None
 ) -> Response:
-    """Makes the context smaller now, or, with `dry_run`, says what that would do. Works on a running session, between
-    its steps, and on an idle one."""
+    """Compacts the context now; with `dry_run`, shows what that would do. Works on an idle session, and on a running
+    one between steps."""
     body = body or CompactionCreate()
     if body.dry_run:
         found = await services.compactions.preview(session_id, body)
@@ -38,7 +38,7 @@ async def create_compaction(
 
 @router.get("", responses=problems("session_not_found"))
 async def list_compactions(services: Services, session_id: SessionId) -> CompactionList:
-    """All rounds of compaction, oldest first, those that came to nothing included."""
+    """All compaction rounds, oldest first, including failed ones."""
     return await services.compactions.list(session_id)
 
 

@@ -1,4 +1,4 @@
-"""Events: one session's as a stream or in pages, and the changes of all sessions."""
+"""Events: those of one session as a stream or in pages, and the changes of all sessions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ async def follow_session(
     request: Request,
     session_id: SessionId,
     after: Annotated[
-        Seq, Query(description="The seq of the last event that the reader has; left out, all are sent.")
+        Seq, Query(description="The seq of the last event that the client has; omit it to get all events.")
     ] = None,
-    until: Annotated[Literal["idle"] | None, Query(description="`idle` ends the stream when nothing runs.")] = None,
-    last_event_id: Annotated[Seq, Header(description="As `after`, and wins over it.")] = None,
+    until: Annotated[Literal["idle"] | None, Query(description="`idle` ends the stream when no run is active.")] = None,
+    last_event_id: Annotated[Seq, Header(description="Like `after`, and takes precedence over it.")] = None,
 ) -> Response:
-    """Durable events after the given seq, then one delta for each open part, then live."""
+    """Durable events after the given seq, then one delta for each open part, then live events."""
     subscription = await services.events.follow(
         session_id, after=start_after(after, last_event_id), until_idle=until == "idle"
     )
@@ -58,14 +58,14 @@ async def list_events(
     types: Annotated[
         Text | None,
         WithJsonSchema(TYPES_SCHEMA),
-        Query(description="Names of events, separated by commas; left out, all are listed."),
+        Query(description="Comma-separated event names; omit it to list all."),
     ] = None,
-    order: Annotated[Literal["asc", "desc"], Query(description="`desc` begins with the newest event.")] = "asc",
+    order: Annotated[Literal["asc", "desc"], Query(description="`desc` starts with the newest event.")] = "asc",
 ) -> Response:
-    """Durable events as data, to look something up or to see what happened; to follow a session, read its stream.
-    `after` is a seq, or the `next_cursor` of the page before: the page has what comes behind it in `order`. It may hold
-    fewer events than there are, or none, where many have to be looked through or they are large; `next_cursor` is null
-    at the end of the log alone."""
+    """Durable events in pages, for searching and inspection; to follow a session, read its stream. `after` is a seq or
+    the `next_cursor` of the previous page; the page has the events that follow it in `order`. A page may have fewer
+    events than `limit`, or none, if many are filtered out or they are large; `next_cursor` is null only at the end of
+    the log."""
     page = await services.events.page(
         session_id, after=after, limit=limit, types=event_types(types), newest_first=order == "desc"
     )
@@ -81,5 +81,5 @@ async def list_events(
     },
 )
 async def follow_all_sessions(services: Services, request: Request) -> Response:
-    """`session.*` events of all sessions from now on, without ids: for a list that keeps itself fresh."""
+    """`session.*` events of all sessions from now on, without ids, to keep a list of sessions up to date."""
     return EventStreamResponse(services.events.follow_all(), request.app.state.config)

@@ -21,7 +21,7 @@ from app.runtime.values.files import FileList
 
 
 class FilePathConvertor(PathConvertor):
-    """A path as `{path:path}` matches it, but newlines too, which a file's name may hold."""
+    """Like `{path:path}`, but also matches newlines, which a file name may contain."""
 
     regex = r"[\s\S]*"
 
@@ -44,7 +44,7 @@ SANDBOXED = (
 
 FilePath = Annotated[
     Text,
-    Path(description="Path beneath the workspace; its slashes stay as they are.", examples=["src/main.py"]),
+    Path(description="Path in the workspace; slashes are not escaped.", examples=["src/main.py"]),
 ]
 
 
@@ -55,11 +55,11 @@ async def list_files(
     share: ListingShare,
     path: Annotated[
         Text,
-        Query(max_length=4096, description="A directory beneath the workspace; left out, the workspace itself."),
+        Query(max_length=4096, description="A directory in the workspace; omit it for the workspace itself."),
     ] = "",
 ) -> Response:
-    """The entries of a directory, sorted by path: at most 10,000, and no more than fit into 2 MiB; `truncated` says
-    that there are others."""
+    """The entries of a directory, sorted by path: at most 10,000 entries and 2 MiB; `truncated` is true if there are
+    more."""
     listing = await services.files.list(session_id, path)
     body = await asyncio.to_thread(lambda: listing.model_dump_json().encode())
     share.shrink(len(body))
@@ -73,7 +73,7 @@ async def list_files(
 )
 @router.head("/files/{path:file}", include_in_schema=False)
 async def download_file(services: Services, session_id: SessionId, path: FilePath, share: DownloadShare) -> Response:
-    """A file's content; takes `Range`."""
+    """A file's content; supports `Range`."""
     raw = await services.files.open(session_id, _named(path))
     return RawResponse(raw, name=path.rsplit("/", 1)[-1], media_type="application/octet-stream")
 
@@ -86,7 +86,7 @@ async def download_file(services: Services, session_id: SessionId, path: FilePat
     responses={**UPLOADED, **problems(*SANDBOXED, "not_a_file", "workspace_full")},
 )
 async def upload_file(services: Services, request: Request, session_id: SessionId, path: FilePath) -> Response:
-    """Stores the body as a file, whatever its content type; missing directories are made."""
+    """Stores the body as a file, whatever its content type; creates missing directories."""
     outcome = await services.files.write(session_id, _named(path), await request.body())
     if outcome == "replaced":
         return Response(status_code=204)
@@ -109,5 +109,5 @@ async def get_archive(services: Services, session_id: SessionId, share: ArchiveS
 
 def _named(path: str) -> str:
     if not path:
-        raise NotFoundError("The path names no file.", code="file_not_found")
+        raise NotFoundError("The path is empty.", code="file_not_found")
     return path

@@ -27,18 +27,18 @@ async def get_health() -> Alive:
 @router.get("/readyz", responses=problems("not_ready", "unavailable"))
 @router.head("/readyz", include_in_schema=False)
 async def get_readiness(services: Services) -> Readiness:
-    """How database, disk, sandbox and model providers are, by name; 503 where sessions cannot be stored or commands not
-    run. A provider that fails makes the server `degraded` alone: its calls are tried again."""
+    """The state of database, disk, sandbox and model providers, by name; 503 if sessions cannot be stored or commands
+    cannot run. A failing provider only makes the server `degraded`: its calls are retried."""
     readiness = await services.server.readiness()
     if not readiness.ready:
         raise UnavailableError(
-            "Not all parts of the server answer.", code="not_ready", **readiness.model_dump(mode="json")
+            "Parts of the server are not ready.", code="not_ready", **readiness.model_dump(mode="json")
         )
     return readiness
 
 
 @router.get("/metrics", response_class=Response, responses=METRICS_CONTENT)
 async def get_metrics(request: Request) -> Response:
-    """The server's metrics in Prometheus' text format."""
+    """The server's metrics in Prometheus text format."""
     text = await asyncio.to_thread(request.app.state.config.metrics)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

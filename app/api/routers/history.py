@@ -1,4 +1,4 @@
-"""History and context: messages, what a step sends, steps, tool calls and their raw output."""
+"""History and context: messages, the context of a step, steps, tool calls and their raw output."""
 
 from __future__ import annotations
 
@@ -27,14 +27,12 @@ async def list_messages(
     limit: Limit = 100,
     format: Annotated[
         Literal["openai", "anthropic"] | None,
-        Query(
-            description="Exports the history in the form of this provider's messages, a call always with its results."
-        ),
+        Query(description="Exports the history as messages of this provider; a call and its results share a page."),
     ] = None,
 ) -> MessagePage | ExportPage:
-    """The full history, oldest first; nothing is hidden. A page of large messages holds fewer of them; `next_cursor` is
-    null at the end of the history alone. An export leaves out summaries, since all that they stand for is there, and
-    what no provider takes: attempts that were void, and messages without content."""
+    """The full history, oldest first; nothing is hidden. A page of large messages has fewer of them; `next_cursor` is
+    null only at the end of the history. An export omits summaries, since it has all messages that they replace, and
+    what no provider accepts: voided attempts, and messages without content."""
     if format is not None:
         return await services.history.export(session_id, format=format, after=after, limit=limit)
     return await services.history.messages(session_id, after=after, limit=limit)
@@ -44,16 +42,16 @@ async def list_messages(
 async def get_context(
     services: Services,
     session_id: SessionId,
-    step: Annotated[int | None, Query(ge=1, le=MAX_STEP, description="A past step; left out, the next one.")] = None,
+    step: Annotated[int | None, Query(ge=1, le=MAX_STEP, description="A past step; omit it for the next one.")] = None,
 ) -> ContextView:
-    """Exactly what the next step would send, or what a past step sent. Where the session has answered, the next step
-    comes with a message that is not there yet, and sends that too."""
+    """Exactly what the next step would send, or what a past step sent. If the last run has completed, the next step
+    will also send the message that starts it."""
     return await services.history.context(session_id, step=step)
 
 
 @router.get("/steps", responses=problems("session_not_found", "malformed_cursor"))
 async def list_steps(services: Services, session_id: SessionId, after: Cursor = None, limit: Limit = 100) -> StepPage:
-    """Every attempt at a step, oldest first."""
+    """All attempts of all steps, oldest first."""
     return await services.history.steps(session_id, after=after, limit=limit)
 
 
@@ -81,6 +79,6 @@ async def get_tool_call(services: Services, session_id: SessionId, call_id: Call
 )
 @router.head("/tool-calls/{call_id}/output", include_in_schema=False)
 async def get_tool_output(services: Services, session_id: SessionId, call_id: CallId, share: DownloadShare) -> Response:
-    """The full raw output of a call, pruned from the context or not; takes `Range`."""
+    """The full raw output of a call, even if it was pruned from the context; supports `Range`."""
     raw = await services.history.tool_output(session_id, call_id)
     return RawResponse(raw, name=f"{call_id}.txt", media_type="text/plain; charset=utf-8")

@@ -1,4 +1,4 @@
-"""The login of a browser: a key is given once, and a cookie stands for it from then on."""
+"""Browser login: exchanges an API key for a cookie."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix=LOGIN_PATH, tags=["login"], route_class=JsonRoute)
 
 COOKIE: dict[str, Any] = {
     "Set-Cookie": {
-        "description": "A random token that stands for the key: `HttpOnly`, `SameSite=Strict`, `Secure` over HTTPS.",
+        "description": "A random token instead of the key: `HttpOnly`, `SameSite=Strict`, `Secure` over HTTPS.",
         "schema": {"type": "string"},
     }
 }
@@ -27,21 +27,21 @@ COOKIE: dict[str, Any] = {
     "",
     status_code=204,
     responses={
-        204: {"description": "The cookie is set; none where the server has no keys.", "headers": COOKIE},
+        204: {"description": "The cookie is set, unless the server has no keys.", "headers": COOKIE},
         **problems("wrong_key", "too_many_attempts"),
     },
 )
 async def log_in(services: Services, request: Request, body: LoginCreate) -> Response:
-    """Gives the browser a cookie that lets it call without a key, for as long as the operator has set. A server without
-    keys asks for none, so it takes any and sets nothing."""
+    """Sets a cookie that replaces the key in the browser, valid for the time set by the operator. A server without keys
+    accepts any key and sets no cookie."""
     login = await services.logins.open(body.key)
     headers = {"Set-Cookie": set_cookie(request.scope, login.token, login.lasts)} if login is not None else {}
     return Response(status_code=204, headers=headers)
 
 
-@router.delete("", status_code=204, responses={204: {"description": "There is no login any more.", "headers": COOKIE}})
+@router.delete("", status_code=204, responses={204: {"description": "The login has ended.", "headers": COOKIE}})
 async def log_out(services: Services, request: Request) -> Response:
-    """Ends the login of the request's cookie on the server, and clears the cookie. It may be called again."""
+    """Ends the login of the request's cookie on the server, and clears the cookie. Idempotent."""
     for token in login_tokens(request.scope):
         await services.logins.end(token)
     return Response(status_code=204, headers={"Set-Cookie": clear_cookie(request.scope)})

@@ -1,4 +1,4 @@
-"""Configured models, and what all sessions have used."""
+"""Configured models, and the usage of all sessions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The page at `/` and its files.
 
-They come from the installation, hold nothing of any session, and are open to all who may ask at all: the page itself
-asks for a key where the server wants one.
+They are part of the installation, contain no session data, and need no key: the page itself asks for one if the server
+requires it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNUSED = (
     *("gyroscope", "hid", "magnetometer", "microphone", "midi", "payment", "picture-in-picture"),
     *("publickey-credentials-get", "screen-wake-lock", "serial", "usb", "xr-spatial-tracking"),
 )
-"""What browsers can do for a page, and this one needs not."""
+"""Browser features that the page does not need."""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -42,9 +42,9 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 CHANGING = "no-cache"
-"""Asked for again each time, so that an upgrade is seen at once; the answer is empty while nothing has changed."""
+"""Revalidated on each request, so that an upgrade shows at once; unchanged files are answered with 304."""
 LASTING = "public, max-age=31536000, immutable"
-"""For addresses with the version in them: another version has another address."""
+"""For URLs that contain the version: a new version has new URLs."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -58,12 +58,12 @@ async def get_page(request: Request) -> Response:
 @router.get("/static/{path:path}")
 @router.head("/static/{path:path}")
 async def get_static(request: Request, path: str) -> Response:
-    """A file of the page, or 304 where the browser has it. Raises `NotFoundError`."""
+    """A file of the page, or 304 if the browser has it. Raises `NotFoundError`."""
     first, _, rest = path.partition("/")
     named = VERSION.fullmatch(first) is not None
     file = await found(rest if named else path)
     if file is None:
-        raise NotFoundError("There is no such file of the page.")
+        raise NotFoundError("The page has no such file.")
     return _answer(request, file, LASTING if named and first == await version() else CHANGING)
 
 
@@ -75,5 +75,5 @@ def _answer(request: Request, file: File, caching: str) -> Response:
 
 
 def has_tag(if_none_match: str, tag: str) -> bool:
-    """Whether the browser, or a proxy that made the tag weak, has the file already."""
+    """Whether `If-None-Match` has the tag, perhaps made weak by a proxy."""
     return tag in (given.strip().removeprefix("W/") for given in if_none_match.split(","))

@@ -1,4 +1,4 @@
-"""The queue: the one way to talk to a session."""
+"""The queue: all messages to a session go through it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PENDING = ("session_not_found", "message_not_found", "message_not_pending")
 
 @router.post("", status_code=202, responses=problems(*ENQUEUE))
 async def enqueue_message(services: Services, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
-    """Accepts a message, whatever the session is doing. The answer's `id` becomes the message's id. A message that
+    """Queues a message, whatever the session is doing. The returned `id` becomes the message's id. A message that
     cannot fit the model's window is refused."""
     return await services.queue.add(session_id, body)
 
 
 @router.get("", responses=problems("session_not_found"))
 async def list_queue(services: Services, session_id: SessionId) -> QueuePage:
-    """Pending messages in the order of their delivery."""
+    """Pending messages in delivery order."""
     return await services.queue.list(session_id)
 
 
@@ -32,11 +32,11 @@ async def list_queue(services: Services, session_id: SessionId) -> QueuePage:
 async def edit_message(
     services: Services, session_id: SessionId, message_id: MessageId, body: QueueEdit
 ) -> QueuedMessage:
-    """Edits a message that is still pending; it stays as it was where the new text cannot fit the model's window."""
+    """Edits a pending message. If the new text cannot fit the model's window, the message stays unchanged."""
     return await services.queue.edit(session_id, message_id, body)
 
 
 @router.delete("/{message_id}", status_code=204, responses=problems(*PENDING))
 async def withdraw_message(services: Services, session_id: SessionId, message_id: MessageId) -> None:
-    """Withdraws a message that is still pending."""
+    """Withdraws a pending message."""
     await services.queue.withdraw(session_id, message_id)

@@ -1,4 +1,4 @@
-"""Sessions: create, list, read, change, delete, cancel, resume, fork."""
+"""Sessions: create, list, get, update, delete, cancel, resume, fork."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LOCATION: dict[str, Any] = {"Location": {"description": "The session's path.", "
 CREATED: dict[int | str, dict[str, Any]] = {
     200: {
         "model": Session,
-        "description": "The session that was made before with the same `id` and content; or, with `Accept:"
-        " text/event-stream`, the session's events from the first to the end of its run, named by `Session-Id`.",
+        "description": "The session that was created earlier with the same `id` and content; or, with `Accept:"
+        " text/event-stream`, the session's events from the first to the end of its run, with its id in `Session-Id`.",
         "headers": {
             **LOCATION,
             "Session-Id": {"description": "The session's id, on a stream.", "schema": {"type": "string"}},
@@ -68,15 +68,15 @@ async def create_session(
     request: Request,
     response: Response,
     body: SessionCreate,
-    accept: Annotated[str, Header(description="`text/event-stream` follows the new session.")] = "*/*",
+    accept: Annotated[str, Header(description="`text/event-stream` streams the new session's events.")] = "*/*",
 ) -> Session | Response:
-    """Makes a session; with `task`, the task is queued and the run starts. A task that cannot fit the model's window is
-    refused, and so is a history whose last user message cannot."""
+    """Creates a session; with `task`, the task is queued and the run starts. Refused if the task, or the last user
+    message of `history`, cannot fit the model's window."""
     stream = wants_stream(accept)
     if stream and body.task is None:
-        raise InvalidRequestError("A stream of a new session needs a task.", code="task_required")
+        raise InvalidRequestError("Streaming a new session requires a task.", code="task_required")
     if stream:
-        # Before it is made: who is told to come again would make another one.
+        # Checked before the session is created: a client that must retry would create a second one.
         services.events.check_room()
     session, created = await services.sessions.create(body)
     location = f"/v1/sessions/{session.id}"
@@ -92,7 +92,7 @@ async def create_session(
 @router.get("", responses=problems("malformed_cursor"))
 async def list_sessions(
     services: Services,
-    status: Annotated[Status | None, Query(description="Only sessions in this status.")] = None,
+    status: Annotated[Status | None, Query(description="Only sessions with this status.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     q: Annotated[
@@ -100,7 +100,7 @@ async def list_sessions(
         Query(max_length=500, description="Only sessions whose title or task contains this text."),
     ] = None,
 ) -> SessionPage:
-    """Sessions, newest first. A page has fewer than `limit` where their tasks are large."""
+    """Sessions, newest first. A page may have fewer than `limit` if their tasks are large."""
     return await services.sessions.list(status=status, q=q, limit=limit, cursor=cursor)
 
 
@@ -112,7 +112,7 @@ async def get_session(services: Services, session_id: SessionId) -> Session:
 
 @router.patch("/{session_id}", responses=problems("session_not_found", *REFUSED))
 async def patch_session(services: Services, session_id: SessionId, body: SessionPatch) -> Session:
-    """Changes what is named; it takes effect from the next step."""
+    """Changes the given fields; takes effect from the next step."""
     return await services.sessions.patch(session_id, body)
 
 
@@ -122,13 +122,13 @@ async def patch_session(services: Services, session_id: SessionId, body: Session
     responses=problems("session_not_found", "sandbox_unavailable", "sandbox_error"),
 )
 async def delete_session(services: Services, session_id: SessionId) -> None:
-    """Cancels the session, removes its sandbox and then all that is stored of it."""
+    """Cancels the session, removes its sandbox and then deletes all its data."""
     await services.sessions.delete(session_id)
 
 
 @router.post("/{session_id}/cancel", status_code=202, responses=problems("session_not_found"))
 async def cancel_session(services: Services, session_id: SessionId, body: CancelRequest | None = None) -> Session:
-    """Ends the step within two seconds; what it has written is kept. Pending messages are held unless cleared."""
+    """Ends the step within two seconds and keeps its partial output. Pending messages are held unless cleared."""
     return await services.sessions.cancel(session_id, clear_queue=body is not None and body.clear_queue)
 
 
@@ -140,9 +140,9 @@ async def cancel_session(services: Services, session_id: SessionId, body: Cancel
     ),
 )
 async def resume_session(services: Services, session_id: SessionId) -> Session:
-    """Goes on after a run that was cancelled, failed, was interrupted or reached a limit. It renews the limits of a
-    run, `max_steps` and `max_seconds`; those of the session, `max_tokens` and `max_cost_usd`, are raised with `PATCH`
-    before."""
+    """Continues after a run that was cancelled, failed, was interrupted or reached a limit. The limits per run,
+    `max_steps` and `max_seconds`, start again; those per session, `max_tokens` and `max_cost_usd`, must be raised with
+    `PATCH` first."""
     return await services.sessions.resume(session_id)
 
 
@@ -165,15 +165,15 @@ async def resume_session(services: Services, session_id: SessionId) -> Session:
 async def fork_session(
     services: Services, response: Response, session_id: SessionId, body: ForkCreate | None = None
 ) -> Session:
-    """Makes a session with this one's history up to a message and a copy of its workspace as it is now; this one goes
-    on. Calls stay with their results, and a step that is under way is left out. What is used counts from zero."""
+    """Creates a session with this one's history up to a message and a copy of its current workspace; this one
+    continues. Calls stay with their results, and a running step is left out. Usage starts at zero."""
     session = await services.sessions.fork(session_id, body or ForkCreate())
     response.headers["Location"] = f"/v1/sessions/{session.id}"
     return session
 
 
 def wants_stream(accept: str) -> bool:
-    """Whether an `Accept` header names `text/event-stream` before, or with more weight than, `application/json`."""
+    """Whether an `Accept` header prefers `text/event-stream` to `application/json`, by weight or by order."""
     weights: dict[str, float] = {}
     for item in accept.lower().split(","):
         name, *parameters = (part.strip() for part in item.split(";"))

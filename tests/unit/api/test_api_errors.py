@@ -97,7 +97,7 @@ async def test_json_has_parameters_and_any_case(client: httpx.AsyncClient, conte
 async def test_a_name_is_given_once(client: httpx.AsyncClient, body: bytes, name: str | None) -> None:
     problem = assert_problem(await client.post("/v1/sessions", content=body, headers=JSON), 400, "invalid_json")
     if name is not None:
-        assert problem["detail"] == f'The body has the name "{name}" twice in one object.'
+        assert problem["detail"] == f'The body repeats the name "{name}" in one object.'
 
 
 async def test_a_name_may_come_again_in_another_object(client: httpx.AsyncClient) -> None:

@@ -31,12 +31,12 @@ async def refused(client: httpx.AsyncClient, body: Any) -> list[tuple[str, str]]
         ({"sandbox": {"kind": "foo"}}, "sandbox.kind", f"Input should be {KINDS}"),
         ({"sandbox": {"kind": ["docker"]}}, "sandbox.kind", f"Input should be {KINDS}"),
         ({"sandbox": {}}, "sandbox.kind", "Field required"),
-        ({"sandbox": {"kind": "docker", "x": 1}}, "sandbox.x", "There is no such field"),
+        ({"sandbox": {"kind": "docker", "x": 1}}, "sandbox.x", "Unknown field"),
         ({"compaction": []}, "compaction", "Input should be a policy's name or an object"),
         ({"approval": {"policy": "often"}}, "approval.policy", "Input should be 'never', 'always' or an object"),
         ({"approval": {"policy": {"tools": 1}}}, "approval.policy.tools", "Input should be an array"),
-        ({"task": ""}, "task", "There should be at least 1 character"),
-        ({"title": "x" * 301}, "title", "There should be at most 300 characters"),
+        ({"task": ""}, "task", "Input should have at least 1 character"),
+        ({"title": "x" * 301}, "title", "Input should have at most 300 characters"),
         ({"task": " "}, "task", "Input should contain more than whitespace"),
         ({"id": "notauuid"}, "id", "Input should be a UUIDv7 in lower case"),
         ({"id": "01936F5E-8D2A-7C3B-9F1E-2A4B6C8D0E1F"}, "id", "Input should be a UUIDv7 in lower case"),
@@ -66,7 +66,7 @@ async def test_an_objects_faults_are_told_without_those_of_the_alternative(clien
 
 async def test_the_detail_reads_as_a_sentence(client: httpx.AsyncClient) -> None:
     answer = await client.post("/v1/sessions", json={"task": ""})
-    assert answer.json()["detail"] == "The request is not valid: task: there should be at least 1 character."
+    assert answer.json()["detail"] == "The request is not valid: task: input should have at least 1 character."
 
 
 ODD: tuple[Any, ...] = ("", "odd", 0, 1.5, True, [], [1], [[]], {}, {"odd": 1}, {"kind": 1, "policy": 1, "format": 1})

@@ -278,5 +278,5 @@ async def test_a_client_that_leaves_in_its_own_request_is_no_error(
         (upload,) = server.server_state.tasks
         writer.close()
         await upload
-    assert [entry["event"] for entry in logs if entry["path"] != "/healthz"] == ["client_left", "request"]
+    assert [entry["event"] for entry in logs if entry["path"] != "/healthz"] == ["client_disconnected", "request"]
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -36,7 +36,7 @@ async def test_a_call_that_waits_no_more_is_looked_for_in_all_of_the_history() -
 @pytest.mark.parametrize("found", [(), ("01a20436-1", "01a20436-2")], ids=["none", "several"])
 async def test_what_names_no_call_or_several_old_ones_decides_on_none(found: tuple[str, ...]) -> None:
     async with client_of(NONE_WAITS, page(*found)) as (client, heads, _):
-        with pytest.raises(CliError, match=f"No call that waits in {SESSION} begins or ends with 01a20436; ") as caught:
+        with pytest.raises(CliError, match=f"No waiting call of {SESSION} starts or ends with 01a20436; ") as caught:
             await answer(client, SESSION, "01a20436", "deny", None)
     assert (caught.value.code, len(heads)) == ("approval_not_found", 2)
 
@@ -50,14 +50,14 @@ async def test_too_little_of_an_id_decides_on_nothing() -> None:
 
 def test_the_time_that_is_left_is_told_in_seconds_and_never_less_than_none() -> None:
     assert time_left({"expires_at": rfc3339(now() + timedelta(seconds=45.9))}) == "45 s left"
-    assert time_left({"expires_at": rfc3339(now() - timedelta(seconds=3))}) == "time over"
+    assert time_left({"expires_at": rfc3339(now() - timedelta(seconds=3))}) == "expired"
 
 
 async def test_a_server_that_others_do_not_find_is_named_to_them() -> None:
     async with Client(Target("http://127.0.0.1:1/a b", has_to_be_named=True)) as client:
         rest = f"{SESSION} e66251d8 --server 'http://127.0.0.1:1/a b'"
         told = how_to_decide(client, SESSION, "e66251d8")
-    assert told == f"`palimpsest approve {rest}` lets it run, `deny` in place of `approve` does not"
+    assert told == f"`palimpsest approve {rest}` (or `deny`)"
 
 
 async def test_a_session_whose_calls_were_decided_meanwhile_has_none_to_show() -> None:

@@ -71,7 +71,7 @@ async def test_a_key_may_have_any_letters() -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b""])
 async def test_an_error_that_is_no_problem_document_names_its_status(body: bytes) -> None:
     async with client_of(answer("502 Bad Gateway", body, "text/html")) as (client, _, _):
-        with pytest.raises(ServerRefusedError, match=r"The server answered 502\.") as caught:
+        with pytest.raises(ServerRefusedError, match=r"The server responded with status 502\.") as caught:
             await client.session("x")
     assert caught.value.code == "http_502"
 
@@ -99,10 +99,10 @@ class _Nowhere:
 async def test_a_transfer_that_breaks_off_is_not_taken_for_an_absent_server() -> None:
     cut_off = answer("200 OK", b"x" * 99, "application/x-tar").replace(b"Content-Length: 99", b"Content-Length: 100")
     async with client_of(cut_off, cut_off) as (client, _, _):
-        with pytest.raises(ConnectionLostError, match=r"broke off before all files had come: .*99 bytes") as caught:
+        with pytest.raises(ConnectionLostError, match=r"was lost before all files arrived: .*99 bytes") as caught:
             await client.download("x", io.BytesIO())
         assert caught.value.code == "connection_lost"
-        with pytest.raises(ConnectionLostError, match="broke off before the answer came: "):
+        with pytest.raises(ConnectionLostError, match="was lost before the response arrived: "):
             await client.session("x")
 
 
@@ -130,8 +130,8 @@ async def test_a_stream_that_the_server_ended_too_early_is_taken_up_after_its_la
     assert [event.id for event in events] == [1, 2, 3]
     assert "last-event-id: 2\r\n" in heads[3].lower()
     assert notices == [
-        "connection lost, trying again (1 of 5): the server ended the stream",
-        "connection lost, trying again (2 of 5): The server is starting or stopping.",
+        "connection lost, reconnecting (1 of 5): the server ended the stream",
+        "connection lost, reconnecting (2 of 5): The server is starting or stopping.",
     ]
 
 

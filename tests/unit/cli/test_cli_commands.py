@@ -64,9 +64,9 @@ def test_help_does_not_wait_for_a_servers_imports() -> None:
 def test_the_database_is_brought_to_the_newest_schema_once(home: Path) -> None:
     first = CliRunner().invoke(app, ["db", "upgrade"])
     assert first.exit_code == 0
-    assert first.stdout.startswith("The database went from nothing to schema 0")
+    assert first.stdout.startswith("Upgraded the database from empty to schema 0")
     second = CliRunner().invoke(app, ["db", "upgrade"])
-    assert second.stdout.endswith(", the newest.\n")
+    assert second.stdout.startswith("The database is already at the newest schema, 0")
     (home / "data" / "palimpsest.db").write_text("broken " * 1000)
     third = CliRunner().invoke(app, ["db", "upgrade"])
     assert third.exit_code == 1

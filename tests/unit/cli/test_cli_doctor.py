@@ -47,11 +47,11 @@ def test_a_machine_that_has_all_that_is_needed(home: Path) -> None:
     need("bubblewrap")
     checks = _checks()
     assert _missing() == []
-    assert checks["data"]["detail"] == f"{home / 'data'}, made at the first start"
-    assert checks["database"]["detail"].endswith("palimpsest.db, made at the first start")
+    assert checks["data"]["detail"] == f"{home / 'data'}, created at the first start"
+    assert checks["database"]["detail"].endswith("palimpsest.db, created at the first start")
     assert checks["bubblewrap"]["detail"].startswith("bubblewrap at ")
     assert checks["providers"]["detail"] == "ready: none; without a key: openai, anthropic"
-    assert checks["model"]["detail"] == "scripted/demo is the scripted demo and no real model"
+    assert checks["model"]["detail"] == "scripted/demo: a scripted demo; no real model"
     assert not (home / "data").exists()
 
 
@@ -62,7 +62,7 @@ def test_the_report_for_a_person_says_how_to_mend() -> None:
     assert "✓ bubblewrap " in result.stdout
     assert "! model " in result.stdout
     assert "→ Set OPENAI_API_KEY or ANTHROPIC_API_KEY" in result.stdout
-    assert result.stdout.endswith("All that is needed is here.\n")
+    assert result.stdout.endswith("Ready to go.\n")
 
 
 def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,15 +70,15 @@ def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch)
     checks = _checks()
     assert list(checks) == ["python", "settings"]
     assert "PALIMPSEST_MAX_STEPS" in checks["settings"]["detail"]
-    assert CliRunner().invoke(app, ["doctor"]).stdout.endswith("Something needed is missing.\n")
+    assert CliRunner().invoke(app, ["doctor"]).stdout.endswith("Something required is missing.\n")
 
 
 def test_what_looks_like_a_setting_and_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "settings" not in _checks()
     monkeypatch.setenv("PALIMPSEST_MAXSTEPS", "secret-7")
     check = _checks()["settings"]
-    assert (check["status"], check["detail"]) == ("warning", "PALIMPSEST_MAXSTEPS is no setting, and nothing reads it")
-    assert check["fix"] == "Set PALIMPSEST_MAX_STEPS instead, if that was meant."
+    assert (check["status"], check["detail"]) == ("warning", "PALIMPSEST_MAXSTEPS is not a setting; nothing reads it")
+    assert check["fix"] == "Did you mean PALIMPSEST_MAX_STEPS?"
     assert "secret-7" not in _run().output
 
 
@@ -193,7 +193,7 @@ def test_an_image_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, image: str
     check = _checks()["docker"]
     assert check["status"] == "missing"
     assert f"The image {image} is not here and cannot be pulled" in check["detail"]
-    assert check["fix"] == "Until the image is there, a server that is started leaves Docker out."
+    assert check["fix"] == "Without the image, the server starts without Docker."
     need("bubblewrap")
     monkeypatch.setenv("PALIMPSEST_SANDBOX", "auto")
     checks = _checks()
@@ -247,7 +247,7 @@ def test_a_data_directory_that_others_may_read(home: Path, monkeypatch: pytest.M
     assert _checks()["data"]["status"] == "ok"
     data.chmod(0o711)
     check = _checks()["data"]
-    assert (check["status"], check["fix"]) == ("warning", f"`chmod 700 '{data}'` closes it to them.")
+    assert (check["status"], check["fix"]) == ("warning", f"`chmod 700 '{data}'` prevents that.")
 
 
 def test_a_data_directory_that_is_a_file(home: Path) -> None:

@@ -32,9 +32,9 @@ def test_rows_have_recall_tokens_costs_and_cache() -> None:
     text = render(report("m/x", None, ROWS, scripted=False))
     lines = text.splitlines()
     assert lines[0] == "Recall of m/x after one round of compaction"
-    assert "All together (1 history)" in lines
+    assert "Total (1 history)" in lines
     heading = next(line for line in lines if "decis." in line)
-    assert " ".join(heading.split()) == "task files decis. errors next all rung tokens the round cost cached"
+    assert " ".join(heading.split()) == "task files decis. errors next all rung tokens round cost cached"
     full = [line.split() for line in lines if line.startswith("  full context")]
     assert full == [["full", "context", "100%", "–", "–", "0%", "100%", "67%", "–", "9,000", "–", "–"]] * 2
     handoff = [" ".join(line.split()) for line in lines if line.startswith("  handoff")]
@@ -63,11 +63,11 @@ def test_failures_are_rows_with_their_reasons_below() -> None:
     text = render(report("m/x", None, rows, scripted=False))
     assert "  reactive      failed, see below" in text
     assert text.splitlines()[-3:] == [
-        "What went wrong",
+        "Problems",
         "  long_log, reactive: summary: x (y)",
         "  long_log, reactive: The key was refused. (provider_auth)",
     ]
-    assert "All together (0 of 1 histories, those that every policy finished)" in text
+    assert "Total (0 of 1 histories: those that every policy completed)" in text
     assert "  reactive      no history" in text
 
 

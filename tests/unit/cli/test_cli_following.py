@@ -70,6 +70,6 @@ async def test_a_cancel_that_does_not_arrive_is_said() -> None:
         with CtrlC(client, "x", say).handled():
             os.kill(os.getpid(), signal.SIGINT)
             await failed.wait()
-    assert said[0].startswith("cancels the run; press Ctrl-C again")
+    assert said[0].startswith("canceling the run; press Ctrl-C again")
     assert said[1].startswith("the run could not be cancelled: No server answers at http://127.0.0.1:1 ")
     assert signal.getsignal(signal.SIGINT) is before

@@ -53,7 +53,7 @@ def completed(**more: Any) -> dict[str, Any]:
                 "limit": 10,
                 "background": True,
             },
-            "preparing a summary in the background, round 1 (for when it is needed, policy handoff): 9 of 10 tokens",
+            "preparing a summary in the background, round 1 (in advance, policy handoff): 9 of 10 tokens",
         ),
         (
             "compaction.completed",
@@ -64,17 +64,17 @@ def completed(**more: Any) -> dict[str, Any]:
         (
             "compaction.completed",
             completed(rung="fold", outputs_pruned=0, messages_compacted=1, usage=NOTHING, duration_ms=3),
-            "compacted 1 message by notes made without a model, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms",
+            "compacted 1 message by notes written without a model, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms",
         ),
         (
             "compaction.failed",
             {"round": 2, "rung": "summary", "code": "summary_empty", "detail": "No text.", "next": "fold"},
-            "compaction by a summary did not do (summary_empty): No text; now notes made without a model",
+            "compaction by a summary failed (summary_empty): No text; trying notes written without a model",
         ),
         (
             "compaction.failed",
             {"round": 2, "rung": "shrink", "code": "not_small_enough", "detail": "Too much.", "next": None},
-            "compaction by a shorter tail did not do (not_small_enough): Too much; the context is as it was",
+            "compaction by a shorter tail failed (not_small_enough): Too much; the context is unchanged",
         ),
         (
             "compaction.failed",
@@ -85,23 +85,23 @@ def completed(**more: Any) -> dict[str, Any]:
                 "detail": "Nothing is old enough to compact.",
                 "next": None,
             },
-            "round 2 came to nothing (nothing_to_compact): Nothing is old enough to compact; the context is as it was",
+            "round 2 changed nothing (nothing_to_compact): Nothing is old enough to compact; the context is unchanged",
         ),
-        ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 came to nothing; the context is as it was"),
+        ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 was cancelled; the context is unchanged"),
         (
             "compaction.cancelled",
             {"round": 2, "usage": USAGE},
-            f"round 2 came to nothing; the context is as it was · {COST}",
+            f"round 2 was cancelled; the context is unchanged · {COST}",
         ),
         (
             "compaction.reverted",
             {"round": 2},
-            "round 2 was reverted; the messages it covered are in the context again",
+            "round 2 was reverted; its messages are back in the context",
         ),
         (
             "compaction.discarded",
             {"round": 3, "usage": USAGE},
-            f"the summary prepared as round 3 was not needed · {COST}",
+            f"the background summary of round 3 was not needed · {COST}",
         ),
         (
             "prune.completed",
@@ -176,26 +176,26 @@ def preview(own: str = "reactive", **more: int) -> str:
 @pytest.mark.parametrize(
     ("messages", "outputs", "what"),
     [
-        (4, 1, "replace 4 messages by a summary and clear 1 old output"),
-        (1, 0, "replace 1 message by a summary"),
+        (4, 1, "replace 4 messages with a summary and clear 1 old output"),
+        (1, 0, "replace 1 message with a summary"),
         (0, 2, "clear 2 old outputs"),
     ],
 )
 def test_a_dry_run_says_what_would_be_and_that_nothing_is(messages: int, outputs: int, what: str) -> None:
     text = preview(messages_compacted=messages, outputs_pruned=outputs)
     assert text.startswith(f"A round under reactive would {what}: 100 → 20 tokens (−80%).\n")
-    assert text.endswith("; the policy acts by itself at 140. Nothing was changed.")
+    assert text.endswith("; the policy compacts automatically at 140. Nothing was changed.")
 
 
 def test_only_the_sessions_own_policy_acts_by_itself() -> None:
     assert preview("handoff").endswith(
-        "; were it the session's own policy instead of handoff, it would act by itself at 140. Nothing was changed."
+        "; as the session's policy, instead of handoff, it would compact automatically at 140. Nothing was changed."
     )
 
 
 def test_a_dry_run_of_nothing_says_so() -> None:
     assert preview(messages_compacted=0, outputs_pruned=0) == (
-        "A round would change nothing: 100 tokens, and nothing is old enough."
+        "A round would change nothing: no message of the 100 tokens is old enough."
     )
 
 

@@ -69,7 +69,7 @@ def test_a_gap_in_live_output_is_said() -> None:
         output("1", 1002, "d\n"),
         result("1", COMMAND, "y\n[…]end\n", exit_code=1, truncated=True, bytes=1004),
     )
-    assert text == ("$ yes\ny\n\n… 998 characters are not shown here …\nend\nexit 1 · 1,004 bytes of output · 40 ms\n")
+    assert text == ("$ yes\ny\n\n… 998 characters not shown …\nend\nexit 1 · 1,004 bytes of output · 40 ms\n")
 
 
 def test_live_output_that_came_before_is_not_shown_again() -> None:
@@ -136,14 +136,12 @@ def test_a_result_without_its_call_is_still_shown() -> None:
     assert shown(result("1", COMMAND, "late\n", exit_code=0)) == "$ \nlate\nexit 0 · 40 ms\n"
 
 
-def test_a_retry_says_that_what_was_written_is_void() -> None:
+def test_a_retry_says_that_the_partial_reply_is_discarded() -> None:
     text = shown(
         delta("half", 0),
-        event("step.retrying", 2, attempt=1, delay_ms=1500, code="overloaded", detail="The provider is overloaded."),
+        event("step.retrying", 2, attempt=1, delay_ms=1500, code="overloaded", detail="Overloaded."),
     )
-    assert text == (
-        "half\n↻ attempt 1 failed (overloaded): The provider is overloaded. What it wrote is void; again in 1.5 s.\n"
-    )
+    assert text == ("half\n↻ attempt 1 failed (overloaded): Overloaded. Partial reply discarded; retrying in 1.5 s\n")
 
 
 def test_a_step_and_a_run_end_with_what_they_took() -> None:
@@ -189,7 +187,7 @@ def test_messages_of_ours_are_notes() -> None:
     ("name", "data", "expected"),
     [
         ("session.running", {"trigger": "resume"}, "running again (resume)\n"),
-        ("session.recovered", {}, "the server was restarted; the run goes on\n"),
+        ("session.recovered", {}, "the server was restarted; the run continues\n"),
         (
             "approval.requested",
             {"call_id": "c1", "name": COMMAND, "arguments": {"command": "rm x"}, "expires_at": AT},

@@ -215,14 +215,14 @@ def test_answers_are_what_the_interface_says_and_nothing_of_a_run_or_a_command()
 
 def test_every_end_of_a_run_is_explained() -> None:
     assert sorted_out(APP).runs == set(RUN_CODES)
-    section = errors_page().split("## Of a run\n")[1].split("\n## ")[0]
+    section = errors_page().split("## Runs\n")[1].split("\n## ")[0]
     for code in ("max_steps", "recovery_limit", "output_limit", "context_too_large", "provider_rate_limited"):
         assert f"| `{code}` |" in section
 
 
 def test_every_failure_of_a_round_is_explained() -> None:
     assert list(ROUND_CODES) == list(get_args(RoundCode))
-    section = errors_page().split("## Of a round\n")[1].split("\n## ")[0]
+    section = errors_page().split("## Compaction rounds\n")[1].split("\n## ")[0]
     for code in get_args(RoundCode):
         assert f"| `{code}` |" in section
     assert f"{MAX_CALLS} model calls at most" in ROUND_CODES["too_many_calls"]
@@ -249,7 +249,7 @@ def test_codes_of_types_are_not_taken_for_codes_that_are_raised() -> None:
 
 
 def test_commands_have_an_exit_status_and_no_http_status() -> None:
-    section = errors_page().split("## Of the command line\n")[1]
+    section = errors_page().split("## Command line\n")[1]
     assert "| `short_id` | 1 | " in section
     assert "| `bad_url` | 2 | " in section
     assert "| `invalid_settings` | 1 or 2 | " in section
