@@ -124,7 +124,7 @@ def test_a_setting_is_shown_under_the_name_it_is_read_from(variable: str, type_:
 
 
 def test_a_sentence_names_other_settings_by_their_variable() -> None:
-    assert "any but loopback needs `PALIMPSEST_API_KEYS`." in settings_page()
+    assert "any address except loopback needs `PALIMPSEST_API_KEYS`." in settings_page()
     assert "`api_keys`" not in settings_page()
 
 
@@ -225,7 +225,7 @@ def test_every_failure_of_a_round_is_explained() -> None:
     section = errors_page().split("## Compaction rounds\n")[1].split("\n## ")[0]
     for code in get_args(RoundCode):
         assert f"| `{code}` |" in section
-    assert f"{MAX_CALLS} model calls at most" in ROUND_CODES["too_many_calls"]
+    assert f"limit of {MAX_CALLS} model calls" in ROUND_CODES["too_many_calls"]
 
 
 def test_every_code_of_a_round_is_one_that_something_fails_with() -> None:
