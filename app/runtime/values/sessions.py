@@ -93,7 +93,11 @@ Effort = Annotated[
     ),
 ]
 
-SystemPrompt = Annotated[Text, StringConstraints(max_length=200_000)]
+MAX_SYSTEM_PROMPT_CHARS = 200_000
+"""Longest system prompt, in characters, whether named by itself or in front of an imported history: it is in the
+session's row, which every answer about the session reads."""
+
+SystemPrompt = Annotated[Text, StringConstraints(max_length=MAX_SYSTEM_PROMPT_CHARS)]
 
 SandboxKind = Annotated[
     Literal["docker", "bubblewrap", "local-unsafe"],
