@@ -33,6 +33,11 @@ class JsonBounds:
         self._in_string = False
         self._escaped = False
 
+    @property
+    def values(self) -> int:
+        """How many values there were so far, at least."""
+        return self._values
+
     def feed(self, piece: bytes) -> None:
         """Takes the next bytes. Raises `JsonBoundsError` where there are too many values or levels by
         now."""
