@@ -2,6 +2,7 @@
 
 PalimpsestError
 ├── InvalidRequestError          422  what was asked for cannot be done as it stands
+│   ├── ValidationFailedError    422  fields that are missing, unknown or hold something else
 │   ├── UnknownModelError        422  no such provider or model
 │   └── MissingApiKeyError       422  the provider needs a key and none is configured
 ├── MalformedRequestError        400  a cursor, an event id or a range that cannot be read
@@ -78,6 +79,13 @@ class InvalidRequestError(PalimpsestError):
     status = 422
     code = "invalid_request"
     title = "The request cannot be carried out"
+
+
+class ValidationFailedError(InvalidRequestError):
+    """`errors` lists the fields at fault as `{field, message}`; what was sent is never repeated."""
+
+    code = "validation_error"
+    title = "The request has invalid fields"
 
 
 class UnknownModelError(InvalidRequestError):

@@ -15,20 +15,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from app.api.fields import MAX_TEXT_CHARS, field_errors, in_prose
-from app.errors import InvalidRequestError, MalformedRequestError, NotFoundError, PalimpsestError
+from app.errors import MalformedRequestError, NotFoundError, PalimpsestError, ValidationFailedError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 MAY_PASS = (429, 503, 507)
 """Statuses of what may be gone by itself; the answer says when to try again."""
 
 log = structlog.get_logger("palimpsest.api")
-
-
-class ValidationFailedError(InvalidRequestError):
-    """`errors` lists the fields at fault as `{field, message}`; what was sent is never repeated."""
-
-    code = "validation_error"
-    title = "The request has invalid fields"
 
 
 class MalformedJsonError(MalformedRequestError):

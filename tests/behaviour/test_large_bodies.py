@@ -103,6 +103,23 @@ async def test_fields_without_number_are_refused_before_they_are_checked(server:
     assert seen.p99_ms < P99_MS
 
 
+PATTERNS = {
+    "too large": ["(?i)" + r"[\pL\pN]{9}" * 60] * 100,
+    "slow": [rf"(\pL{{25}}){{2}}{number}" for number in range(100)],
+}
+
+
+@pytest.mark.parametrize("kind", PATTERNS)
+async def test_a_policy_of_many_costly_patterns_keeps_nobody_waiting(server: ServerProcess, kind: str) -> None:
+    assert await answers(server)
+    body = json.dumps({"approval": {"policy": {"commands": PATTERNS[kind]}}}).encode()
+    with watched(server, f"patterns, {kind}"):
+        refused = await asyncio.gather(*[sent(server, body, b"", b"") for _ in range(2)])
+    assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(422, "validation_error")}
+    (error,) = refused[0].json()["errors"]
+    assert error["field"].startswith("approval.policy.commands")
+
+
 async def test_what_stands_beside_a_history_has_the_bound_of_any_body(server: ServerProcess) -> None:
     """A text costs each reader its bytes as JSON, where one character may have six."""
     history = {"format": "openai", "messages": [{"role": "user", "content": "x" * MIB}]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
+from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.context.policies import POLICIES, CompactionSettings
@@ -12,7 +12,6 @@ from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxSpec, Session
-from app.tools.patterns import Pattern, PatternError
 
 MAX_HISTORY_MESSAGES = 100_000
 """Most messages of an imported conversation, which are held in memory together until they are stored."""
@@ -67,15 +66,6 @@ def _approval_policy(value: Any) -> Any:
     if value not in ("never", "always") and not isinstance(value, ApprovalRulesRequest):
         raise PydanticCustomError("approval_policy", "Input should be 'never', 'always' or an object")
     return value
-
-
-def _command_pattern(text: str) -> str:
-    try:
-        Pattern(text)
-    except PatternError as error:
-        message = "Input should be a regular expression in RE2 syntax: {why}"
-        raise PydanticCustomError("regex", message, {"why": str(error)}) from error
-    return text
 
 
 MAX_RULES = 100
@@ -139,7 +129,6 @@ class SandboxRequest(SandboxSpec):
 CommandPattern = Annotated[
     Text,
     StringConstraints(min_length=1, max_length=1_000),
-    AfterValidator(_command_pattern),
     Field(json_schema_extra={"format": "regex"}),
 ]
 
