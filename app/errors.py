@@ -2,6 +2,7 @@
 
 PalimpsestError
 ├── InvalidRequestError          422  the request cannot be carried out
+│   ├── ValidationFailedError    422  missing, unknown or invalid fields
 │   ├── UnknownModelError        422  no such provider or model
 │   └── MissingApiKeyError       422  the provider needs a key and none is configured
 ├── MalformedRequestError        400  an invalid cursor, event id or range
@@ -78,6 +79,13 @@ class InvalidRequestError(PalimpsestError):
     status = 422
     code = "invalid_request"
     title = "The request cannot be carried out"
+
+
+class ValidationFailedError(InvalidRequestError):
+    """`errors` lists the fields at fault as `{field, message}`; what was sent is never repeated."""
+
+    code = "validation_error"
+    title = "The request has invalid fields"
 
 
 class UnknownModelError(InvalidRequestError):

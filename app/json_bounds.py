@@ -33,6 +33,11 @@ class JsonBounds:
         self._in_string = False
         self._escaped = False
 
+    @property
+    def values(self) -> int:
+        """How many values there were so far, at least."""
+        return self._values
+
     def feed(self, piece: bytes) -> None:
         """Scans the next bytes. Raises `JsonBoundsError` if there are now too many values or levels."""
         parts = self._unescaped(piece).split(b'"')

@@ -75,5 +75,5 @@ class Body:
             raise ServerBusyError("Other requests use all memory for request bodies.", code="too_many_bodies")
 
 
-def too_large(limit: int) -> TooLargeError:
-    return TooLargeError(f"The body is larger than {limit} bytes.", limit_bytes=limit)
+def too_large(limit: int, what: str = "The body") -> TooLargeError:
+    return TooLargeError(f"{what} is larger than {limit} bytes.", limit_bytes=limit)

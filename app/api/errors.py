@@ -15,20 +15,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from app.api.fields import MAX_TEXT_CHARS, field_errors, in_prose
-from app.errors import InvalidRequestError, MalformedRequestError, NotFoundError, PalimpsestError
+from app.errors import MalformedRequestError, NotFoundError, PalimpsestError, ValidationFailedError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 MAY_PASS = (429, 503, 507)
 """Statuses of temporary errors; the response has `Retry-After`."""
 
 log = structlog.get_logger("palimpsest.api")
-
-
-class ValidationFailedError(InvalidRequestError):
-    """`errors` lists the invalid fields as `{field, message}`; submitted values are never repeated."""
-
-    code = "validation_error"
-    title = "The request has invalid fields"
 
 
 class MalformedJsonError(MalformedRequestError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.api.errors import ValidationFailedError
 from app.api.fields import MAX_TEXT_CHARS, in_prose
+from app.errors import ValidationFailedError
 from app.events import DURABLE_EVENTS
 from app.runtime.values.events import LogPage, StreamItem
 

@@ -13,7 +13,6 @@ from app.api.errors import (
     RangeNotSatisfiableError,
     UnauthorizedError,
     UnsupportedMediaTypeError,
-    ValidationFailedError,
     WrongHostError,
 )
 from app.errors import (
@@ -38,6 +37,7 @@ from app.errors import (
     TooManyAttemptsError,
     UnavailableError,
     UnknownModelError,
+    ValidationFailedError,
     WorkspaceFullError,
     WrongKeyError,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import Request
 from fastapi.routing import APIRoute
 
-from app.api.errors import ValidationFailedError
 from app.api.fields import MAX_FIELD_ERRORS, MAX_TEXT_CHARS, in_prose
+from app.errors import ValidationFailedError
 
 
 async def refuse_unknown(request: Request) -> None:

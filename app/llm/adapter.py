@@ -26,7 +26,13 @@ SILENT_S = 1800.0
 """Seconds that a stream may go without content, even if pings keep its connection alive: some models think for
 minutes."""
 
+MAX_STREAM_BYTES = 256 * 1024 * 1024
+"""Bytes of one answer, unpacked: the longest that any model gives has 128,000 tokens, each in an event of 1 KB or less.
+"""
+
 _TURN_S = 0.005
+_PIECE = 16 * 1024
+"""Bytes read between two looks at the clock: a few milliseconds of nothing but line ends."""
 _AT_ONCE = 256
 """Events read between two checks of the clock: about a millisecond of the smallest ones."""
 
@@ -258,8 +264,15 @@ class _StreamWatch:
     """Lets other tasks run while a stream never pauses, and ends a stream without content."""
 
     def __init__(self) -> None:
-        self._events = 0
+        self._events = self._bytes = 0
         self._yielded = self._said = monotonic()
+
+    def count(self, size: int) -> None:
+        """Counts the bytes about to be parsed. Raises `ProviderError` if the stream exceeds its limit."""
+        self._bytes += size
+        if self._bytes > MAX_STREAM_BYTES:
+            mib = MAX_STREAM_BYTES // 2**20
+            raise ProviderError(f"The answer has more than {mib:,} MiB.", code="provider_bad_response")
 
     async def check(self, events: int, *, is_silent: bool) -> None:
         """Counts the events just read. Raises `ProviderError` if the stream exceeds its limits."""
@@ -278,17 +291,25 @@ class _StreamWatch:
             self._yielded = monotonic()
 
 
+async def _pieces(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """The chunks, large ones in pieces."""
+    async for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE):
+            yield chunk[start : start + _PIECE]
+
+
 async def read_response(stream: ResponseStream, answer: Body) -> AsyncGenerator[list[StreamEvent]]:
-    """The events of an answer, a list for each network chunk. Raises only `ProviderError`, whatever the server sent."""
+    """The events of an answer, some at a time as they arrive. Raises only `ProviderError`, whatever the server sent."""
     parser, watch = SseParser(), _StreamWatch()
     if answer.is_json:
         yield stream.whole(await answer.read())
         return
     try:
         async with aclosing(answer.chunks()) as chunks:
-            async for chunk in chunks:
-                events = parser.feed(chunk)
-                # A chunk without events still counts toward the time without content.
+            async for piece in _pieces(chunks):
+                watch.count(len(piece))
+                events = parser.feed(piece)
+                # A piece without events still counts toward the time without content.
                 for start in range(0, len(events) or 1, _AT_ONCE):
                     some = events[start : start + _AT_ONCE]
                     said = stream.feed(some)

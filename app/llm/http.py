@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import math
 import re
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ import orjson
 
 from app.errors import ProviderError
 from app.json_bounds import has_more_values
+from app.llm.compression import unpacker
 from app.llm.overflow import classify
 from app.llm.reach import UNREACHABLE, Reach
 from app.llm.transport import make_transport
@@ -73,16 +75,14 @@ class Answer:
         self.is_json = response.headers.get("content-type", "").startswith("application/json")
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """The body as it arrives. Raises `ProviderError` if the connection fails or sends nothing for too long."""
-        encoding = self._response.headers.get("content-encoding", "identity").lower()
-        encoded = encoding != "identity"
-        if "," in encoding:
-            # Layers multiply: a megabyte may unpack to a terabyte, and httpx unpacks the outer layer in one piece.
-            raise ProviderError("The answer is compressed more than once.", code="provider_bad_response")
+        """The body as it arrives, unpacked in small pieces. Raises `ProviderError` if the connection fails or is silent
+        for too long."""
+        unpack = unpacker(self._response.headers.get("content-encoding", "identity"))
         try:
-            async for chunk in self._response.aiter_bytes() if encoded else self._response.aiter_raw():
-                yield chunk
-        except (httpx.HTTPError, aiohttp.ClientError, OSError) as exc:
+            async for chunk in self._response.aiter_raw():
+                for piece in unpack(chunk):
+                    yield piece
+        except (httpx.HTTPError, aiohttp.ClientError, zlib.error, OSError) as exc:
             raise self._client.translate(exc) from exc
 
     async def read(self, limit: int = ANSWER_BYTES) -> bytes:
@@ -235,10 +235,18 @@ def error_message(body: str) -> str:
     for key in ("error", "message", "detail"):
         value = document.get(key) if isinstance(document, dict) else None
         if isinstance(value, dict):
-            value = value.get("message") or orjson.dumps(value).decode()
+            value = value.get("message") or _as_json(value)
         if isinstance(value, str) and value:
             return value
     return body.strip()
+
+
+def _as_json(value: dict[str, Any]) -> str | None:
+    """None for what is nested more deeply than can be written, if not read."""
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return None
 
 
 def retry_after_s(headers: Mapping[str, str], at: datetime | None = None) -> float | None:
@@ -250,9 +258,10 @@ def retry_after_s(headers: Mapping[str, str], at: datetime | None = None) -> flo
         return wish
     try:
         date = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+        wait = date.replace(tzinfo=date.tzinfo or UTC) - (at or datetime.now(UTC))
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - (at or datetime.now(UTC))).total_seconds())
+    return max(0.0, wait.total_seconds())
 
 
 def _seconds(value: str | None) -> float | None:

@@ -20,7 +20,13 @@ from app.messages import Message, new_id
 from app.runtime.approval_rules import approval_within, checked_rules
 from app.runtime.message_room import LEAST_ROOM, DraftedRow, check_fits, text_tokens
 from app.runtime.setup import RuntimeSetup
-from app.runtime.values.sessions import HistoryImport, LimitsPatch, SessionCreate, SessionPatch
+from app.runtime.values.sessions import (
+    MAX_SYSTEM_PROMPT_CHARS,
+    HistoryImport,
+    LimitsPatch,
+    SessionCreate,
+    SessionPatch,
+)
 from app.sessions import Approval, Limits
 
 TITLE_CHARS = 80
@@ -79,7 +85,14 @@ def _last_request_tokens(history: Sequence[Message]) -> int:
 
 def _import(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:
     keep_system = body.system_prompt is not None
-    return request_fingerprint(body), import_history(history.format, history.messages, keep_system=keep_system)
+    imported = import_history(history.format, history.messages, keep_system=keep_system)
+    if len(imported.system_prompt or "") > MAX_SYSTEM_PROMPT_CHARS:
+        raise InvalidRequestError(
+            f"history.messages: the system message in front may have {MAX_SYSTEM_PROMPT_CHARS:,} characters.",
+            code="invalid_history",
+            index=0,
+        )
+    return request_fingerprint(body), imported
 
 
 def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import thread_time
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from app.errors import ForbiddenError, InvalidRequestError
+from app.errors import ForbiddenError, InvalidRequestError, ValidationFailedError
 from app.runtime.values.sessions import ApprovalRequest
 from app.sessions import Approval, ApprovalRules
+from app.tools.patterns import Pattern, PatternError
 from app.tools.shell import ExecuteCommand
 
 Policy = Literal["never", "always"] | ApprovalRules
+
+COMPILE_S = 0.25
+"""Seconds of processor time that all patterns of a policy may take to compile: a hundred ordinary ones take 3 ms, the
+costliest that fit in their memory more than 500."""
 
 
 def approval_within(asked: ApprovalRequest | None, base: Approval, least: Approval) -> Approval:
@@ -72,6 +78,36 @@ def checked_rules(asked: ApprovalRequest | None, known: Sequence[str]) -> None:
             )
 
 
+def check_patterns(asked: ApprovalRequest | None) -> None:
+    """Raises `ValidationFailedError` for the first pattern that cannot be used, and for all of them together where they
+    take too long to compile. Blocks for up to `COMPILE_S`, with Python's lock held for each pattern's time."""
+    ends = thread_time() + COMPILE_S
+    for index, pattern in enumerate(_commands(asked)):
+        try:
+            Pattern(pattern)
+        except PatternError as error:
+            message = f"Input should be a regular expression in RE2 syntax: {error}"
+            raise _invalid(f"approval.policy.commands.{index}", message) from error
+        if thread_time() > ends:
+            message = f"The patterns take more than {COMPILE_S:g} s to compile"
+            raise _invalid("approval.policy.commands", message)
+
+
+def has_patterns(asked: ApprovalRequest | None) -> bool:
+    """Whether there is anything for `check_patterns` to compile."""
+    return bool(_commands(asked))
+
+
+def _commands(asked: ApprovalRequest | None) -> Sequence[str]:
+    return asked.policy.commands if asked is not None and not isinstance(asked.policy, str) else ()
+
+
+def _invalid(field: str, message: str) -> ValidationFailedError:
+    found = {"field": field, "message": message[:200]}
+    detail = f"The request is not valid: {field}: {message[:1].lower()}{found['message'][1:]}."
+    return ValidationFailedError(detail, errors=[found])
+
+
 def operators_approval(setting: str | dict[str, Any], known: Sequence[str]) -> Approval:
     """The operator's setting, a policy's name or an object as in a request. Raises `InvalidRequestError`."""
     try:
@@ -80,5 +116,11 @@ def operators_approval(setting: str | dict[str, Any], known: Sequence[str]) -> A
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         raise InvalidRequestError(f"PALIMPSEST_APPROVAL ({place}): {first['msg']}.") from error
+    try:
+        check_patterns(asked)
+    except ValidationFailedError as error:
+        (found,) = error.extra["errors"]
+        place = found["field"].removeprefix("approval.")
+        raise InvalidRequestError(f"PALIMPSEST_APPROVAL ({place}): {found['message']}.") from error
     checked_rules(asked, known)
     return approval_within(asked, Approval(), Approval())

@@ -209,6 +209,16 @@ async def test_a_prompt_of_the_request_comes_before_that_of_the_conversation(
     assert (await client.messages(session["id"]))[0]["role"] == "control"
 
 
+async def test_a_conversation_brings_no_longer_prompt_than_a_request_may_name(client: Client) -> None:
+    for length, status in ((200_000, 201), (200_001, 422)):
+        messages = [{"role": "system", "content": "s" * length}, *SOUND["openai"][1:]]
+        answer = await client.http.post("/v1/sessions", json={"history": {"format": "openai", "messages": messages}})
+        assert answer.status_code == status, length
+    problem = answer.json()
+    assert (problem["code"], problem["index"]) == ("invalid_history", 0)
+    assert "may have 200,000 characters" in problem["detail"]
+
+
 @pytest.mark.parametrize("form", FORMATS)
 async def test_an_empty_history_is_refused(client: Client, form: str) -> None:
     for messages, code, says in (

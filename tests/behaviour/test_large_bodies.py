@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 @pytest.fixture
 def server(tmp_path: Path, provider: FakeProvider) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "") as server:
+    more = {"PALIMPSEST_MODELS": json.dumps({"fake-openai/model": {"context_window": 10_000_000}})}
+    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", more) as server:
         yield server
 
 
@@ -75,8 +76,58 @@ async def test_bodies_up_to_the_bound_cost_bounded_memory(server: ServerProcess,
     with watched(server, f"{objects:,} objects") as seen:
         for _ in range(ROUNDS):
             refused = await asyncio.gather(*[sent(server, body, b"", b"") for _ in range(AT_ONCE)])
-            assert {answer.status_code for answer in refused} <= {413, 422}
+            assert {answer.status_code for answer in refused} <= {400, 413}
     assert seen.p99_ms < P99_MS
+
+
+FIELDS = 900_000
+FIELDS_MB = 400
+"""While the names of an object are read, before they are refused as too many."""
+SMALL_HISTORY = b'"history": {"format": "openai", "messages": [{"role": "user", "content": "Hi"}], "f": 0'
+"""Left open, for more fields in it."""
+SENT_BESIDE = {
+    "fields": b"{" + SMALL_HISTORY + b"}" + b"".join(b',"f%d":1' % i for i in range(FIELDS)) + b"}",
+    "fields of the history": b"{" + SMALL_HISTORY + b"".join(b',"f%d":1' % i for i in range(FIELDS)) + b"}}",
+    "tools": b"{" + SMALL_HISTORY + b'}, "tools": [1' + b",1" * FIELDS + b"]}",
+    "tools without a history": b'{"tools": [1' + b",1" * 500_000 + b"]}",
+    "tools in 64 KiB": b'{"tools": [1' + b",1" * 32_000 + b"]}",
+}
+
+
+@pytest.mark.parametrize("kind", SENT_BESIDE)
+async def test_fields_without_number_are_refused_before_they_are_checked(server: ServerProcess, kind: str) -> None:
+    assert await answers(server)
+    with watched(server, kind, FIELDS_MB) as seen:
+        refused = await asyncio.gather(*[sent(server, SENT_BESIDE[kind], b"", b"") for _ in range(AT_ONCE)])
+    assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(400, "invalid_json")}
+    assert seen.p99_ms < P99_MS
+
+
+PATTERNS = {
+    "too large": ["(?i)" + r"[\pL\pN]{9}" * 60] * 100,
+    "slow": [rf"(\pL{{25}}){{2}}{number}" for number in range(100)],
+}
+
+
+@pytest.mark.parametrize("kind", PATTERNS)
+async def test_a_policy_of_many_costly_patterns_keeps_nobody_waiting(server: ServerProcess, kind: str) -> None:
+    assert await answers(server)
+    body = json.dumps({"approval": {"policy": {"commands": PATTERNS[kind]}}}).encode()
+    with watched(server, f"patterns, {kind}"):
+        refused = await asyncio.gather(*[sent(server, body, b"", b"") for _ in range(2)])
+    assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(422, "validation_error")}
+    (error,) = refused[0].json()["errors"]
+    assert error["field"].startswith("approval.policy.commands")
+
+
+async def test_what_stands_beside_a_history_has_the_bound_of_any_body(server: ServerProcess) -> None:
+    """A text costs each reader its bytes as JSON, where one character may have six."""
+    history = {"format": "openai", "messages": [{"role": "user", "content": "x" * MIB}]}
+    for prompt, status in (("\x01" * 170_000, 201), ("\x01" * 180_000, 413)):
+        body = json.dumps({"history": history, "system_prompt": prompt})
+        answer = await sent(server, body.encode(), b"", b"")
+        assert answer.status_code == status, answer.text
+    assert (answer.json()["code"], answer.json()["limit_bytes"]) == ("too_large", MIB)
 
 
 async def test_a_large_history_is_accepted_while_others_are_served(server: ServerProcess) -> None:

@@ -17,11 +17,12 @@ from app.events import SessionDeleted
 from app.messages import new_id, now
 from app.runtime import forking, lifecycle
 from app.runtime.admission import ServiceRules, checked_patch, draft
+from app.runtime.approval_rules import check_patterns, has_patterns
 from app.runtime.cursors import read_session_cursor, session_cursor
 from app.runtime.forking import Fork
 from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
-from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
+from app.runtime.values.sessions import ApprovalRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import Session, Status
 
 log = structlog.get_logger(__name__)
@@ -54,6 +55,7 @@ class SessionService:
         self._registry = registry
         self._rules = rules
         self._outputs = outputs
+        self._compiling = asyncio.Lock()
         self._deletions: dict[str, asyncio.Event] = {}
 
     async def create(self, body: SessionCreate) -> tuple[Session, bool]:
@@ -65,6 +67,7 @@ class SessionService:
             known = await self._database.read(lambda c: lifecycle.made_before(c, body))
             if known is not None:
                 return known, False
+        await self._check_patterns(body.approval)
         drafted = await draft(body, self._setup, self._rules)
         with self._registry.admitting() as room:
             if body.task is not None and not room:
@@ -87,6 +90,7 @@ class SessionService:
 
     async def patch(self, session_id: str, body: SessionPatch) -> Session:
         """Changes a session from its next step on."""
+        await self._check_patterns(body.approval)
         fields = checked_patch(body, self._setup, self._rules)
         session, row = await self._setup.write(
             session_id,
@@ -94,6 +98,12 @@ class SessionService:
         )
         self._registry.reconfigure(session_id, row)
         return session
+
+    async def _check_patterns(self, asked: ApprovalRequest | None) -> None:
+        """In a thread, and of one request after the other: each pattern may hold up all others for 30 ms."""
+        if has_patterns(asked):
+            async with self._compiling:
+                await asyncio.to_thread(check_patterns, asked)
 
     async def delete(self, session_id: str) -> None:
         """Ends the session's run, removes its sandbox and outputs, then its rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
+from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.context.policies import POLICIES, CompactionSettings
@@ -12,7 +12,6 @@ from app.interchange import WireFormat
 from app.messages import Value
 from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxSpec, Session
-from app.tools.patterns import Pattern, PatternError
 
 MAX_HISTORY_MESSAGES = 100_000
 """Maximum messages of an imported conversation, which is held in memory until it is stored."""
@@ -69,15 +68,6 @@ def _approval_policy(value: Any) -> Any:
     return value
 
 
-def _command_pattern(text: str) -> str:
-    try:
-        Pattern(text)
-    except PatternError as error:
-        message = "Input should be a regular expression in RE2 syntax: {why}"
-        raise PydanticCustomError("regex", message, {"why": str(error)}) from error
-    return text
-
-
 MAX_RULES = 100
 """Tools, and patterns, of an approval policy."""
 
@@ -93,7 +83,11 @@ Effort = Annotated[
     ),
 ]
 
-SystemPrompt = Annotated[Text, StringConstraints(max_length=200_000)]
+MAX_SYSTEM_PROMPT_CHARS = 200_000
+"""Longest system prompt, in characters, whether named by itself or in front of an imported history: it is in the
+session's row, which every answer about the session reads."""
+
+SystemPrompt = Annotated[Text, StringConstraints(max_length=MAX_SYSTEM_PROMPT_CHARS)]
 
 SandboxKind = Annotated[
     Literal["docker", "bubblewrap", "local-unsafe"],
@@ -135,7 +129,6 @@ class SandboxRequest(SandboxSpec):
 CommandPattern = Annotated[
     Text,
     StringConstraints(min_length=1, max_length=1_000),
-    AfterValidator(_command_pattern),
     Field(json_schema_extra={"format": "regex"}),
 ]
 

@@ -43,7 +43,8 @@ async def said(chunks: Iterable[bytes]) -> list[StreamEvent]:
     return [event async for batch in read_response(OpenAiStream(error), Flood(chunks)) for event in batch]
 
 
-async def test_other_tasks_run_while_a_stream_never_pauses() -> None:
+@pytest.mark.parametrize("chunks", [[NOTHING] * 40, [b":\n\n" * 1_000_000]], ids=["events", "one chunk of comments"])
+async def test_other_tasks_run_while_a_stream_never_pauses(chunks: list[bytes]) -> None:
     turns = count()
 
     async def other() -> None:
@@ -52,7 +53,7 @@ async def test_other_tasks_run_while_a_stream_never_pauses() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    assert len(await said([NOTHING] * 40 + [END])) == 1
+    assert len(await said([*chunks, END])) == 1
     task.cancel()
     assert next(turns) > 10
 
@@ -66,6 +67,14 @@ async def test_endless_events_are_an_error(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(adapter, "MAX_EVENTS", 20_000)
     with pytest.raises(ProviderError, match="more than 20,000 events") as caught:
         await said(repeat(NOTHING))
+    assert not caught.value.retryable
+
+
+async def test_bytes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comments are no events."""
+    monkeypatch.setattr(adapter, "MAX_STREAM_BYTES", 1024 * 1024)
+    with pytest.raises(ProviderError, match="more than 1 MiB") as caught:
+        await said(repeat(b":\n\n" * 1_000))
     assert not caught.value.retryable
 
 

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import zlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
 from app.errors import ContextOverflowError, ProviderError
+from app.llm.compression import PIECE_BYTES
 from app.llm.http import (
     CLIP_CHARS,
     DOCUMENT_VALUES,
@@ -65,6 +68,27 @@ async def test_a_server_that_compresses_anyway_is_understood() -> None:
     packed = gzip.compress(b"data: x\n\n")
     async with local_server(Scripted(pieces=[packed[:9], packed[9:]], headers={"content-encoding": "gzip"})) as server:
         assert await fetch(server) == b"data: x\n\n"
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, zlib.compress])
+async def test_what_is_packed_is_unpacked_in_pieces(packed: Callable[[bytes], bytes]) -> None:
+    """20 KB on the wire; unpacked at once, it would be in memory whole."""
+    whole = b":\n\n" * 7_000_000
+    headers = {"content-encoding": "gzip" if packed is gzip.compress else "deflate"}
+    async with local_server(Scripted(pieces=[packed(whole)], headers=headers)) as server:
+        client = ProviderClient("acme", server.url, {}, secret=None, idle_timeout_s=5)
+        async with client.post("/", b"{}") as answer:
+            sizes = [len(piece) async for piece in answer.chunks()]
+        await client.aclose()
+    assert sum(sizes) == len(whole)
+    assert max(sizes) <= PIECE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "code"), [("br", b"x", "provider_bad_response"), ("gzip", b"x" * 100, "provider_unreachable")]
+)
+async def test_what_cannot_be_unpacked_is_an_error(encoding: str, body: bytes, code: str) -> None:
+    assert (await refused(Scripted(pieces=[body], headers={"content-encoding": encoding}))).code == code
 
 
 async def test_an_answer_that_is_compressed_twice_is_refused() -> None:
@@ -150,6 +174,13 @@ async def test_a_key_of_any_form_is_redacted() -> None:
 async def test_an_html_error_page_is_truncated() -> None:
     error = await refused(Scripted(502, [b"<html>" + b"x" * 500_000], {"content-type": "text/html"}))
     assert CLIP_CHARS < len(error.detail) < CLIP_CHARS + 100
+
+
+async def test_an_error_that_cannot_be_written_again_still_has_its_status() -> None:
+    """400 levels can be read, and not written."""
+    body = b'{"error":{"x":' + b"[" * 400 + b"]" * 400 + b"}}"
+    error = await refused(Scripted(500, pieces=[body]))
+    assert (error.code, error.retryable) == ("provider_server_error", True)
 
 
 async def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
@@ -261,6 +292,7 @@ def test_the_sentence_inside_an_error_is_found(body: str, message: str) -> None:
         ({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, 30),
         ({"retry-after": "Sun, 22 Nov 2026 10:00:30 -0000"}, 30),
         ({"retry-after": "Sun, 22 Nov 2026 09:00:00 GMT"}, 0),
+        ({"retry-after": "Sun, 22 Nov 2026 09:00:00 +99999999999999999999"}, None),
     ],
 )
 def test_the_requested_delay_is_read_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
